@@ -1,4 +1,4 @@
-"""A small image to run, made here: no registry is needed."""
+"""A small image to run, built here without a registry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROGRAMS = ("sh", "echo", "cat", "sleep", "hostname", "pwd", "id", "printenv", 
 
 
 def podman_here() -> ImageEngine:
-    """Skips the test where there is none."""
+    """Skips the test if podman does not work here."""
     found = asyncio.run(find_engine("podman"))
     if not isinstance(found, ImageEngine) or BUSYBOX is None:
         pytest.skip("needs podman and a static busybox (Debian: apt-get install podman runc busybox-static)")

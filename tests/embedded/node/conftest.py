@@ -13,7 +13,7 @@ from tests.embedded.waiting import eventually
 
 @pytest.fixture
 def new_node(tmp_path: Path) -> Callable[..., Node]:
-    """For tests that start and stop it themselves."""
+    """For tests that start and stop the node themselves."""
     return lambda **settings: Node(tmp_path, **settings)
 
 

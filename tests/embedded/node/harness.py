@@ -1,4 +1,4 @@
-"""A node for stories: real processes, a real store."""
+"""A node with real processes and a real store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Node:
             await self._tasks[1]
 
     async def stop(self) -> None:
-        """The server goes; whatever runs goes on."""
+        """Stops the server; running Pods continue."""
         for task in self._tasks:
             task.cancel()
         results = await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -60,7 +60,7 @@ class Node:
         await self.start(**settings)
 
     async def create(self, name: str, *command: str, container: dict[str, Any] | None = None, **spec: Any) -> Object:
-        """A Pod with one container `main` on our node, that does not restart."""
+        """Creates a Pod on this node with one container `main` that is not restarted."""
         main = {"name": "main", "image": "img", "command": list(command) or ["true"], **(container or {})}
         metadata = {"name": name, "namespace": "default", **spec.pop("metadata", {})}
         body = {"nodeName": "node", "restartPolicy": "Never", "containers": [main], **spec}
@@ -74,7 +74,7 @@ class Node:
         return await self.cluster.get(POD, name, "default")
 
     async def until(self, name: str, condition: Callable[[Object], object]) -> Object:
-        """The Pod as soon as this holds for it."""
+        """Returns the Pod as soon as the condition holds."""
         last: Object = {}
         try:
             async with asyncio.timeout(SECONDS):
@@ -99,7 +99,7 @@ class Node:
                     return
 
     async def vanished(self, name: str) -> None:
-        """Unlike `gone`, content if it went before one looked."""
+        """Waits until the Pod is deleted; unlike `gone`, it may have been deleted before."""
         try:
             await self.get(name)
         except NotFound:
@@ -111,13 +111,13 @@ class Node:
         return b"".join(pieces).decode()
 
     async def output(self, name: str, *command: str, **more: Any) -> str:
-        """What a Pod that runs this prints."""
+        """Returns what a Pod with this command prints."""
         await self.create(name, *command, **more)
         await self.ended(name)
         return await self.logs(name)
 
     async def events(self, name: str) -> list[str]:
-        """`Reason: message` of all events about a Pod, in their order."""
+        """Returns `Reason: message` of all events of a Pod, in order."""
         await self.recorder.flush()
         found = (await self.cluster.list(EVENT, "default")).items
         mine = [e for e in found if e["involvedObject"]["name"] == name]

@@ -1,4 +1,4 @@
-"""Stories of Pods on a real node: real processes, a real store."""
+"""Pods on a real node: real processes, a real store."""
 
 from __future__ import annotations
 

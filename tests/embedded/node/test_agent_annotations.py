@@ -1,4 +1,4 @@
-"""What annotations ask of the agent, with real processes."""
+"""The annotations of the node agent, with real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real images, run by a real engine, where there is one. The image is made here: no registry is needed."""
+"""Real images, run by a real engine if there is one. The image is built here, without a registry."""
 
 from __future__ import annotations
 

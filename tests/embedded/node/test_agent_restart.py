@@ -1,4 +1,4 @@
-"""A server comes and goes; the Pods go on, and none of them runs twice."""
+"""Pods survive restarts of the server, and none of them runs twice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def container(pod: Object) -> dict[str, Any]:
 
 
 def counting(path: Path) -> dict[str, Any]:
-    """What a container needs to leave a line in `path` for every time it starts."""
+    """The fields of a container that appends a line to `path` at every start."""
     return {"volumeMounts": [{"name": "out", "mountPath": "/out"}]}
 
 

@@ -1,4 +1,4 @@
-"""What a Pod on a real node finds in its files, and what it waits for."""
+"""The files that a Pod on a real node finds, and what it waits for."""
 
 from __future__ import annotations
 

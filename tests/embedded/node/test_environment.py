@@ -79,7 +79,7 @@ def test_env_wins_over_env_from_which_wins_over_the_image() -> None:
         "env": [{"name": "mode", "value": "$(mode)er"}],
     }
     env = container_environment(pod(), container, around(), base={"mode": "image", "PATH": "/bin"})
-    # A key that is no variable name, and binary data, stay out.
+    # A key that is not a variable name, and binary data, are skipped.
     assert env == {"PATH": "/bin", "mode": "faster", "K_token": "s3cret"}
 
 
@@ -179,7 +179,7 @@ def test_services_are_announced() -> None:
     ports = [{"name": "http-web", "port": 80, "targetPort": 8080}, {"name": "raw", "port": 81, "protocol": "UDP"}]
     services = [service("my-db", ports=ports), service("headless", clusterIP="None", ports=ports)]
     env = environment({"name": "URL", "value": "$(MY_DB_SERVICE_HOST)"}, services=lambda _ns: services)
-    # Nothing forwards port 80 to 8080 here, so the port is the one where the Pods listen.
+    # Nothing forwards port 80 to 8080 here, so the port is the one on which the Pods listen.
     assert env["MY_DB_SERVICE_HOST"] == env["URL"] == "my-db.team.svc.cluster.local"
     assert env["MY_DB_SERVICE_PORT"] == env["MY_DB_SERVICE_PORT_HTTP_WEB"] == "8080"
     assert env["MY_DB_SERVICE_PORT_RAW"] == "81"

@@ -30,7 +30,7 @@ def names(path: str) -> dict[str, list[str]]:
 
 
 class Files(HostsFiles):
-    """Counts the wishes to be flushed."""
+    """Counts the calls of `schedule`."""
 
     def __init__(self, folder: Path) -> None:
         self.wishes = 0

@@ -17,7 +17,7 @@ from muster.embedded.node.supervisor.contract import LOCK
 
 
 def hold(folder: Path) -> int:
-    """What a supervisor does for life."""
+    """Takes the lock as a supervisor does."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return descriptor

@@ -202,7 +202,7 @@ async def test_follow_goes_over_to_the_next_file(container: Container) -> None:
 
     task = asyncio.create_task(follow())
     assert await pieces.get() == b"one\n"
-    # Twice in a row, before the follower can look.
+    # Twice in a row, before the follower can read.
     write(container.place, "0.log", line("two"))
     current.rename(container.place / "0.log.1")
     write(container.place, "0.log", line("three"))
@@ -215,7 +215,7 @@ async def test_follow_goes_over_to_the_next_file(container: Container) -> None:
 
 
 async def test_follow_misses_no_file_whatever_is_dropped_meanwhile(container: Container) -> None:
-    """File systems give the number of a file that was dropped to the next one that is made."""
+    """File systems reuse the inode of a removed file for the next one."""
     container.over = False
     container.place.mkdir(parents=True)
     log = LogWriter(str(container.place), 0, max_bytes=200, files=2)

@@ -1,4 +1,4 @@
-"""Rates are the difference of two looks."""
+"""Rates are the difference of two measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Pod on a real node has said, and what is run in it from outside."""
+"""Logs of a Pod on a real node, and commands that are executed in it."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ def test_a_plain_pod(bench: Bench) -> None:
     assert stat.S_IMODE(os.stat(bench.layout.folder).st_mode) == 0o700
 
 
-def test_of_the_boxs_home_a_container_sees_what_it_required_folders(bench: Bench, tmp_path: Path) -> None:
-    """Unless it is in /tmp, which every container has for itself anyway."""
+def test_a_container_sees_of_the_home_only_what_it_runs_from(bench: Bench, tmp_path: Path) -> None:
+    """Unless it is in /tmp, where every container has its own folder anyway."""
     home = Path("/srv/box")
     shims = tmp_path / "shims"
     shims.mkdir()

@@ -1,4 +1,4 @@
-"""What the box keeps for itself, and for other Pods, no container sees: not by looking, and not by undoing anything."""
+"""No container can see the files of the server or of other Pods, neither by reading nor by undoing mounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="checks what root could
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Not in /tmp, which every container has for itself."""
+    """Not in /tmp, where every container has its own folder."""
     folder = Path(tempfile.mkdtemp(prefix="muster-secrecy-", dir="/var/tmp"))
     yield folder
     shutil.rmtree(folder)

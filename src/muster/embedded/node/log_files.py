@@ -33,21 +33,6 @@ class LogPosition(NamedTuple):
     offset: int
 
 
-def log_files(folder: str) -> list[LogFile]:
-    """Returns all files of a container's log, the oldest first."""
-    try:
-        names = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    found = []
-    for name in names:
-        attempt, _, rest = name.partition(".log")
-        age = rest[1:] or "0"
-        if attempt.isdigit() and age.isdigit() and rest[:1] in ("", "."):
-            found.append(LogFile(f"{folder}/{name}", int(attempt), int(age)))
-    return sorted(found, key=lambda f: (f.attempt, -f.age))
-
-
 class DroppedLog(NamedTuple):
     """How much of an attempt's log was dropped, and how much is kept."""
 
@@ -61,6 +46,31 @@ class DroppedLog(NamedTuple):
         kept = f"{self.files} x {_mebibytes(self.file_bytes)}"
         text = f"[{_mebibytes(self.size)} of this log were dropped here: only the last {kept} are kept]"
         return b"%b stderr F %b\n" % (time, text.encode())
+
+
+class PodLogs(NamedTuple):
+    """The logs of one Pod."""
+
+    path: str
+    uid: str
+    bytes: int
+    written: float
+    """The time of the last write, in epoch seconds."""
+
+
+def log_files(folder: str) -> list[LogFile]:
+    """Returns all files of a container's log, the oldest first."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = []
+    for name in names:
+        attempt, _, rest = name.partition(".log")
+        age = rest[1:] or "0"
+        if attempt.isdigit() and age.isdigit() and rest[:1] in ("", "."):
+            found.append(LogFile(f"{folder}/{name}", int(attempt), int(age)))
+    return sorted(found, key=lambda f: (f.attempt, -f.age))
 
 
 def read_dropped(folder: str, attempt: int) -> DroppedLog:
@@ -160,6 +170,54 @@ def size_of(path: str) -> int:
         return 0
 
 
+def list_pod_logs(root: str) -> Iterable[PodLogs]:
+    for namespace in _folders(root):
+        for pod in _folders(namespace):
+            for path in _folders(pod):
+                size, written = 0, _mtime(path)
+                for container in _folders(path):
+                    written = max(written, _mtime(container))
+                    with suppress(OSError), os.scandir(container) as files:
+                        for file in files:
+                            found = file.stat()
+                            size += found.st_size
+                            written = max(written, found.st_mtime)
+                yield PodLogs(path, os.path.basename(path), size, written)
+
+
+def select_logs_to_drop(kept: Iterable[PodLogs], live: Collection[str], limits: LogLimits, now: float) -> list[PodLogs]:
+    """`live` are the uids of existing Pods: their logs are kept, but count towards the total."""
+    drop: list[PodLogs] = []
+    total = 0
+    gone: list[PodLogs] = []
+    for logs in kept:
+        if logs.uid in live:
+            total += logs.bytes
+        elif now - logs.written > limits.keep_seconds:
+            drop.append(logs)
+        else:
+            total += logs.bytes
+            gone.append(logs)
+    for logs in sorted(gone, key=lambda found: found.written):
+        if total <= limits.total_bytes:
+            break
+        total -= logs.bytes
+        drop.append(logs)
+    return drop
+
+
+def drop_old_logs(root: str, live: Collection[str], limits: LogLimits, now: float) -> int:
+    """Drops logs that are too old or too many. Returns the number of Pods. Slow on large folders: do not call it on the
+    event loop."""
+    drop = select_logs_to_drop(list(list_pod_logs(root)), live, limits, now)
+    for logs in drop:
+        shutil.rmtree(logs.path, ignore_errors=True)
+        for parent in (os.path.dirname(logs.path), os.path.dirname(os.path.dirname(logs.path))):
+            with suppress(OSError):
+                os.rmdir(parent)  # fails if it is not empty
+    return len(drop)
+
+
 def _tail_of(path: str, lines: int, *, last: bool) -> tuple[int, int]:
     """Returns (offset, -1) if the line starts in this file, otherwise (0, number of lines still missing)."""
     try:
@@ -245,64 +303,6 @@ def _line_after(descriptor: int, offset: int, size: int) -> tuple[int, bytes]:
 
 def _mebibytes(size: int) -> str:
     return f"{size / 1024**2:.4g} MiB" if size >= 1024**2 / 10 else f"{size} bytes"
-
-
-class PodLogs(NamedTuple):
-    """The logs of one Pod."""
-
-    path: str
-    uid: str
-    bytes: int
-    written: float
-    """The time of the last write, in epoch seconds."""
-
-
-def select_logs_to_drop(kept: Iterable[PodLogs], live: Collection[str], limits: LogLimits, now: float) -> list[PodLogs]:
-    """`live` are the uids of existing Pods: their logs are kept, but count towards the total."""
-    drop: list[PodLogs] = []
-    total = 0
-    gone: list[PodLogs] = []
-    for logs in kept:
-        if logs.uid in live:
-            total += logs.bytes
-        elif now - logs.written > limits.keep_seconds:
-            drop.append(logs)
-        else:
-            total += logs.bytes
-            gone.append(logs)
-    for logs in sorted(gone, key=lambda found: found.written):
-        if total <= limits.total_bytes:
-            break
-        total -= logs.bytes
-        drop.append(logs)
-    return drop
-
-
-def drop_old_logs(root: str, live: Collection[str], limits: LogLimits, now: float) -> int:
-    """Drops logs that are too old or too many. Returns the number of Pods. Slow on large folders: do not call it on the
-    event loop."""
-    drop = select_logs_to_drop(list(list_pod_logs(root)), live, limits, now)
-    for logs in drop:
-        shutil.rmtree(logs.path, ignore_errors=True)
-        for parent in (os.path.dirname(logs.path), os.path.dirname(os.path.dirname(logs.path))):
-            with suppress(OSError):
-                os.rmdir(parent)  # fails if it is not empty
-    return len(drop)
-
-
-def list_pod_logs(root: str) -> Iterable[PodLogs]:
-    for namespace in _folders(root):
-        for pod in _folders(namespace):
-            for path in _folders(pod):
-                size, written = 0, _mtime(path)
-                for container in _folders(path):
-                    written = max(written, _mtime(container))
-                    with suppress(OSError), os.scandir(container) as files:
-                        for file in files:
-                            found = file.stat()
-                            size += found.st_size
-                            written = max(written, found.st_mtime)
-                yield PodLogs(path, os.path.basename(path), size, written)
 
 
 def _folders(path: str) -> list[str]:

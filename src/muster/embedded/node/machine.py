@@ -18,62 +18,15 @@ from muster.kube.metrics_api import WHOLE_NODE, ResourceUsage, UsageByPod
 from muster.kube.quantity import whole_value
 
 NVIDIA, AMD = "nvidia.com/gpu", "amd.com/gpu"
-
 _VARIABLES = {
     NVIDIA: ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
     AMD: ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
 }
-
-
-class DeviceAllocator:
-    """The real devices of this machine, by resource name, and the Pods that hold them."""
-
-    def __init__(self, found: Mapping[str, Iterable[str]]) -> None:
-        self._all = {resource: list(ids) for resource, ids in found.items()}
-        self._holders: dict[str, dict[str, list[str]]] = {}
-
-    def allocate(
-        self, uid: str, containers: Iterable[Mapping[str, Any]], earlier: Iterable[Mapping[str, Any]] = ()
-    ) -> dict[str, dict[str, str]]:
-        """Returns variables by container name. `earlier` are init containers: they end before the others start, so they
-        share their devices. If the settings declare more devices than exist, the last containers get fewer. A container
-        that requests none sees none."""
-        if not self._all:
-            return {}
-        held = self._holders[uid] = {resource: [] for resource in self._all}
-        variables: dict[str, dict[str, str]] = {}
-        for group, again in ((containers, False), (earlier, True)):
-            for container in group:
-                limits = (container.get("resources") or {}).get("limits") or {}
-                mine = variables.setdefault(str(container.get("name") or ""), {})
-                for resource in self._all:
-                    given = self._assign(held[resource], resource, whole_value(limits.get(resource) or 0), again)
-                    mine.update((variable, ",".join(given)) for variable in _VARIABLES[resource])
-        return variables
-
-    def reserve(self, uid: str, environments: Iterable[Mapping[str, str]]) -> None:
-        """Marks the devices that a Pod got before the server restarted."""
-        held = self._holders.setdefault(uid, {})
-        for environment in environments:
-            for resource in self._all:
-                given = environment.get(_VARIABLES[resource][0], "")
-                mine = held.setdefault(resource, [])
-                mine.extend(part for part in given.split(",") if part and part not in mine)
-
-    def release(self, uid: str) -> None:
-        self._holders.pop(uid, None)
-
-    def _assign(self, held: list[str], resource: str, count: int, again: bool) -> list[str]:
-        taken = {device for other in self._holders.values() for device in other.get(resource, ())}
-        free = [device for device in self._all[resource] if device not in taken]
-        given = ([*held, *free] if again else free)[:count]
-        held.extend(device for device in given if device not in held)
-        return given
-
-
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_LONGEST = 60.0
+_SHORTEST = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +81,52 @@ def amd_gpus(listing: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(re.findall(r"^GPU\[(\d+)\]", listing, re.MULTILINE)))
 
 
+class DeviceAllocator:
+    """The real devices of this machine, by resource name, and the Pods that hold them."""
+
+    def __init__(self, found: Mapping[str, Iterable[str]]) -> None:
+        self._all = {resource: list(ids) for resource, ids in found.items()}
+        self._holders: dict[str, dict[str, list[str]]] = {}
+
+    def allocate(
+        self, uid: str, containers: Iterable[Mapping[str, Any]], earlier: Iterable[Mapping[str, Any]] = ()
+    ) -> dict[str, dict[str, str]]:
+        """Returns variables by container name. `earlier` are init containers: they end before the others start, so they
+        share their devices. If the settings declare more devices than exist, the last containers get fewer. A container
+        that requests none sees none."""
+        if not self._all:
+            return {}
+        held = self._holders[uid] = {resource: [] for resource in self._all}
+        variables: dict[str, dict[str, str]] = {}
+        for group, again in ((containers, False), (earlier, True)):
+            for container in group:
+                limits = (container.get("resources") or {}).get("limits") or {}
+                mine = variables.setdefault(str(container.get("name") or ""), {})
+                for resource in self._all:
+                    given = self._assign(held[resource], resource, whole_value(limits.get(resource) or 0), again)
+                    mine.update((variable, ",".join(given)) for variable in _VARIABLES[resource])
+        return variables
+
+    def reserve(self, uid: str, environments: Iterable[Mapping[str, str]]) -> None:
+        """Marks the devices that a Pod got before the server restarted."""
+        held = self._holders.setdefault(uid, {})
+        for environment in environments:
+            for resource in self._all:
+                given = environment.get(_VARIABLES[resource][0], "")
+                mine = held.setdefault(resource, [])
+                mine.extend(part for part in given.split(",") if part and part not in mine)
+
+    def release(self, uid: str) -> None:
+        self._holders.pop(uid, None)
+
+    def _assign(self, held: list[str], resource: str, count: int, again: bool) -> list[str]:
+        taken = {device for other in self._holders.values() for device in other.get(resource, ())}
+        free = [device for device in self._all[resource] if device not in taken]
+        given = ([*held, *free] if again else free)[:count]
+        held.extend(device for device in given if device not in held)
+        return given
+
+
 class Usage(NamedTuple):
     """What a Pod has used. CPU time is cumulative; a rate needs two measurements."""
 
@@ -135,17 +134,50 @@ class Usage(NamedTuple):
     memory_bytes: int
 
 
-class _Process(NamedTuple):
-    parent: int
-    ticks: int
-    pages: int
-
-
 def measure_usage(roots: Mapping[str, int]) -> dict[str, Usage]:
     """Returns what all processes below each Pod's supervisor use. `roots` are the process numbers of supervisors."""
     if not roots:
         return {}
     return sum_trees(roots, dict(_processes()))
+
+
+def machine_usage() -> Usage:
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, softirq, *_ = map(int, file.readline().split()[1:])
+    with open("/proc/meminfo") as file:
+        sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in file}
+    busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return Usage(busy, sizes["MemTotal"] - sizes.get("MemAvailable", sizes["MemFree"]))
+
+
+class UsageMeter:
+    """Measures rates. `measure` returns the CPU seconds and bytes of memory of each Pod, cumulative since its start."""
+
+    def __init__(self, measure: Callable[[], Mapping[str, Usage]]) -> None:
+        self._measure = measure
+        self._before: tuple[float, Mapping[str, Usage]] | None = None
+        self._measuring = asyncio.Lock()
+
+    async def rates(self) -> tuple[UsageByPod, float]:
+        """Returns the rates and the seconds they cover: since the last call if it is recent, otherwise the next half
+        second."""
+        async with self._measuring:
+            before = self._before
+            if before is None or not _SHORTEST <= time.monotonic() - before[0] <= _LONGEST:
+                before = time.monotonic(), self._measure_all()
+                await asyncio.sleep(_SHORTEST)
+            now = self._before = time.monotonic(), self._measure_all()
+        window = now[0] - before[0]
+        return {uid: _rate(before[1].get(uid), usage, window) for uid, usage in now[1].items()}, window
+
+    def _measure_all(self) -> Mapping[str, Usage]:
+        return {**self._measure(), WHOLE_NODE: machine_usage()}
+
+
+class _Process(NamedTuple):
+    parent: int
+    ticks: int
+    pages: int
 
 
 def sum_trees(roots: Mapping[str, int], processes: Mapping[int, _Process]) -> dict[str, Usage]:
@@ -180,6 +212,12 @@ def _processes() -> Iterable[tuple[int, _Process]]:
             text = _read(f"/proc/{name}/stat")
             if text:
                 yield int(name), parse_stat(text)
+
+
+def _rate(before: Usage | None, now: Usage, window: float) -> ResourceUsage:
+    """A Pod that started in between is measured since its start."""
+    used = now.cpu_seconds - (before.cpu_seconds if before is not None else 0.0)
+    return ResourceUsage(max(0.0, used / window), now.memory_bytes)
 
 
 def _cores() -> int:
@@ -223,46 +261,3 @@ def _read(path: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-_LONGEST = 60.0
-_SHORTEST = 0.5
-
-
-class UsageMeter:
-    """Measures rates. `measure` returns the CPU seconds and bytes of memory of each Pod, cumulative since its start."""
-
-    def __init__(self, measure: Callable[[], Mapping[str, Usage]]) -> None:
-        self._measure = measure
-        self._before: tuple[float, Mapping[str, Usage]] | None = None
-        self._measuring = asyncio.Lock()
-
-    async def rates(self) -> tuple[UsageByPod, float]:
-        """Returns the rates and the seconds they cover: since the last call if it is recent, otherwise the next half
-        second."""
-        async with self._measuring:
-            before = self._before
-            if before is None or not _SHORTEST <= time.monotonic() - before[0] <= _LONGEST:
-                before = time.monotonic(), self._measure_all()
-                await asyncio.sleep(_SHORTEST)
-            now = self._before = time.monotonic(), self._measure_all()
-        window = now[0] - before[0]
-        return {uid: _rate(before[1].get(uid), usage, window) for uid, usage in now[1].items()}, window
-
-    def _measure_all(self) -> Mapping[str, Usage]:
-        return {**self._measure(), WHOLE_NODE: machine_usage()}
-
-
-def machine_usage() -> Usage:
-    with open("/proc/stat") as file:
-        user, nice, system, _, _, irq, softirq, *_ = map(int, file.readline().split()[1:])
-    with open("/proc/meminfo") as file:
-        sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in file}
-    busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-    return Usage(busy, sizes["MemTotal"] - sizes.get("MemAvailable", sizes["MemFree"]))
-
-
-def _rate(before: Usage | None, now: Usage, window: float) -> ResourceUsage:
-    """A Pod that started in between is measured since its start."""
-    used = now.cpu_seconds - (before.cpu_seconds if before is not None else 0.0)
-    return ResourceUsage(max(0.0, used / window), now.memory_bytes)

@@ -34,7 +34,8 @@ SIMULATED_ANNOTATION = "muster.dev/simulated"
 """Annotation of a node that runs nothing."""
 DECLARED_ANNOTATION = "muster.dev/agent"
 """Annotation of the nodes that this agent creates. It deletes them when the settings no longer contain them."""
-
+SIMULATED_SECONDS_ANNOTATION = "muster.dev/simulated-seconds"
+"""Annotation: the Pod succeeds after so many seconds. Without it, the Pod runs until it is deleted."""
 _PODS = "1000"
 
 
@@ -72,8 +73,56 @@ def is_simulated(node: Object) -> bool:
     return annotations_of(node).get(SIMULATED_ANNOTATION) == "true"
 
 
-def _conditions_of(node: Object) -> set[str]:
-    return {c["type"] for c in status_of(node)["conditions"]}
+async def register_nodes(
+    cluster: Cluster, settings: AgentSettings, machine: MachineInfo
+) -> tuple[dict[str, Object], set[str]]:
+    """Registers the nodes of the settings and deletes those the settings no longer contain. Returns the nodes whose
+    Pods run here, by name, and the names of the simulated ones."""
+    runtime = f"{settings.runtime}://{__version__}"
+    wanted = node_objects(settings, machine, f"v{__version__}", runtime, timestamp())
+    found = {name_of(node): node for node in (await cluster.list(NODE)).items}
+    await asyncio.gather(*(_create_or_update(cluster, node, found.get(name_of(node))) for node in wanted))
+    names = {name_of(node) for node in wanted}
+    gone = [name for name, node in found.items() if annotations_of(node).get(DECLARED_ANNOTATION) and name not in names]
+    await asyncio.gather(*(_remove(cluster, name) for name in gone))
+    simulated = {name_of(node) for node in wanted if is_simulated(node)}
+    return {name_of(node): node for node in wanted if name_of(node) not in simulated}, simulated
+
+
+def simulated_status(pod: Object, now: float) -> tuple[dict[str, Any], float | None]:
+    """Returns the current status, and the seconds until it changes or None."""
+    started = _started(pod, now)
+    seconds = _seconds(pod)
+    end = started + seconds if seconds is not None else None
+    if is_deleting(pod):
+        end = now
+    containers = containers_of(spec_of(pod))
+    entries: list[JournalEntry] = [{"t": started, "e": "supervised"}]
+    for container, role in containers:
+        name = str(container.get("name") or "")
+        entries.append({"t": started, "e": "started", "c": name, "a": 0})
+        entries.append({"t": started, "e": "startup", "c": name, "a": 0})
+        entries.append({"t": started, "e": "ready", "c": name, "a": 0, "ready": True})
+        if role == "init":
+            entries.append({"t": started, "e": "exited", "c": name, "a": 0, "code": 0})
+    over = end is not None and now >= end
+    if over:
+        moment = end or now
+        entries.extend(
+            {"t": moment, "e": "exited", "c": str(c.get("name") or ""), "a": 0, "code": 0}
+            for c, role in containers
+            if role != "init"
+        )
+        entries.append({"t": moment, "e": "finished", "phase": "Succeeded"})
+    status = pod_status(pod, progress_of(entries), now, PodPlace(_address(pod), "10.255.0.1", "simulated"))
+    status["startTime"] = status_of(pod).get("startTime") or format_time(started)
+    return status, None if over or end is None else end - now
+
+
+def unreadable_seconds(pod: Object) -> str | None:
+    """Returns the annotation if it is not a number."""
+    text = annotations_of(pod).get(SIMULATED_SECONDS_ANNOTATION)
+    return text if text is not None and _seconds(pod) is None else None
 
 
 def _node(node: NodeSettings, machine: MachineInfo, version: str, runtime: str, now: str, *, own: bool) -> Object:
@@ -145,20 +194,8 @@ def _conditions(now: str) -> list[Mapping[str, str]]:
     ]
 
 
-async def register_nodes(
-    cluster: Cluster, settings: AgentSettings, machine: MachineInfo
-) -> tuple[dict[str, Object], set[str]]:
-    """Registers the nodes of the settings and deletes those the settings no longer contain. Returns the nodes whose
-    Pods run here, by name, and the names of the simulated ones."""
-    runtime = f"{settings.runtime}://{__version__}"
-    wanted = node_objects(settings, machine, f"v{__version__}", runtime, timestamp())
-    found = {name_of(node): node for node in (await cluster.list(NODE)).items}
-    await asyncio.gather(*(_create_or_update(cluster, node, found.get(name_of(node))) for node in wanted))
-    names = {name_of(node) for node in wanted}
-    gone = [name for name, node in found.items() if annotations_of(node).get(DECLARED_ANNOTATION) and name not in names]
-    await asyncio.gather(*(_remove(cluster, name) for name in gone))
-    simulated = {name_of(node) for node in wanted if is_simulated(node)}
-    return {name_of(node): node for node in wanted if name_of(node) not in simulated}, simulated
+def _conditions_of(node: Object) -> set[str]:
+    return {c["type"] for c in status_of(node)["conditions"]}
 
 
 async def _create_or_update(cluster: Cluster, node: Object, found: Object | None) -> None:
@@ -175,49 +212,9 @@ async def _remove(cluster: Cluster, name: str) -> None:
         await cluster.delete(NODE, name)
 
 
-SIMULATED_SECONDS_ANNOTATION = "muster.dev/simulated-seconds"
-"""Annotation: the Pod succeeds after so many seconds. Without it, the Pod runs until it is deleted."""
-
-
-def simulated_status(pod: Object, now: float) -> tuple[dict[str, Any], float | None]:
-    """Returns the current status, and the seconds until it changes or None."""
-    started = _started(pod, now)
-    seconds = _seconds(pod)
-    end = started + seconds if seconds is not None else None
-    if is_deleting(pod):
-        end = now
-    containers = containers_of(spec_of(pod))
-    entries: list[JournalEntry] = [{"t": started, "e": "supervised"}]
-    for container, role in containers:
-        name = str(container.get("name") or "")
-        entries.append({"t": started, "e": "started", "c": name, "a": 0})
-        entries.append({"t": started, "e": "startup", "c": name, "a": 0})
-        entries.append({"t": started, "e": "ready", "c": name, "a": 0, "ready": True})
-        if role == "init":
-            entries.append({"t": started, "e": "exited", "c": name, "a": 0, "code": 0})
-    over = end is not None and now >= end
-    if over:
-        moment = end or now
-        entries.extend(
-            {"t": moment, "e": "exited", "c": str(c.get("name") or ""), "a": 0, "code": 0}
-            for c, role in containers
-            if role != "init"
-        )
-        entries.append({"t": moment, "e": "finished", "phase": "Succeeded"})
-    status = pod_status(pod, progress_of(entries), now, PodPlace(_address(pod), "10.255.0.1", "simulated"))
-    status["startTime"] = status_of(pod).get("startTime") or format_time(started)
-    return status, None if over or end is None else end - now
-
-
 def _started(pod: Object, now: float) -> float:
     text = status_of(pod).get("startTime")
     return parse_time(text).timestamp() if text else now
-
-
-def unreadable_seconds(pod: Object) -> str | None:
-    """Returns the annotation if it is not a number."""
-    text = annotations_of(pod).get(SIMULATED_SECONDS_ANNOTATION)
-    return text if text is not None and _seconds(pod) is None else None
 
 
 def _seconds(pod: Object) -> float | None:

@@ -22,6 +22,77 @@ from muster.kube.metrics_api import UsageByPod
 from muster.kube.objects import Object, annotations_of, name_of, spec_of, status_of, uid_of
 
 _CHUNK = 1 << 16
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+class PodOperations:
+    """Implements `muster.embedded.cluster.NodeOperations`. Every call waits until the agent is `ready`."""
+
+    def __init__(
+        self,
+        name: str,
+        pods: Informer,
+        workers: Mapping[str, PodWorker],
+        logs: Logs,
+        meter: UsageMeter,
+        ready: asyncio.Event,
+    ) -> None:
+        self.name = name
+        self._meter = meter
+        self._ready = ready
+        self._pods = pods
+        self._workers = workers
+        self._logs = logs
+
+    async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
+        """Returns the log of a Pod that exists, or of the latest deleted one with that name."""
+        await self._ready.wait()
+        found = self._pods.get(namespace, pod)
+        worker = self._workers.get(uid_of(found)) if found is not None else None
+        if found is not None:
+            folder = self._logs.folder(namespace, pod, uid_of(found))
+            container = _choose_container(found, query.container)
+            attempt = _latest_attempt(found, container, worker)
+        else:
+            folder = self._logs.newest(namespace, pod)
+            container = self._logs.container(folder, pod, query.container)
+            attempt = self._logs.last_attempt(folder, container)
+        if query.previous:
+            attempt -= 1
+            if attempt < 0:
+                raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
+        ended: Callable[[], bool] = partial(worker.has_ended, container, attempt) if worker is not None else _always
+        news = asyncio.Event()
+        if worker is not None:
+            worker.listeners.add(news)
+        try:
+            async for piece in self._logs.read(f"{folder}/{container}", attempt, query, ended, news):
+                yield piece
+        finally:
+            if worker is not None:
+                worker.listeners.discard(news)
+
+    async def exec(
+        self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
+    ) -> ExecProcess:
+        await self._ready.wait()
+        found = self._pods.get(namespace, pod)
+        if found is None:
+            raise NotFound(f'pods "{pod}" not found')
+        worker = self._workers.get(uid_of(found))
+        # The status lags behind the journal.
+        ending = worker.progress.finished if worker is not None else None
+        phase = ending.get("phase") if ending is not None else status_of(found).get("phase")
+        if phase in ("Succeeded", "Failed"):
+            raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
+        if worker is None:
+            raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
+        first = container or _default_container(found) or _container_names(found)[0]
+        return await ExecProcess.start(worker.folder, _choose_container(found, first), command, stdin=stdin, tty=tty)
+
+    async def usage(self) -> tuple[UsageByPod, float]:
+        await self._ready.wait()
+        return await self._meter.rates()
 
 
 class ExecProcess:
@@ -193,84 +264,6 @@ class _Streams:
             os.close(descriptor)
 
 
-def _done(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-
-
-class PodOperations:
-    """Implements `muster.embedded.cluster.NodeOperations`. Every call waits until the agent is `ready`."""
-
-    def __init__(
-        self,
-        name: str,
-        pods: Informer,
-        workers: Mapping[str, PodWorker],
-        logs: Logs,
-        meter: UsageMeter,
-        ready: asyncio.Event,
-    ) -> None:
-        self.name = name
-        self._meter = meter
-        self._ready = ready
-        self._pods = pods
-        self._workers = workers
-        self._logs = logs
-
-    async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
-        """Returns the log of a Pod that exists, or of the latest deleted one with that name."""
-        await self._ready.wait()
-        found = self._pods.get(namespace, pod)
-        worker = self._workers.get(uid_of(found)) if found is not None else None
-        if found is not None:
-            folder = self._logs.folder(namespace, pod, uid_of(found))
-            container = _choose_container(found, query.container)
-            attempt = _latest_attempt(found, container, worker)
-        else:
-            folder = self._logs.newest(namespace, pod)
-            container = self._logs.container(folder, pod, query.container)
-            attempt = self._logs.last_attempt(folder, container)
-        if query.previous:
-            attempt -= 1
-            if attempt < 0:
-                raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
-        ended: Callable[[], bool] = partial(worker.has_ended, container, attempt) if worker is not None else _always
-        news = asyncio.Event()
-        if worker is not None:
-            worker.listeners.add(news)
-        try:
-            async for piece in self._logs.read(f"{folder}/{container}", attempt, query, ended, news):
-                yield piece
-        finally:
-            if worker is not None:
-                worker.listeners.discard(news)
-
-    async def exec(
-        self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
-    ) -> ExecProcess:
-        await self._ready.wait()
-        found = self._pods.get(namespace, pod)
-        if found is None:
-            raise NotFound(f'pods "{pod}" not found')
-        worker = self._workers.get(uid_of(found))
-        # The status lags behind the journal.
-        ending = worker.progress.finished if worker is not None else None
-        phase = ending.get("phase") if ending is not None else status_of(found).get("phase")
-        if phase in ("Succeeded", "Failed"):
-            raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
-        if worker is None:
-            raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
-        first = container or _default_container(found) or _container_names(found)[0]
-        return await ExecProcess.start(worker.folder, _choose_container(found, first), command, stdin=stdin, tty=tty)
-
-    async def usage(self) -> tuple[UsageByPod, float]:
-        await self._ready.wait()
-        return await self._meter.rates()
-
-
 def _container_names(pod: Object) -> list[str]:
     spec = spec_of(pod)
     return [str(c.get("name")) for c in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
@@ -311,3 +304,8 @@ def _latest_attempt(pod: Object, container: str, worker: PodWorker | None) -> in
 
 def _always() -> bool:
     return True
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -13,7 +13,6 @@ from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time,
 from muster.kube.quantity import parse_quantity
 
 Phase: TypeAlias = Literal["Pending", "Running", "Succeeded", "Failed"]
-
 _CONDITION_TYPES = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
@@ -32,6 +31,12 @@ class PodPlace(NamedTuple):
     host_ip: str = "127.0.0.1"
     engine: str = "process"
     """The scheme of its containers' ids."""
+
+
+class PodEvent(NamedTuple):
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
 
 
 _THIS_MACHINE = PodPlace()
@@ -75,6 +80,32 @@ def pod_status(
     return status
 
 
+def journal_events(pod: Object, entry: JournalEntry, notes: Mapping[str, str]) -> list[PodEvent]:
+    """`notes` says where each container runs if no image engine runs it."""
+    name = entry.get("c", "")
+    match entry.get("e"):
+        case "started":
+            started = PodEvent("Normal", "Started", f"Started container {name}")
+            if entry.get("a", 0) or name not in notes:
+                return [started]
+            return [PodEvent("Normal", "ImageNotPulled", notes[name]), started]
+        case "exited":
+            return _exited(pod, name, entry)
+        case "backoff":
+            where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
+            return [PodEvent("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {where}")]
+        case "unhealthy":
+            reason = "FailedPreStopHook" if entry.get("probe") == "preStop" else "Unhealthy"
+            return [PodEvent("Warning", reason, entry.get("message") or "")]
+        case "killing":
+            return [_killing(name, entry)]
+        case "finished" if entry.get("reason"):
+            message = entry.get("message") or f"Pod ended: {entry['reason']}"
+            kind: Literal["Normal", "Warning"] = "Normal" if entry["reason"] == "DeadlineExceeded" else "Warning"
+            return [PodEvent(kind, entry["reason"], message)]
+    return []
+
+
 def has_ended(pod: Mapping[str, Any]) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
@@ -106,6 +137,33 @@ def qos_class(spec: Mapping[str, Any]) -> str:
     if not requests:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
+
+
+def start_time(pod: Object, now: float) -> float:
+    """When the Pod started; now if it has not."""
+    text = status_of(pod).get("startTime")
+    return parse_time(text).timestamp() if text else now
+
+
+def remaining_grace(pod: Object, now: float) -> float:
+    """Returns how much of the deletion's grace period is left."""
+    full = float(meta(pod).get("deletionGracePeriodSeconds") or 0)
+    left = parse_time(meta(pod)["deletionTimestamp"]).timestamp() - now
+    # Timestamps are whole seconds, so a grace period of one second would seem to be over at once.
+    return full if left > full - 2.0 else max(0.0, left)
+
+
+def last_reported_time(pod: Object) -> float:
+    """Returns the time up to which the status reports: events before it are recorded. 0 if it reports nothing."""
+    status = status_of(pod)
+    if not status.get("containerStatuses"):
+        return 0.0
+    moments = [c.get("lastTransitionTime") for c in status.get("conditions") or ()]
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        for state in (container.get("state") or {}, container.get("lastState") or {}):
+            for detail in state.values():
+                moments += [detail.get("startedAt"), detail.get("finishedAt")]
+    return max((parse_time(text).timestamp() + 1.0 for text in moments if text), default=0.0)
 
 
 def go_duration(seconds: float) -> str:
@@ -276,38 +334,6 @@ def _condition(
     return condition
 
 
-class PodEvent(NamedTuple):
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
-def journal_events(pod: Object, entry: JournalEntry, notes: Mapping[str, str]) -> list[PodEvent]:
-    """`notes` says where each container runs if no image engine runs it."""
-    name = entry.get("c", "")
-    match entry.get("e"):
-        case "started":
-            started = PodEvent("Normal", "Started", f"Started container {name}")
-            if entry.get("a", 0) or name not in notes:
-                return [started]
-            return [PodEvent("Normal", "ImageNotPulled", notes[name]), started]
-        case "exited":
-            return _exited(pod, name, entry)
-        case "backoff":
-            where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
-            return [PodEvent("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {where}")]
-        case "unhealthy":
-            reason = "FailedPreStopHook" if entry.get("probe") == "preStop" else "Unhealthy"
-            return [PodEvent("Warning", reason, entry.get("message") or "")]
-        case "killing":
-            return [_killing(name, entry)]
-        case "finished" if entry.get("reason"):
-            message = entry.get("message") or f"Pod ended: {entry['reason']}"
-            kind: Literal["Normal", "Warning"] = "Normal" if entry["reason"] == "DeadlineExceeded" else "Warning"
-            return [PodEvent(kind, entry["reason"], message)]
-    return []
-
-
 def _exited(pod: Object, name: str, entry: JournalEntry) -> list[PodEvent]:
     reason, message = entry.get("reason") or "", entry.get("message") or ""
     if reason == "OOMKilled":
@@ -333,30 +359,3 @@ def _memory_limit(pod: Object, name: str) -> str:
             limits: Mapping[str, Any] = (container.get("resources") or {}).get("limits") or {}
             return str(limits.get("memory") or "")
     return ""
-
-
-def start_time(pod: Object, now: float) -> float:
-    """When the Pod started; now if it has not."""
-    text = status_of(pod).get("startTime")
-    return parse_time(text).timestamp() if text else now
-
-
-def remaining_grace(pod: Object, now: float) -> float:
-    """Returns how much of the deletion's grace period is left."""
-    full = float(meta(pod).get("deletionGracePeriodSeconds") or 0)
-    left = parse_time(meta(pod)["deletionTimestamp"]).timestamp() - now
-    # Timestamps are whole seconds, so a grace period of one second would seem to be over at once.
-    return full if left > full - 2.0 else max(0.0, left)
-
-
-def last_reported_time(pod: Object) -> float:
-    """Returns the time up to which the status reports: events before it are recorded. 0 if it reports nothing."""
-    status = status_of(pod)
-    if not status.get("containerStatuses"):
-        return 0.0
-    moments = [c.get("lastTransitionTime") for c in status.get("conditions") or ()]
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        for state in (container.get("state") or {}, container.get("lastState") or {}):
-            for detail in state.values():
-                moments += [detail.get("startedAt"), detail.get("finishedAt")]
-    return max((parse_time(text).timestamp() + 1.0 for text in moments if text), default=0.0)

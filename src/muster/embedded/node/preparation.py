@@ -61,100 +61,15 @@ from muster.kube.ignored_pod_fields import ignored_fields
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, uid_of
 from muster.kube.quantity import milli_value, whole_value
 
-ProbeField = Literal["startupProbe", "livenessProbe", "readinessProbe"]
-HookField = Literal["postStart", "preStop"]
-
-
-def probe_of(container: Mapping[str, Any], field: ProbeField, address: str) -> Probe | None:
-    """`address` is the Pod's address. Raises ContainerError if the probe cannot be run."""
-    wanted = container.get(field)
-    if not wanted:
-        return None
-    name = str(container.get("name") or "")
-    probe: Probe = {
-        "initialDelay": float(wanted.get("initialDelaySeconds") or 0),
-        "period": float(wanted.get("periodSeconds") or 10),
-        "timeout": float(wanted.get("timeoutSeconds") or 1),
-        "successThreshold": int(wanted.get("successThreshold") or 1),
-        "failureThreshold": int(wanted.get("failureThreshold") or 3),
-    }
-    grace = wanted.get("terminationGracePeriodSeconds")
-    probe["grace"] = float(grace) if grace is not None else None
-    if "exec" in wanted:
-        probe["kind"], probe["command"] = "exec", list(wanted["exec"].get("command") or ())
-    elif "httpGet" in wanted:
-        get = wanted["httpGet"]
-        probe["kind"] = "http"
-        probe["scheme"], probe["host"], probe["port"], probe["path"], probe["headers"] = _http(
-            container, get, address, field
-        )
-    elif "tcpSocket" in wanted or "grpc" in wanted:
-        # Without speaking gRPC, this much can be checked: whether the server listens.
-        target = wanted.get("tcpSocket") or wanted.get("grpc") or {}
-        probe["kind"], probe["host"] = "tcp", str(target.get("host") or address)
-        probe["port"] = port_of(container, target.get("port"), f"{field}.tcpSocket.port")
-    else:
-        raise ContainerError(f"{field} has none of exec, httpGet, tcpSocket, grpc", name)
-    return probe
-
-
-def hook_of(container: Mapping[str, Any], field: HookField, address: str) -> Hook | None:
-    wanted = (container.get("lifecycle") or {}).get(field)
-    if not wanted:
-        return None
-    hook: Hook
-    if "exec" in wanted:
-        return {"kind": "exec", "command": list(wanted["exec"].get("command") or ())}
-    if "httpGet" in wanted:
-        hook = {"kind": "http"}
-        hook["scheme"], hook["host"], hook["port"], hook["path"], hook["headers"] = _http(
-            container, wanted["httpGet"], address, field
-        )
-        return hook
-    if "tcpSocket" in wanted:
-        target = wanted["tcpSocket"]
-        port = port_of(container, target.get("port"), f"lifecycle.{field}.tcpSocket.port")
-        return {"kind": "tcp", "host": str(target.get("host") or address), "port": port}
-    if "sleep" in wanted:
-        return {"kind": "sleep", "seconds": float(wanted["sleep"].get("seconds") or 0)}
-    name = str(container.get("name") or "")
-    raise ContainerError(f"lifecycle.{field} has none of exec, httpGet, tcpSocket, sleep", name)
-
-
-def port_of(container: Mapping[str, Any], port: Any, path: str) -> int:
-    """Returns a port number; a name refers to one of the container's ports."""
-    if isinstance(port, int):
-        return port
-    text = str(port or "")
-    if text.isdigit():
-        return int(text)
-    ports = {p.get("name"): p.get("containerPort") for p in container.get("ports") or ()}
-    if isinstance(ports.get(text), int):
-        return int(ports[text])
-    have = ", ".join(sorted(str(p) for p in ports if p)) or "no named ports"
-    raise ContainerError(f'{path}: no port "{text}" (the container has {have})', str(container.get("name") or ""))
-
-
-def _http(
-    container: Mapping[str, Any], get: Mapping[str, Any], address: str, field: str
-) -> tuple[str, str, int, str, list[tuple[str, str]]]:
-    return (
-        str(get.get("scheme") or "HTTP").lower(),
-        str(get.get("host") or address),
-        port_of(container, get.get("port"), f"{field}.httpGet.port"),
-        str(get.get("path") or "/"),
-        [(str(h.get("name") or ""), str(h.get("value") or "")) for h in get.get("httpHeaders") or ()],
-    )
-
-
 SHARED_MEMORY: Mount = {"type": "tmpfs", "target": "/dev/shm"}
 """Belongs to the Pod, so that its containers share it. If there is only one container, mounting it there is cheaper."""
-
 _HOSTNAME = "/proc/sys/kernel/hostname"
 """Contains the host name of the reader's own namespace, so no file per Pod is needed."""
 _TERMINATION_LOG = "/dev/termination-log"
 _HIDING_BYTES = 64 * 1024
 """Enough for mount points."""
+ProbeField = Literal["startupProbe", "livenessProbe", "readinessProbe"]
+HookField = Literal["postStart", "preStop"]
 
 
 class PodPaths(NamedTuple):
@@ -197,176 +112,6 @@ class ResolvedContainer:
     @property
     def image(self) -> str:
         return str(self.spec.get("image") or "")
-
-
-def termination_grace(spec: Mapping[str, Any]) -> float:
-    grace = spec.get("terminationGracePeriodSeconds")
-    return 30.0 if grace is None else float(grace)
-
-
-def resolve_container(
-    pod: Object, container: Mapping[str, Any], role: ContainerRole, context: PodContext, node: NodeContext,
-    engine: ImageEngine | None, devices: Mapping[str, str],
-) -> ResolvedContainer:  # fmt: skip
-    """Resolves everything that can be missing, and changes nothing. Raises NotReady."""
-    plan = plan_launch(container, node.settings.images, node.environment, node.shims) if engine is None else None
-    base = {"HOSTNAME": hostname_of(pod), **devices}
-    if plan is not None:
-        base = {**plan.env, **base}
-    _refuse_root(pod, container)
-    return ResolvedContainer(container, role, container_environment(pod, container, context, base=base), plan)
-
-
-def prepare_container(
-    pod: Object, resolved: ResolvedContainer, mounts: list[Mount], paths: PodPaths, node: NodeContext, *,
-    engine: ImageEngine | None, address: str, is_alone: bool,
-) -> PreparedContainer:  # fmt: skip
-    """Creates the container's own files. `mounts` are those of its volumes."""
-    spec = resolved.spec
-    termination_file = f"{paths.folder}/termination-{resolved.name}"
-    _make_file(termination_file)
-    termination = _bind(termination_file, spec.get("terminationMessagePath") or _TERMINATION_LOG)
-    limits: Mapping[str, Any] = (spec.get("resources") or {}).get("limits") or {}
-    user, group, groups = _user(pod, spec)
-    prepared: PreparedContainer = {
-        "name": resolved.name,
-        "role": resolved.role,
-        "env": resolved.env,
-        "uid": user,
-        "gid": group,
-        "groups": groups,
-        "memoryLimit": whole_value(limits["memory"]) if limits.get("memory") else None,
-        "cpuLimit": milli_value(limits["cpu"]) / 1000 if limits.get("cpu") else None,
-        "logDir": f"{paths.logs}/{resolved.name}",
-        "terminationMessageFile": termination_file,
-        "terminationMessageFromLogs": spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
-        "startupProbe": probe_of(spec, "startupProbe", address),
-        "livenessProbe": probe_of(spec, "livenessProbe", address),
-        "readinessProbe": probe_of(spec, "readinessProbe", address),
-        "postStart": hook_of(spec, "postStart", address),
-        "preStop": hook_of(spec, "preStop", address),
-        "stopSignal": (spec.get("lifecycle") or {}).get("stopSignal") or "SIGTERM",
-        "engine": None,
-    }
-    keep = output_paths(pod, resolved.name)
-    if keep:
-        prepared["keep"], prepared["keepFolder"] = keep, container_output_folder(paths.folder, resolved.name)
-    if resolved.plan is None:
-        assert engine is not None
-        hosts = _bind(paths.hosts_file, "/etc/hosts")
-        prepare_engine_container(engine, pod, spec, prepared, [hosts, *mounts, termination], paths.folder)
-        return prepared
-    prepared["argv"] = resolved.plan.argv(resolved.env)
-    prepared["rootfs"] = resolved.plan.rootfs
-    if resolved.plan.rootfs:
-        prepared["rootfsLayer"] = f"{paths.folder}/rootfs-{resolved.name}"
-    if not resolved.plan.mapped:
-        prepared["missingProgram"] = explain_missing_program(resolved.image)
-    if node.isolation == "none":
-        _refuse_mounts(mounts, resolved.name)
-        prepared["mounts"], prepared["cwd"] = [], resolved.plan.cwd
-        return prepared
-    private = _private_mounts(resolved, paths, str(node.settings.home))
-    if is_alone:
-        private.append(SHARED_MEMORY)
-    prepared["cwd"], more = _working_dir(resolved, resolved.plan, [*private, *mounts], paths)
-    prepared["mounts"] = [*private, *more, *mounts, termination]
-    if keep and not resolved.plan.rootfs:
-        prepared["private"] = paths_outside_mounts(keep, [mount["target"] for mount in prepared["mounts"]])
-        prepared["privateFolder"] = f"{paths.folder}/private-{resolved.name}"
-        if resolved.plan.has_default_cwd and any(os.path.dirname(path) == "/" for path in prepared["private"]):
-            # A container may write `/result.txt` as `result.txt`: most images start in the root, which is now its own.
-            prepared["cwd"] = "/"
-    return prepared
-
-
-def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str) -> list[Mount]:
-    """Returns what every container has for itself, below its volume mounts. `home` contains the keys of the server and
-    the files of other Pods, so the container sees only what it runs from there."""
-    scratch = scratch_folder(paths.folder, resolved.name)
-    _make_scratch(scratch)
-    own = [_bind(scratch, SCRATCH), _bind(paths.hosts_file, "/etc/hosts"), _bind(_HOSTNAME, "/etc/hostname")]
-    if resolved.plan is None or resolved.plan.rootfs:
-        return own
-    if not home.startswith(f"{SCRATCH}/"):
-        own.append({"type": "tmpfs", "target": home, "size": _HIDING_BYTES})
-    needed = [f for f in hidden_folders(resolved.plan.required_folders, (SCRATCH, home)) if os.path.isdir(f)]
-    for folder in needed:
-        if folder.startswith(f"{SCRATCH}/"):
-            os.makedirs(f"{scratch}{folder.removeprefix(SCRATCH)}", exist_ok=True)
-    return [*own, *(_bind_folder(folder, read_only=folder.startswith(f"{home}/")) for folder in needed)]
-
-
-def _bind_folder(folder: str, *, read_only: bool) -> Mount:
-    return {"type": "bind", "source": folder, "target": folder, "readOnly": read_only}
-
-
-def _working_dir(
-    resolved: ResolvedContainer, plan: LaunchPlan, mounts: list[Mount], paths: PodPaths
-) -> tuple[str, list[Mount]]:
-    """An image has its WORKDIR. If this machine lacks the folder, the container gets an empty one there."""
-    cwd = os.path.normpath(plan.cwd)
-    for mount in reversed(mounts):
-        target = mount["target"]
-        if cwd == target:
-            return cwd, []
-        if cwd.startswith(target.rstrip("/") + "/"):
-            if mount["type"] == "bind" and not mount.get("readOnly") and "within" not in mount:
-                os.makedirs(f"{mount['source']}{cwd[len(target.rstrip('/')) :]}", exist_ok=True)
-            return cwd, []
-    if os.path.isdir(f"{plan.rootfs}{cwd}"):
-        return cwd, []
-    scratch = f"{paths.folder}/work-{resolved.name}"
-    _make_scratch(scratch)
-    return cwd, [_bind(scratch, cwd)]
-
-
-def _refuse_mounts(mounts: list[Mount], container: str) -> None:
-    for mount in mounts:
-        if os.path.realpath(mount["source"]) != os.path.realpath(mount["target"]):
-            raise ContainerError(
-                f"cannot mount anything at {mount['target']}: this user may not create mount namespaces. "
-                "Run as root, allow unprivileged user namespaces, or remove the volumeMount (see: muster doctor)",
-                container,
-            )
-
-
-def _refuse_root(pod: Object, container: Mapping[str, Any]) -> None:
-    context = {**(spec_of(pod).get("securityContext") or {}), **(container.get("securityContext") or {})}
-    user = context.get("runAsUser")
-    if context.get("runAsNonRoot") and (user == 0 or (user is None and os.getuid() == 0)):
-        message = "container has runAsNonRoot and would run as root: set securityContext.runAsUser"
-        raise ConfigError(message, str(container.get("name") or ""))
-
-
-def _user(pod: Object, container: Mapping[str, Any]) -> tuple[int | None, int | None, list[int]]:
-    shared: Mapping[str, Any] = spec_of(pod).get("securityContext") or {}
-    context = {**shared, **(container.get("securityContext") or {})}
-    groups = [int(g) for g in shared.get("supplementalGroups") or ()]
-    if shared.get("fsGroup") is not None:
-        groups.append(int(shared["fsGroup"]))
-    return context.get("runAsUser"), context.get("runAsGroup"), groups
-
-
-def _bind(source: str, target: str) -> Mount:
-    return {"type": "bind", "source": source, "target": target}
-
-
-def _make_scratch(path: str) -> None:
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        return
-    os.chmod(path, 0o1777)
-
-
-def _make_file(path: str) -> None:
-    """Creates a file that every user of the container may write to."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        os.fchmod(descriptor, 0o666)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,6 +208,157 @@ def write_pod_file(folder: str, pod: PreparedPod) -> None:
     os.rename(fresh, f"{folder}/{POD_FILE}")
 
 
+def resolve_container(
+    pod: Object, container: Mapping[str, Any], role: ContainerRole, context: PodContext, node: NodeContext,
+    engine: ImageEngine | None, devices: Mapping[str, str],
+) -> ResolvedContainer:  # fmt: skip
+    """Resolves everything that can be missing, and changes nothing. Raises NotReady."""
+    plan = plan_launch(container, node.settings.images, node.environment, node.shims) if engine is None else None
+    base = {"HOSTNAME": hostname_of(pod), **devices}
+    if plan is not None:
+        base = {**plan.env, **base}
+    _refuse_root(pod, container)
+    return ResolvedContainer(container, role, container_environment(pod, container, context, base=base), plan)
+
+
+def prepare_container(
+    pod: Object, resolved: ResolvedContainer, mounts: list[Mount], paths: PodPaths, node: NodeContext, *,
+    engine: ImageEngine | None, address: str, is_alone: bool,
+) -> PreparedContainer:  # fmt: skip
+    """Creates the container's own files. `mounts` are those of its volumes."""
+    spec = resolved.spec
+    termination_file = f"{paths.folder}/termination-{resolved.name}"
+    _make_file(termination_file)
+    termination = _bind(termination_file, spec.get("terminationMessagePath") or _TERMINATION_LOG)
+    limits: Mapping[str, Any] = (spec.get("resources") or {}).get("limits") or {}
+    user, group, groups = _user(pod, spec)
+    prepared: PreparedContainer = {
+        "name": resolved.name,
+        "role": resolved.role,
+        "env": resolved.env,
+        "uid": user,
+        "gid": group,
+        "groups": groups,
+        "memoryLimit": whole_value(limits["memory"]) if limits.get("memory") else None,
+        "cpuLimit": milli_value(limits["cpu"]) / 1000 if limits.get("cpu") else None,
+        "logDir": f"{paths.logs}/{resolved.name}",
+        "terminationMessageFile": termination_file,
+        "terminationMessageFromLogs": spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+        "startupProbe": probe_of(spec, "startupProbe", address),
+        "livenessProbe": probe_of(spec, "livenessProbe", address),
+        "readinessProbe": probe_of(spec, "readinessProbe", address),
+        "postStart": hook_of(spec, "postStart", address),
+        "preStop": hook_of(spec, "preStop", address),
+        "stopSignal": (spec.get("lifecycle") or {}).get("stopSignal") or "SIGTERM",
+        "engine": None,
+    }
+    keep = output_paths(pod, resolved.name)
+    if keep:
+        prepared["keep"], prepared["keepFolder"] = keep, container_output_folder(paths.folder, resolved.name)
+    if resolved.plan is None:
+        assert engine is not None
+        hosts = _bind(paths.hosts_file, "/etc/hosts")
+        prepare_engine_container(engine, pod, spec, prepared, [hosts, *mounts, termination], paths.folder)
+        return prepared
+    prepared["argv"] = resolved.plan.argv(resolved.env)
+    prepared["rootfs"] = resolved.plan.rootfs
+    if resolved.plan.rootfs:
+        prepared["rootfsLayer"] = f"{paths.folder}/rootfs-{resolved.name}"
+    if not resolved.plan.mapped:
+        prepared["missingProgram"] = explain_missing_program(resolved.image)
+    if node.isolation == "none":
+        _refuse_mounts(mounts, resolved.name)
+        prepared["mounts"], prepared["cwd"] = [], resolved.plan.cwd
+        return prepared
+    private = _private_mounts(resolved, paths, str(node.settings.home))
+    if is_alone:
+        private.append(SHARED_MEMORY)
+    prepared["cwd"], more = _working_dir(resolved, resolved.plan, [*private, *mounts], paths)
+    prepared["mounts"] = [*private, *more, *mounts, termination]
+    if keep and not resolved.plan.rootfs:
+        prepared["private"] = paths_outside_mounts(keep, [mount["target"] for mount in prepared["mounts"]])
+        prepared["privateFolder"] = f"{paths.folder}/private-{resolved.name}"
+        if resolved.plan.has_default_cwd and any(os.path.dirname(path) == "/" for path in prepared["private"]):
+            # A container may write `/result.txt` as `result.txt`: most images start in the root, which is now its own.
+            prepared["cwd"] = "/"
+    return prepared
+
+
+def termination_grace(spec: Mapping[str, Any]) -> float:
+    grace = spec.get("terminationGracePeriodSeconds")
+    return 30.0 if grace is None else float(grace)
+
+
+def probe_of(container: Mapping[str, Any], field: ProbeField, address: str) -> Probe | None:
+    """`address` is the Pod's address. Raises ContainerError if the probe cannot be run."""
+    wanted = container.get(field)
+    if not wanted:
+        return None
+    name = str(container.get("name") or "")
+    probe: Probe = {
+        "initialDelay": float(wanted.get("initialDelaySeconds") or 0),
+        "period": float(wanted.get("periodSeconds") or 10),
+        "timeout": float(wanted.get("timeoutSeconds") or 1),
+        "successThreshold": int(wanted.get("successThreshold") or 1),
+        "failureThreshold": int(wanted.get("failureThreshold") or 3),
+    }
+    grace = wanted.get("terminationGracePeriodSeconds")
+    probe["grace"] = float(grace) if grace is not None else None
+    if "exec" in wanted:
+        probe["kind"], probe["command"] = "exec", list(wanted["exec"].get("command") or ())
+    elif "httpGet" in wanted:
+        get = wanted["httpGet"]
+        probe["kind"] = "http"
+        probe["scheme"], probe["host"], probe["port"], probe["path"], probe["headers"] = _http(
+            container, get, address, field
+        )
+    elif "tcpSocket" in wanted or "grpc" in wanted:
+        # Without speaking gRPC, this much can be checked: whether the server listens.
+        target = wanted.get("tcpSocket") or wanted.get("grpc") or {}
+        probe["kind"], probe["host"] = "tcp", str(target.get("host") or address)
+        probe["port"] = port_of(container, target.get("port"), f"{field}.tcpSocket.port")
+    else:
+        raise ContainerError(f"{field} has none of exec, httpGet, tcpSocket, grpc", name)
+    return probe
+
+
+def hook_of(container: Mapping[str, Any], field: HookField, address: str) -> Hook | None:
+    wanted = (container.get("lifecycle") or {}).get(field)
+    if not wanted:
+        return None
+    hook: Hook
+    if "exec" in wanted:
+        return {"kind": "exec", "command": list(wanted["exec"].get("command") or ())}
+    if "httpGet" in wanted:
+        hook = {"kind": "http"}
+        hook["scheme"], hook["host"], hook["port"], hook["path"], hook["headers"] = _http(
+            container, wanted["httpGet"], address, field
+        )
+        return hook
+    if "tcpSocket" in wanted:
+        target = wanted["tcpSocket"]
+        port = port_of(container, target.get("port"), f"lifecycle.{field}.tcpSocket.port")
+        return {"kind": "tcp", "host": str(target.get("host") or address), "port": port}
+    if "sleep" in wanted:
+        return {"kind": "sleep", "seconds": float(wanted["sleep"].get("seconds") or 0)}
+    name = str(container.get("name") or "")
+    raise ContainerError(f"lifecycle.{field} has none of exec, httpGet, tcpSocket, sleep", name)
+
+
+def port_of(container: Mapping[str, Any], port: Any, path: str) -> int:
+    """Returns a port number; a name refers to one of the container's ports."""
+    if isinstance(port, int):
+        return port
+    text = str(port or "")
+    if text.isdigit():
+        return int(text)
+    ports = {p.get("name"): p.get("containerPort") for p in container.get("ports") or ()}
+    if isinstance(ports.get(text), int):
+        return int(ports[text])
+    have = ", ".join(sorted(str(p) for p in ports if p)) or "no named ports"
+    raise ContainerError(f'{path}: no port "{text}" (the container has {have})', str(container.get("name") or ""))
+
+
 def _make_folder(path: str) -> None:
     try:
         os.mkdir(path, 0o700)
@@ -502,3 +398,104 @@ def _link_default_container(logs: str, resolved_containers: list[ResolvedContain
     if len(mains) == 1 and not os.path.islink(f"{logs}/{DEFAULT_CONTAINER_LINK}"):
         os.makedirs(logs, exist_ok=True)
         os.symlink(mains[0], f"{logs}/{DEFAULT_CONTAINER_LINK}")
+
+
+def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str) -> list[Mount]:
+    """Returns what every container has for itself, below its volume mounts. `home` contains the keys of the server and
+    the files of other Pods, so the container sees only what it runs from there."""
+    scratch = scratch_folder(paths.folder, resolved.name)
+    _make_scratch(scratch)
+    own = [_bind(scratch, SCRATCH), _bind(paths.hosts_file, "/etc/hosts"), _bind(_HOSTNAME, "/etc/hostname")]
+    if resolved.plan is None or resolved.plan.rootfs:
+        return own
+    if not home.startswith(f"{SCRATCH}/"):
+        own.append({"type": "tmpfs", "target": home, "size": _HIDING_BYTES})
+    needed = [f for f in hidden_folders(resolved.plan.required_folders, (SCRATCH, home)) if os.path.isdir(f)]
+    for folder in needed:
+        if folder.startswith(f"{SCRATCH}/"):
+            os.makedirs(f"{scratch}{folder.removeprefix(SCRATCH)}", exist_ok=True)
+    return [*own, *(_bind_folder(folder, read_only=folder.startswith(f"{home}/")) for folder in needed)]
+
+
+def _bind_folder(folder: str, *, read_only: bool) -> Mount:
+    return {"type": "bind", "source": folder, "target": folder, "readOnly": read_only}
+
+
+def _working_dir(
+    resolved: ResolvedContainer, plan: LaunchPlan, mounts: list[Mount], paths: PodPaths
+) -> tuple[str, list[Mount]]:
+    """An image has its WORKDIR. If this machine lacks the folder, the container gets an empty one there."""
+    cwd = os.path.normpath(plan.cwd)
+    for mount in reversed(mounts):
+        target = mount["target"]
+        if cwd == target:
+            return cwd, []
+        if cwd.startswith(target.rstrip("/") + "/"):
+            if mount["type"] == "bind" and not mount.get("readOnly") and "within" not in mount:
+                os.makedirs(f"{mount['source']}{cwd[len(target.rstrip('/')) :]}", exist_ok=True)
+            return cwd, []
+    if os.path.isdir(f"{plan.rootfs}{cwd}"):
+        return cwd, []
+    scratch = f"{paths.folder}/work-{resolved.name}"
+    _make_scratch(scratch)
+    return cwd, [_bind(scratch, cwd)]
+
+
+def _refuse_mounts(mounts: list[Mount], container: str) -> None:
+    for mount in mounts:
+        if os.path.realpath(mount["source"]) != os.path.realpath(mount["target"]):
+            raise ContainerError(
+                f"cannot mount anything at {mount['target']}: this user may not create mount namespaces. "
+                "Run as root, allow unprivileged user namespaces, or remove the volumeMount (see: muster doctor)",
+                container,
+            )
+
+
+def _refuse_root(pod: Object, container: Mapping[str, Any]) -> None:
+    context = {**(spec_of(pod).get("securityContext") or {}), **(container.get("securityContext") or {})}
+    user = context.get("runAsUser")
+    if context.get("runAsNonRoot") and (user == 0 or (user is None and os.getuid() == 0)):
+        message = "container has runAsNonRoot and would run as root: set securityContext.runAsUser"
+        raise ConfigError(message, str(container.get("name") or ""))
+
+
+def _user(pod: Object, container: Mapping[str, Any]) -> tuple[int | None, int | None, list[int]]:
+    shared: Mapping[str, Any] = spec_of(pod).get("securityContext") or {}
+    context = {**shared, **(container.get("securityContext") or {})}
+    groups = [int(g) for g in shared.get("supplementalGroups") or ()]
+    if shared.get("fsGroup") is not None:
+        groups.append(int(shared["fsGroup"]))
+    return context.get("runAsUser"), context.get("runAsGroup"), groups
+
+
+def _bind(source: str, target: str) -> Mount:
+    return {"type": "bind", "source": source, "target": target}
+
+
+def _make_scratch(path: str) -> None:
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return
+    os.chmod(path, 0o1777)
+
+
+def _make_file(path: str) -> None:
+    """Creates a file that every user of the container may write to."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        os.fchmod(descriptor, 0o666)
+    finally:
+        os.close(descriptor)
+
+
+def _http(
+    container: Mapping[str, Any], get: Mapping[str, Any], address: str, field: str
+) -> tuple[str, str, int, str, list[tuple[str, str]]]:
+    return (
+        str(get.get("scheme") or "HTTP").lower(),
+        str(get.get("host") or address),
+        port_of(container, get.get("port"), f"{field}.httpGet.port"),
+        str(get.get("path") or "/"),
+        [(str(h.get("name") or ""), str(h.get("value") or "")) for h in get.get("httpHeaders") or ()],
+    )

@@ -32,7 +32,7 @@ ISOLATION, WHY = probe_isolation()
 
 
 class Pods:
-    """The agent's part, as far as a supervisor can tell: it writes folders, asks for supervisors, reads journals."""
+    """Does what the agent does for supervisors: writes folders, requests supervisors and reads journals."""
 
     def __init__(self, home: Path, isolation: Isolation) -> None:
         self.home = home
@@ -111,7 +111,7 @@ class Pods:
         return folder
 
     async def run(self, name: str, *argv: str, **more: Any) -> list[JournalEntry]:
-        """Its whole journal."""
+        """Returns its whole journal."""
         return await self.finished(await self.start(name, *argv, **more))
 
     def journal(self, folder: Path) -> list[JournalEntry]:
@@ -128,12 +128,12 @@ class Pods:
                 entries = self.journal(folder)
                 if condition(entries):
                     return entries
-                # The journal is the truth, and news of it a hint that may get lost.
+                # The journal is the source of truth; a notification may get lost.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._news.wait(), 1.0)
 
     async def event(self, folder: Path, event: str, **details: Any) -> JournalEntry:
-        """The first entry like this."""
+        """Returns the first matching entry."""
 
         def is_it(entry: JournalEntry) -> bool:
             return entry["e"] == event and details.items() <= entry.items()
@@ -147,7 +147,7 @@ class Pods:
         return entries
 
     def log(self, folder: Path, container: str = "main", attempt: int = 0) -> list[str]:
-        """The lines, without times and streams."""
+        """Returns the lines, without times and streams."""
         return [
             line.split(" ", 3)[3] for line in (folder / "logs" / container / f"{attempt}.log").read_text().splitlines()
         ]
@@ -226,7 +226,7 @@ def _exits() -> Callable[[list[JournalEntry]], list[tuple[str, int, int, str]]]:
 
 @pytest.fixture
 async def pods(tmp_path: Path, isolation: Isolation) -> AsyncIterator[Pods]:
-    """Where nothing else is said, in the best isolation there is."""
+    """In the best isolation that works here, unless a test sets another one."""
     found = Pods(tmp_path, isolation)
     yield found
     await found.close()

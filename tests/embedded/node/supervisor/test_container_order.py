@@ -1,4 +1,4 @@
-"""Init containers, sidecars, restarts and deadlines: who runs when."""
+"""Init containers, sidecars, restarts and deadlines: what runs when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAY = ["sh", "-c", "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 
 
 
 def story(entries: list[JournalEntry]) -> list[str]:
-    """The starts, passed startup probes and exits."""
+    """Returns the starts, passed startup probes and exits."""
     return [f"{e['e']} {e['c']}" for e in entries if e["e"] in ("started", "startup", "exited")]
 
 

@@ -1,4 +1,4 @@
-"""Containers that an image engine runs; here one that keeps its containers' processes in files."""
+"""Containers that an image engine runs; here a test engine that keeps its containers' processes in files."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def run(*argv: str, **more: Any) -> ControlRequest:
 
 
 async def output_of(pods: Pods, folder: Path, request: ControlRequest, given: bytes = b"") -> tuple[str, int]:
-    """What a command prints, on both streams, and its code."""
+    """Returns what a command prints, on both streams, and its exit code."""
     theirs_in, ours_in = os.pipe()
     ours_out, theirs_out = os.pipe()
     with await pods.ask(folder, request, theirs_in, theirs_out, theirs_out) as control:
@@ -86,7 +86,7 @@ async def test_hanging_up_kills_the_command(pods: Pods) -> None:
     with await pods.ask(folder, run("sh", "-c", "sleep 6000 | sleep 6000"), theirs, theirs, theirs) as control:
         os.close(theirs)
         await control.answer()
-    # Whoever held the pipe is gone when it ends.
+    # The process that held the pipe has ended.
     reader = asyncio.get_running_loop().run_in_executor(None, os.read, ours, 1)
     assert await asyncio.wait_for(reader, 20) == b""
     os.close(ours)

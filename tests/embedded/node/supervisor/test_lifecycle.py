@@ -29,7 +29,7 @@ def pod_of(policy: RestartPolicy = "Never", deadline: float | None = None, **rol
 
 
 def go_on(pod: PodState, now: float) -> list[Action]:
-    """Everything that is decided and done at this time."""
+    """Returns everything that is decided and done at this time."""
     done: list[Action] = []
     while not (done and isinstance(done[-1], Finish)) and (actions := decide(pod, now)):
         for action in actions:

@@ -116,7 +116,7 @@ async def test_read_only_is_read_only_and_sources_are_the_machines(pods: Pods) -
     shared = pods.home / "shared"
     shared.mkdir()
     (shared / "file").write_text("shared\n")
-    # Below /tmp, which the container has for itself.
+    # Below /tmp, where the container has its own folder.
     mounts = [bind(shared, "/mnt", readOnly=True), bind(shared, str(shared))]
     pod = await pods.start(
         "pod", "sh", "-c", f"cat /mnt/file {shared}/file; touch /mnt/x || touch {shared}/y; ls /tmp", mounts=mounts

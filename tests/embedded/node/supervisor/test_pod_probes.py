@@ -137,7 +137,7 @@ async def test_who_is_not_alive_is_restarted(pods: Pods, exits: Exits) -> None:
     folder = await pods.start("pod", "sh", "-c", script, livenessProbe=probe, restartPolicy="Always")
     await pods.event(folder, "started", a=1)
     entries = pods.journal(folder)
-    # A slow machine may find the second attempt sick as well, before it has got rid of what made the first one so.
+    # On a slow machine the second attempt may fail its probe as well, before the cause is removed.
     assert exits(entries)[0] == ("main", 0, 143, "Error")
     killing = next(e for e in entries if e["e"] == "killing")
     assert killing["reason"] == "Unhealthy"
@@ -171,7 +171,7 @@ async def test_a_failed_post_start_hook_ends_the_container(pods: Pods, exits: Ex
     entries = await pods.run(
         "pod", "sleep", "600", postStart={"kind": "exec", "command": ["sh", "-c", "echo no; exit 1"]}
     )
-    # A slow machine may find the second attempt sick as well, before it has got rid of what made the first one so.
+    # On a slow machine the second attempt may fail its probe as well, before the cause is removed.
     assert exits(entries)[0] == ("main", 0, 143, "Error")
     killing = next(e for e in entries if e["e"] == "killing")
     assert (killing["reason"], killing["message"]) == ("FailedPostStartHook", "PostStartHook failed: no")

@@ -123,7 +123,8 @@ async def test_a_daemon_does_not_outlive_its_container(pods: Pods, isolation: Is
 
 @EVERYWHERE
 async def test_whoever_flees_from_all_this_is_caught_at_the_end(pods: Pods, isolation: Isolation) -> None:
-    # Without its environment, and in a mount namespace of its own where it may have one, nobody knows whose it is.
+    # Without its environment, and in its own mount namespace if it may create one, a process cannot be attributed to a
+    # container.
     flee = "env -i setsid unshare -m sleep 6000.25 & env -i setsid sleep 6000.25 & "
     flee += 'while ! test -e "$GO"; do sleep 0.01; done'
     env, mounts = {"GO": str(pods.home / "go")}, [{"type": "bind", "source": str(pods.home), "target": str(pods.home)}]
@@ -178,7 +179,7 @@ async def test_starting_twice_runs_once(pods: Pods, isolation: Isolation) -> Non
 
 @EVERYWHERE
 async def test_a_pod_with_limits_and_checks_ends_as_well(pods: Pods, isolation: Isolation) -> None:
-    """Whatever makes a supervisor do more than the least."""
+    """Everything that makes a supervisor do more than the minimum."""
     probe = {"kind": "exec", "command": ["true"], "period": 0.05, "timeout": 5.0}
     fields = {"memoryLimit": 1 << 30, "cpuLimit": 1.5, "readinessProbe": probe, "startupProbe": probe}
     hooks = {"postStart": {"kind": "exec", "command": ["true"]}, "preStop": {"kind": "exec", "command": ["true"]}}

@@ -82,7 +82,7 @@ def test_a_process_leads_its_own_session_with_only_its_descriptors(tmp_path: Pat
     own, session, *descriptors = numbers.split()
     assert own == session == str(pid)
     assert set(descriptors) - inherited <= {"0", "1", "2", "3", "10", "255"}  # shells open one more to read from
-    # 32 and 33 are the C library's own; under nohup we ourselves ignore some that only the zygote sets right.
+    # 32 and 33 belong to the C library. Under nohup this process ignores some that only the zygote resets.
     before = {number for number in range(1, 32) if signal.getsignal(number) == signal.SIG_IGN}
     assert {number for number in range(1, 32) if int(ignored.split()[1], 16) >> (number - 1) & 1} <= before - _PYTHONS
 

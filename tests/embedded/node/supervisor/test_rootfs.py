@@ -1,4 +1,4 @@
-"""The private copy of a root file system that a container gets where the kernel refuses an overlay."""
+"""The private copy of a root file system that a container gets if the kernel refuses an overlay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is killed, and what must go on."""
+"""What continues when a process is killed."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ async def test_a_thousand_pods_leave_nothing(pods: Pods) -> None:
             seen.add(entries[0]["pid"])
     await eventually(lambda: sum(map(is_alive, seen)) <= 16)
     children = [pid for pid in seen if is_alive(pid)]
-    # The line to each idle one, a few for itself.
+    # One connection per idle supervisor, and a few more.
     assert len(os.listdir(f"/proc/{zygote}/fd")) <= len(children) + 12
     for child in children:
         assert len(os.listdir(f"/proc/{child}/fd")) <= 12
@@ -185,13 +185,13 @@ async def test_a_zygote_that_cannot_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(ZygoteError) as caught:
         await zygote.start(tmp_path)
     assert str(caught.value) == "the process that starts supervisors did not start: no such module"
-    with pytest.raises(ZygoteError, match="cannot have a line break"):
+    with pytest.raises(ZygoteError, match="must not contain a line break"):
         await zygote.start("a\nb")
     zygote.close()
 
 
 def test_the_zygote_stays_small() -> None:
-    """It is copied for each Pod: whoever adds an import here should know."""
+    """The zygote is forked for each Pod, so every import has a cost."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules); "
         "import muster.embedded.node.supervisor.zygote; "

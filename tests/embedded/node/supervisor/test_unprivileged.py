@@ -1,4 +1,4 @@
-"""As a user who is not root, and may do nothing in particular."""
+"""Pods of a user who is not root and has no particular rights."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ asyncio.run(main())
 
 
 def as_nobody(home: Path, pods: dict[str, Any]) -> dict[str, Any]:
-    """Runs these Pods one after the other; answers what became of each."""
+    """Runs these Pods one after the other and returns the outcome of each."""
     program = [_python_for_all(), "-c", PROGRAM, str(SOURCES), str(home), json.dumps(pods)]
     user: Any = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
     done = subprocess.run(program, capture_output=True, text=True, check=False, cwd="/", **user)
@@ -96,7 +96,7 @@ def _python_for_all() -> str:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Not in pytest's own folder, which only root may enter."""
+    """Not in pytest's own folder, which only root can enter."""
     with tempfile.TemporaryDirectory(prefix="muster-nobody-") as path:
         if os.getuid() == 0:
             os.chown(path, NOBODY, NOBODY)

@@ -49,192 +49,17 @@ from muster.embedded.node.supervisor.processes import Processes, StartError, kil
 from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, BaseNamespace, Sandbox
 from muster.embedded.node.supervisor.syscalls import adopt_orphans
 
-_LOST_CODE = 137
-_LOST_SIGNAL = 9
-
-
-def restore_state(state: PodState, entries: Sequence[JournalEntry], now: float) -> list[JournalEntry]:
-    """Replays the journal into the state. Returns the exits that were not recorded."""
-    names = {container.name for container in state.containers}
-    for entry in entries:
-        name = entry.get("c")
-        if name not in names or name is None:
-            continue
-        event, attempt, time = entry["e"], entry.get("a", 0), entry["t"]
-        if event == "starting":
-            apply_action(state, Start(name, attempt), time)
-        elif event == "started":
-            state[name].started = time
-        elif event == "exited":
-            record_exit(state, name, entry["code"], time)
-        elif event == "backoff":
-            apply_action(state, BackOff(name, attempt, entry["until"]), time)
-    lost: list[JournalEntry] = []
-    for container in state.containers:
-        if container.is_active:
-            record_exit(state, container.name, _LOST_CODE, now)
-            lost.append(
-                {
-                    "t": now,
-                    "e": "exited",
-                    "c": container.name,
-                    "a": container.attempt,
-                    "code": _LOST_CODE,
-                    "signal": _LOST_SIGNAL,
-                    "reason": "ContainerStatusUnknown",
-                    "message": "The container was killed together with the process that supervised it",
-                }
-            )
-    return lost
-
-
-def kill_leftovers(pod: PreparedPod, sandbox: Sandbox, dev_null: int) -> None:
-    """Ends what may have outlived the earlier supervisor. If the Pod had a process namespace, the kernel has already
-    done so."""
-    cgroups.remove_leftovers(cgroup_prefix(pod["uid"]))
-    if pod["isolation"] == "none":
-        kill_marked(f"{CONTAINER_MARK}={pod['uid']}/".encode())
-    for container in pod["containers"]:
-        engine = container.get("engine")
-        if engine:
-            with suppress(StartError, ChildProcessError):
-                os.waitpid(sandbox.run_engine(container, 0, engine["remove"], [dev_null] * 3), 0)
-
-
-_MAX_REQUEST = 1 << 20
-_DESCRIPTORS = 3
-
-
-class ControlServer:
-    def __init__(
-        self,
-        folder: str,
-        loop: EventLoop,
-        attempts: Mapping[str, Attempt],
-        stop: Callable[[float | None, str, str], None],
-    ) -> None:
-        self._loop = loop
-        self.attempts = attempts
-        self.stop = stop
-        self.connections: set[_Connection] = set()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        with short_socket_path(f"{folder}/{CONTROL_SOCKET}") as path:
-            try:
-                self._socket.bind(path)
-            except OSError:
-                os.unlink(path)  # an earlier supervisor's
-                self._socket.bind(path)
-        self._socket.listen(64)
-        loop.watch(self._socket.fileno(), self._accept)
-
-    def close(self) -> None:
-        """The file stays: connections to it are refused, and it is removed with the Pod's folder."""
-        for connection in list(self.connections):
-            connection.close()
-        self._loop.unwatch(self._socket.fileno())
-        self._socket.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            _Connection(self, self._socket.accept()[0], self._loop)
-
-
-class _Connection:
-    def __init__(self, server: ControlServer, connection: socket.socket, loop: EventLoop) -> None:
-        self._server = server
-        self._socket = connection
-        self._loop = loop
-        self._received = b""
-        self._descriptors: list[int] = []
-        self._pid = 0
-        server.connections.add(self)
-        connection.setblocking(False)
-        loop.watch(connection.fileno(), self._read)
-
-    def _read(self) -> None:
-        try:
-            data, descriptors, _, _ = socket.recv_fds(self._socket, 65536, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
-        except BlockingIOError:
-            return
-        except OSError:
-            data, descriptors = b"", []
-        self._descriptors += descriptors
-        self._received += data
-        if not data or len(self._received) > _MAX_REQUEST:
-            self.close()
-        elif not self._pid and b"\n" in self._received:
-            self._handle(self._received.partition(b"\n")[0])
-
-    def _handle(self, line: bytes) -> None:
-        try:
-            request: ControlRequest = json.loads(line)
-            if request["op"] == "exec":
-                self._exec(request)
-                return
-            if request["op"] != "stop":
-                raise StartError(f'unknown request "{request["op"]}"')
-            self._server.stop(request.get("grace"), request.get("reason") or "", request.get("message") or "")
-            self._respond({})
-        except StartError as error:
-            self._respond({"error": str(error)})
-        except (ValueError, KeyError, TypeError) as error:
-            self._respond({"error": f"malformed request: {error!r}"})
-        self.close()
-
-    def _exec(self, request: ControlRequest) -> None:
-        attempt = self._server.attempts.get(request["container"])
-        if attempt is None or not attempt.pid:
-            raise StartError(f'container "{request["container"]}" is not running')
-        if len(self._descriptors) != _DESCRIPTORS:
-            raise StartError("an exec needs three descriptors: stdin, stdout and stderr")
-        if not request["argv"]:
-            raise StartError("an exec needs a command")
-        self._pid = attempt.run_inside(
-            request["argv"],
-            self._descriptors,
-            env=request.get("env"),
-            cwd=request.get("cwd") or "",
-            terminal=bool(request.get("tty")),
-        )
-        self._loop.on_exit(self._pid, self._exited)
-        self._close_descriptors()
-        self._respond({"pid": self._pid})
-
-    def _exited(self, status: int) -> None:
-        self._pid = 0
-        code = os.waitstatus_to_exitcode(status)
-        self._respond({"code": code if code >= 0 else 128 - code})
-        self.close()
-
-    def _respond(self, answer: ControlResponse) -> None:
-        with suppress(OSError):
-            self._socket.sendall(json.dumps(answer).encode() + b"\n")
-
-    def close(self) -> None:
-        """Also called if the client disconnects: then the command is not needed any more."""
-        if self._pid:
-            with suppress(OSError):
-                os.killpg(self._pid, signal.SIGKILL)
-        self._close_descriptors()
-        self._server.connections.discard(self)
-        if self._socket.fileno() >= 0:
-            self._loop.unwatch(self._socket.fileno())
-            self._socket.close()
-
-    def _close_descriptors(self) -> None:
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors.clear()
-
-
 CRASH_FILE = "supervisor.log"
-
 _DEV_NULL = 0  # The zygote has opened /dev/null as descriptors 0, 1 and 2.
 _FOLDER_CHECK_PERIOD = 10.0
 _RETRY_DISK = 1.0
 _RETRY_NOTIFY = 0.02
 _LAST_NOTIFY_TIMEOUT = 10.0
 _SHUTDOWN = EndPod(0.0, "Terminated", "Pod was terminated in response to imminent node shutdown.")
+_LOST_CODE = 137
+_LOST_SIGNAL = 9
+_MAX_REQUEST = 1 << 20
+_DESCRIPTORS = 3
 
 
 class SupervisorProcess:
@@ -467,3 +292,173 @@ def _order_of(arrangement: ContainerOrder | None) -> StartOrder | None:
 
 def _wake_up() -> None:
     """A timer with this callback only wakes the loop."""
+
+
+def restore_state(state: PodState, entries: Sequence[JournalEntry], now: float) -> list[JournalEntry]:
+    """Replays the journal into the state. Returns the exits that were not recorded."""
+    names = {container.name for container in state.containers}
+    for entry in entries:
+        name = entry.get("c")
+        if name not in names or name is None:
+            continue
+        event, attempt, time = entry["e"], entry.get("a", 0), entry["t"]
+        if event == "starting":
+            apply_action(state, Start(name, attempt), time)
+        elif event == "started":
+            state[name].started = time
+        elif event == "exited":
+            record_exit(state, name, entry["code"], time)
+        elif event == "backoff":
+            apply_action(state, BackOff(name, attempt, entry["until"]), time)
+    lost: list[JournalEntry] = []
+    for container in state.containers:
+        if container.is_active:
+            record_exit(state, container.name, _LOST_CODE, now)
+            lost.append(
+                {
+                    "t": now,
+                    "e": "exited",
+                    "c": container.name,
+                    "a": container.attempt,
+                    "code": _LOST_CODE,
+                    "signal": _LOST_SIGNAL,
+                    "reason": "ContainerStatusUnknown",
+                    "message": "The container was killed together with the process that supervised it",
+                }
+            )
+    return lost
+
+
+def kill_leftovers(pod: PreparedPod, sandbox: Sandbox, dev_null: int) -> None:
+    """Ends what may have outlived the earlier supervisor. If the Pod had a process namespace, the kernel has already
+    done so."""
+    cgroups.remove_leftovers(cgroup_prefix(pod["uid"]))
+    if pod["isolation"] == "none":
+        kill_marked(f"{CONTAINER_MARK}={pod['uid']}/".encode())
+    for container in pod["containers"]:
+        engine = container.get("engine")
+        if engine:
+            with suppress(StartError, ChildProcessError):
+                os.waitpid(sandbox.run_engine(container, 0, engine["remove"], [dev_null] * 3), 0)
+
+
+class ControlServer:
+    def __init__(
+        self,
+        folder: str,
+        loop: EventLoop,
+        attempts: Mapping[str, Attempt],
+        stop: Callable[[float | None, str, str], None],
+    ) -> None:
+        self._loop = loop
+        self.attempts = attempts
+        self.stop = stop
+        self.connections: set[_Connection] = set()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        with short_socket_path(f"{folder}/{CONTROL_SOCKET}") as path:
+            try:
+                self._socket.bind(path)
+            except OSError:
+                os.unlink(path)  # an earlier supervisor's
+                self._socket.bind(path)
+        self._socket.listen(64)
+        loop.watch(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """The file stays: connections to it are refused, and it is removed with the Pod's folder."""
+        for connection in list(self.connections):
+            connection.close()
+        self._loop.unwatch(self._socket.fileno())
+        self._socket.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            _Connection(self, self._socket.accept()[0], self._loop)
+
+
+class _Connection:
+    def __init__(self, server: ControlServer, connection: socket.socket, loop: EventLoop) -> None:
+        self._server = server
+        self._socket = connection
+        self._loop = loop
+        self._received = b""
+        self._descriptors: list[int] = []
+        self._pid = 0
+        server.connections.add(self)
+        connection.setblocking(False)
+        loop.watch(connection.fileno(), self._read)
+
+    def _read(self) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._socket, 65536, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, descriptors = b"", []
+        self._descriptors += descriptors
+        self._received += data
+        if not data or len(self._received) > _MAX_REQUEST:
+            self.close()
+        elif not self._pid and b"\n" in self._received:
+            self._handle(self._received.partition(b"\n")[0])
+
+    def _handle(self, line: bytes) -> None:
+        try:
+            request: ControlRequest = json.loads(line)
+            if request["op"] == "exec":
+                self._exec(request)
+                return
+            if request["op"] != "stop":
+                raise StartError(f'unknown request "{request["op"]}"')
+            self._server.stop(request.get("grace"), request.get("reason") or "", request.get("message") or "")
+            self._respond({})
+        except StartError as error:
+            self._respond({"error": str(error)})
+        except (ValueError, KeyError, TypeError) as error:
+            self._respond({"error": f"malformed request: {error!r}"})
+        self.close()
+
+    def _exec(self, request: ControlRequest) -> None:
+        attempt = self._server.attempts.get(request["container"])
+        if attempt is None or not attempt.pid:
+            raise StartError(f'container "{request["container"]}" is not running')
+        if len(self._descriptors) != _DESCRIPTORS:
+            raise StartError("an exec needs three descriptors: stdin, stdout and stderr")
+        if not request["argv"]:
+            raise StartError("an exec needs a command")
+        self._pid = attempt.run_inside(
+            request["argv"],
+            self._descriptors,
+            env=request.get("env"),
+            cwd=request.get("cwd") or "",
+            terminal=bool(request.get("tty")),
+        )
+        self._loop.on_exit(self._pid, self._exited)
+        self._close_descriptors()
+        self._respond({"pid": self._pid})
+
+    def _exited(self, status: int) -> None:
+        self._pid = 0
+        code = os.waitstatus_to_exitcode(status)
+        self._respond({"code": code if code >= 0 else 128 - code})
+        self.close()
+
+    def _respond(self, answer: ControlResponse) -> None:
+        with suppress(OSError):
+            self._socket.sendall(json.dumps(answer).encode() + b"\n")
+
+    def close(self) -> None:
+        """Also called if the client disconnects: then the command is not needed any more."""
+        if self._pid:
+            with suppress(OSError):
+                os.killpg(self._pid, signal.SIGKILL)
+        self._close_descriptors()
+        self._server.connections.discard(self)
+        if self._socket.fileno() >= 0:
+            self._loop.unwatch(self._socket.fileno())
+            self._socket.close()
+
+    def _close_descriptors(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()

@@ -15,6 +15,115 @@ from muster.embedded.node.supervisor.syscalls import NEW_USERS, die_with_parent,
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KILL_TRIES = 500
 _MEMORY_FIELDS = (b"Pss_Anon:", b"Pss_Shmem:")
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_FAILED = 128
+_IS_MISSING, _IS_ERROR = b"?", b"!"
+
+
+class StartError(Exception):
+    """A process could not be started. The message is for the user."""
+
+
+class ProgramMissing(StartError):
+    """The program does not exist."""
+
+
+class Identity:
+    """The user and groups of a process; None means those of this process. `mapped`: they are only available in a user
+    namespace."""
+
+    __slots__ = ("gid", "groups", "mapped", "uid")
+
+    def __init__(self, uid: int | None, gid: int | None, groups: Sequence[int] = (), *, mapped: bool = False) -> None:
+        self.uid, self.gid, self.groups, self.mapped = uid, gid, groups, mapped
+
+    def __bool__(self) -> bool:
+        return self.uid is not None or self.gid is not None or bool(self.groups)
+
+
+class Command:
+    """What to start. `stdio` are the descriptors that become 0, 1 and 2; `cgroups` are descriptors of the files by
+    which it joins control groups."""
+
+    __slots__ = ("argv", "cgroups", "cwd", "env", "identity", "stdio", "terminal")
+
+    def __init__(
+        self,
+        argv: list[str],
+        env: dict[str, str],
+        cwd: str,
+        stdio: Sequence[int],
+        identity: Identity,
+        *,
+        cgroups: Sequence[int] = (),
+        terminal: bool = False,
+    ) -> None:
+        self.argv, self.env, self.cwd, self.stdio, self.identity = argv, env, cwd or "/", stdio, identity
+        self.cgroups, self.terminal = cgroups, terminal
+
+
+def launch(command: Command, *, ends_with_parent: bool) -> int:
+    """Starts a process and returns its number when it executes the program. Raises StartError. Changes the working
+    directory of this process."""
+    if ends_with_parent or command.cgroups or command.identity:
+        return _fork(command, ends_with_parent)
+    _change_folder(command.cwd)
+    program = find_program(command.argv[0], command.env.get("PATH"))
+    actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
+        (os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(command.stdio)
+    ]
+    if command.terminal:
+        # The first terminal that a session leader opens becomes its controlling terminal.
+        actions[0] = (os.POSIX_SPAWN_OPEN, 0, f"/proc/self/fd/{command.stdio[0]}", os.O_RDWR, 0)
+    try:
+        return os.posix_spawn(
+            program,
+            command.argv,
+            command.env,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_IGNORED_BY_PYTHON,
+        )
+    except (OSError, ValueError) as error:
+        raise StartError(_explain_exec_error(command.argv[0], program, error)) from None
+
+
+def find_program(name: str, path: str | None) -> str:
+    """Returns the path of a program. It is resolved in this process's view of the files."""
+    if "/" in name:
+        try:
+            mode = os.stat(name).st_mode
+        except FileNotFoundError as error:
+            raise ProgramMissing(f'exec: "{name}": {_reason(error)}') from None
+        except OSError as error:
+            raise StartError(f'exec: "{name}": {_reason(error)}') from None
+        if S_ISDIR(mode):
+            raise StartError(f'exec: "{name}": is a directory')
+        return name
+    forbidden = False
+    for folder in (path or os.defpath).split(":"):
+        candidate = f"{folder or '.'}/{name}"
+        try:
+            mode = os.stat(candidate).st_mode
+        except OSError:
+            continue
+        if not S_ISDIR(mode):
+            if mode & 0o111:
+                return candidate
+            forbidden = True
+    if forbidden:
+        raise StartError(f'exec: "{name}": permission denied: it is in $PATH, but not executable')
+    raise ProgramMissing(f'exec: "{name}": executable file not found in $PATH')
+
+
+def map_user(uid: int, gid: int) -> None:
+    """Enters a user namespace in which this user has these numbers and may create other namespaces."""
+    own_uid, own_gid = os.getuid(), os.getgid()
+    unshare(NEW_USERS)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {own_uid} 1"), ("gid_map", f"{gid} {own_gid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
 
 
 class Processes:
@@ -147,125 +256,6 @@ def send_signal(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def _ancestors(pid: int, parents: dict[int, int]) -> Iterable[int]:
-    seen = set[int]()
-    while pid in parents and pid not in seen:
-        seen.add(pid)
-        pid = parents[pid]
-        yield pid
-
-
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-_FAILED = 128
-_IS_MISSING, _IS_ERROR = b"?", b"!"
-
-
-class StartError(Exception):
-    """A process could not be started. The message is for the user."""
-
-
-class ProgramMissing(StartError):
-    """The program does not exist."""
-
-
-class Identity:
-    """The user and groups of a process; None means those of this process. `mapped`: they are only available in a user
-    namespace."""
-
-    __slots__ = ("gid", "groups", "mapped", "uid")
-
-    def __init__(self, uid: int | None, gid: int | None, groups: Sequence[int] = (), *, mapped: bool = False) -> None:
-        self.uid, self.gid, self.groups, self.mapped = uid, gid, groups, mapped
-
-    def __bool__(self) -> bool:
-        return self.uid is not None or self.gid is not None or bool(self.groups)
-
-
-class Command:
-    """What to start. `stdio` are the descriptors that become 0, 1 and 2; `cgroups` are descriptors of the files by
-    which it joins control groups."""
-
-    __slots__ = ("argv", "cgroups", "cwd", "env", "identity", "stdio", "terminal")
-
-    def __init__(
-        self,
-        argv: list[str],
-        env: dict[str, str],
-        cwd: str,
-        stdio: Sequence[int],
-        identity: Identity,
-        *,
-        cgroups: Sequence[int] = (),
-        terminal: bool = False,
-    ) -> None:
-        self.argv, self.env, self.cwd, self.stdio, self.identity = argv, env, cwd or "/", stdio, identity
-        self.cgroups, self.terminal = cgroups, terminal
-
-
-def launch(command: Command, *, ends_with_parent: bool) -> int:
-    """Starts a process and returns its number when it executes the program. Raises StartError. Changes the working
-    directory of this process."""
-    if ends_with_parent or command.cgroups or command.identity:
-        return _fork(command, ends_with_parent)
-    _change_folder(command.cwd)
-    program = find_program(command.argv[0], command.env.get("PATH"))
-    actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
-        (os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(command.stdio)
-    ]
-    if command.terminal:
-        # The first terminal that a session leader opens becomes its controlling terminal.
-        actions[0] = (os.POSIX_SPAWN_OPEN, 0, f"/proc/self/fd/{command.stdio[0]}", os.O_RDWR, 0)
-    try:
-        return os.posix_spawn(
-            program,
-            command.argv,
-            command.env,
-            file_actions=actions,
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_IGNORED_BY_PYTHON,
-        )
-    except (OSError, ValueError) as error:
-        raise StartError(_explain_exec_error(command.argv[0], program, error)) from None
-
-
-def find_program(name: str, path: str | None) -> str:
-    """Returns the path of a program. It is resolved in this process's view of the files."""
-    if "/" in name:
-        try:
-            mode = os.stat(name).st_mode
-        except FileNotFoundError as error:
-            raise ProgramMissing(f'exec: "{name}": {_reason(error)}') from None
-        except OSError as error:
-            raise StartError(f'exec: "{name}": {_reason(error)}') from None
-        if S_ISDIR(mode):
-            raise StartError(f'exec: "{name}": is a directory')
-        return name
-    forbidden = False
-    for folder in (path or os.defpath).split(":"):
-        candidate = f"{folder or '.'}/{name}"
-        try:
-            mode = os.stat(candidate).st_mode
-        except OSError:
-            continue
-        if not S_ISDIR(mode):
-            if mode & 0o111:
-                return candidate
-            forbidden = True
-    if forbidden:
-        raise StartError(f'exec: "{name}": permission denied: it is in $PATH, but not executable')
-    raise ProgramMissing(f'exec: "{name}": executable file not found in $PATH')
-
-
-def map_user(uid: int, gid: int) -> None:
-    """Enters a user namespace in which this user has these numbers and may create other namespaces."""
-    own_uid, own_gid = os.getuid(), os.getgid()
-    unshare(NEW_USERS)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {own_uid} 1"), ("gid_map", f"{gid} {own_gid} 1")):
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
-
-
 def _fork(command: Command, ends_with_parent: bool) -> int:
     """The slow way, for what only the new process itself can do before it executes the program."""
     _give_to_user(command.stdio, command.identity.uid)
@@ -376,3 +366,11 @@ def _missing_interpreter(program: str) -> str:
 
 def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> Iterable[int]:
+    seen = set[int]()
+    while pid in parents and pid not in seen:
+        seen.add(pid)
+        pid = parents[pid]
+        yield pid
