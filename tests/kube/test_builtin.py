@@ -7,7 +7,7 @@ import pytest
 
 from muster.kube import builtin
 from muster.kube.kinds import Kind, Schema
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 
 KINDS = builtin.builtin_kinds()
 

@@ -11,7 +11,8 @@ from muster.kube.errors import Invalid
 from muster.kube.kinds import Catalogue, Column, Kind, Scale
 from muster.kube.manifests import load_manifests
 from muster.kube.objects import Object, copy_of
-from muster.kube.schema import INT32, QUANTITY, STRING, integer, list_of, obj, root, upstream_schema, validate
+from muster.kube.schema import INT32, QUANTITY, STRING, integer, list_of, obj, root, upstream_schema
+from muster.kube.schema_validation import validate
 from muster.kube.tables import build_table
 
 CRD = """

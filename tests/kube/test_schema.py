@@ -23,8 +23,8 @@ from muster.kube.schema import (
     root,
     string,
     upstream_schema,
-    validate,
 )
+from muster.kube.schema_validation import validate
 
 
 @pytest.mark.parametrize(

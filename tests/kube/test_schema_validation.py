@@ -23,9 +23,8 @@ from muster.kube.schema import (
     map_of,
     obj,
     string,
-    unknown_fields,
-    validate,
 )
+from muster.kube.schema_validation import unknown_fields, validate
 
 CONTAINER = obj({"name": STRING, "image": STRING, "args": STRINGS, "tty": BOOLEAN, "limits": RESOURCES}, ["name"])
 SPEC = obj({

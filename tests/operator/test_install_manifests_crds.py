@@ -8,7 +8,7 @@ import pytest
 
 from muster.kube.crd import kinds_from_crd
 from muster.kube.objects import Object, name_of
-from muster.kube.schema import unknown_fields, validate
+from muster.kube.schema_validation import unknown_fields, validate
 from muster.operator.install_manifests import build_crds
 from muster.training.registry import training_kinds
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.platform.settings import MODULES_SCHEMA, ModuleSettings, read_module_settings
 
 

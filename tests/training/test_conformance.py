@@ -13,7 +13,7 @@ from muster.kube.builtin import new_catalogue
 from muster.kube.cluster import Endpoint
 from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, name_of
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.training.labels import replica_name
 from muster.training.pods import build_replica_pod
 from muster.training.registry import JOB_KINDS, training_kinds

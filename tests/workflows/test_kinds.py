@@ -8,7 +8,7 @@ import pytest
 
 from muster.kube.kinds import Catalogue
 from muster.kube.manifests import load_manifest_files
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
 
 ROOT = Path(os.environ.get("MUSTER_CONFORMANCE") or Path(__file__).parents[3] / "shared" / "conformance")

@@ -81,7 +81,7 @@ def find_nameless(documents: Iterable[Document]) -> list[str]:
 
 def check_documents(documents: list[Document], known: Iterable[Object] = ()) -> tuple[int, list[str]]:
     """How many objects were looked at, and a line about each mistake. `known` are templates that are there already."""
-    from muster.kube.schema import validate
+    from muster.kube.schema_validation import validate
     from muster.workflows.kinds import workflow_kinds
     from muster.workflows.lint import find_problems
 

@@ -18,7 +18,6 @@ from muster.kube.schema import (
     OBJECT_META,
     STRING,
     STRINGS,
-    apply_defaults,
     integer,
     list_of,
     map_of,
@@ -26,8 +25,9 @@ from muster.kube.schema import (
     of,
     string,
     upstream_schema,
-    validate,
 )
+from muster.kube.schema_defaults import apply_defaults
+from muster.kube.schema_validation import validate
 from muster.kube.validation import check_unchanged, validate_metadata, validator
 
 _COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")

@@ -1,7 +1,8 @@
 """Structural schemas: builders for our own kinds, and upstream's schemas of the built-in kinds.
 
 A schema is what a CustomResourceDefinition carries: OpenAPI v3 as a plain dictionary. It is read-only once built.
-`validate`, `apply_defaults` and `prune` compile it on first use and remember the result by identity.
+`muster.kube.schema_validation` and `muster.kube.schema_defaults` compile it on first use and remember the result by
+identity.
 """
 
 from __future__ import annotations
@@ -13,15 +14,6 @@ from typing import Any, Final
 import orjson
 
 from muster.kube.kinds import Schema
-from muster.kube.schema_defaults import apply_defaults, prune
-from muster.kube.schema_validation import unknown_fields, validate
-
-__all__ = [
-    "ANY", "BOOLEAN", "BYTES", "EMPTY", "INT32", "INT64", "INT_OR_STRING", "NUMBER", "OBJECT_META",
-    "QUANTITY", "RESOURCES", "SCALAR", "STRING", "STRINGS", "STRING_MAP", "TIME", "apply_defaults", "boolean",
-    "integer", "list_of", "map_of", "number", "obj", "of", "prune", "root", "string", "unknown_fields",
-    "upstream_schema", "validate",
-]  # fmt: skip
 
 
 def obj(

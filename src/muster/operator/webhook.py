@@ -22,7 +22,7 @@ from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, BadRequest
 from muster.kube.kinds import Kind, invalid_object
 from muster.kube.objects import Object, is_deleting, name_of, spec_of
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.operator.webhook_certificates import (
     CertificateError,
     CertificateFiles,

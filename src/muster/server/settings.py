@@ -10,7 +10,8 @@ from typing import Any
 from muster.embedded.settings import BOX_FIELDS, BoxSettings, read_agent_settings, read_scheduler_settings
 from muster.kube.kinds import Schema
 from muster.kube.manifests import ManifestError, load_mapping
-from muster.kube.schema import BOOLEAN, STRING, integer, obj, validate
+from muster.kube.schema import BOOLEAN, STRING, integer, obj
+from muster.kube.schema_validation import validate
 from muster.platform.settings import (
     MODULES_SCHEMA,
     OIDC_SCHEMA,

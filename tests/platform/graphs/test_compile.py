@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from muster.kube.errors import Cause
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.platform.graphs.compile import GraphError, compile_run, parameters_of, secret_for, value_problems
 from muster.platform.graphs.context import AvailableModule
 from muster.platform.graphs.model import Document

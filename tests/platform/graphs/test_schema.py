@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.platform.graphs.schema import SCHEMA, json_schema
 from tests.platform.graphs.samples import graph, node, seed_example, training
 

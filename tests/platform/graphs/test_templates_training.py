@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.kube.manifests import parse_values
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.platform.graphs.compile import compile_run
 from muster.platform.graphs.model import Training
 from muster.platform.graphs.templates import find_job_kind

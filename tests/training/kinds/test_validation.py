@@ -8,7 +8,7 @@ import pytest
 
 from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Object
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.training.kinds.jax import Jax
 from muster.training.kinds.mpi import Mpi
 from muster.training.kinds.paddle import Paddle

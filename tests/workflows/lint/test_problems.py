@@ -8,7 +8,7 @@ import pytest
 from muster.kube.kinds import Catalogue
 from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, name_of
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.workflows.kinds import workflow_kinds
 from muster.workflows.lint import find_problems
 from tests.workflows.lint.samples import Sample, lookup, samples

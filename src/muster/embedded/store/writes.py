@@ -25,7 +25,8 @@ from muster.kube.field_errors import required
 from muster.kube.kinds import Kind, Scale, Schema, invalid_object
 from muster.kube.objects import Key, Object, is_deleting, spec_of, status_of, uid_of, version_of
 from muster.kube.patches import json_patch, merge_patch, strategic_merge
-from muster.kube.schema import STRING, validate
+from muster.kube.schema import STRING
+from muster.kube.schema_validation import validate
 from muster.kube.server_side_apply import server_side_apply, track_update
 
 NAMES_TO_TRY = 8

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from muster.kube.manifests import ManifestError, load_manifests
 from muster.kube.objects import Object, meta, spec_of
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Parameter
 from muster.platform.graphs.templates import QUEUE

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from muster.kube.manifests import dump
 from muster.kube.objects import Object
 from muster.kube.quantity import format_quantity, parse_quantity
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.platform.graphs.bindings import (
     RUN_LABEL,
     TASK_LABEL,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from posixpath import normpath
 from typing import Any, NamedTuple
 
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.platform.graphs.argo_manifest import validate_manifest
 from muster.platform.graphs.context import Context, with_modules
 from muster.platform.graphs.document import SECRET_NAME

@@ -15,7 +15,7 @@ from muster.kube.errors import Invalid, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, creation_order, labels_of, meta, name_of, namespace_of, uid_of
 from muster.kube.rbac import Action, User
-from muster.kube.schema import validate
+from muster.kube.schema_validation import validate
 from muster.server.kubernetes.access import AccessControl
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
 from muster.workflows.lint import find_problems
