@@ -33,6 +33,7 @@ from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.settings import ModuleSettings
 from muster.platform.users.accounts import insert_user
 from muster.platform.workflows.graph_context import module_context
+from muster.server.platform.services import IMAGE_ENGINES
 from tests.platform.modules.git_repositories import GitRepository
 
 SOURCE = ModuleSource(
@@ -155,13 +156,13 @@ async def test_a_server_that_ends_in_order_may_do_so_as_often_as_it_likes(
     with monkeypatch.context() as patch:
         patch.setenv("PATH", f"{programs}:/usr/bin:/bin")
         for times in range(1, 6):
-            async with building(Builds(database, tmp_path / "modules", ModuleSettings(), "sandbox")):
+            async with building(Builds(database, tmp_path / "modules", ModuleSettings(), "sandbox", IMAGE_ENGINES)):
                 await sooner_or_later(partial(begun, tmp_path / "begun", times))
     assert (await database.read(latest)).state == "building"
 
     async def built() -> bool:
         return (await database.read(latest)).state != "building"
 
-    async with building(Builds(database, tmp_path / "modules", ModuleSettings(), "sandbox")):
+    async with building(Builds(database, tmp_path / "modules", ModuleSettings(), "sandbox", IMAGE_ENGINES)):
         await sooner_or_later(built)
     assert (await database.read(latest)).state == "private"

@@ -15,6 +15,7 @@ from muster.platform.modules.build_process import BuildFailed
 from muster.platform.modules.builds import BuildRequest, Built, build_version, builders_for
 from muster.platform.modules.images import BuilderName, ImageBuilder, candidates, find_builder, remove_images
 from muster.platform.settings import BuilderChoice, ModuleSettings
+from muster.server.platform.services import IMAGE_ENGINES
 from tests.platform.modules.git_repositories import GitRepository
 
 IMAGE = "localhost/muster-modules/test-of-modules:1"
@@ -24,7 +25,7 @@ README = {"README.md": "# Nothing"}
 
 @pytest.fixture(params=["buildah", "podman"])
 async def builder(request: pytest.FixtureRequest) -> AsyncIterator[ImageBuilder]:
-    found = await find_builder((request.param,))
+    found = await find_builder((request.param,), IMAGE_ENGINES)
     if isinstance(found, str):
         pytest.skip(f"no images can be built here: {found}")
     yield found

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from muster.embedded.node.settings import RuntimeName
 from muster.platform.database.database import Database
 from muster.platform.database.tables import module_versions, modules, now
 from muster.platform.graphs.model import WORKSPACE
@@ -47,6 +46,7 @@ from muster.platform.modules.images import (
     BuilderName,
     DockerfileError,
     ImageBuilder,
+    ImageEngines,
     ImagePlan,
     RuleError,
     find_builder,
@@ -363,9 +363,13 @@ _PUT_OFF = "put-off"
 class Builds:
     """`folder` holds all files: of version 2 of a module, what is in folder/MODULE_ID/2."""
 
-    def __init__(self, database: Database, folder: Path, settings: ModuleSettings, runtime: RuntimeName) -> None:
+    def __init__(
+        self, database: Database, folder: Path, settings: ModuleSettings, runtime: str, engines: ImageEngines
+    ) -> None:
+        """`runtime` is what runs containers: sandbox, podman or docker."""
         self._database, self._folder, self._settings = database, folder, settings
         self._wanted = builders_for(settings, runtime)
+        self._engines = engines
         self._builder: ImageBuilder | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._modules: dict[str, str] = {}
@@ -496,7 +500,7 @@ class Builds:
         """None: modules are folders here."""
         if not self._wanted or self._builder is not None:
             return self._builder
-        found = await find_builder(self._wanted)
+        found = await find_builder(self._wanted, self._engines)
         if isinstance(found, str):
             raise BuildFailed(f"no image can be built on this machine: {found}")
         self._builder = found
@@ -509,7 +513,7 @@ class Builds:
         await asyncio.to_thread(_remove_unknown, self._folder, {module for module, _ in known})
 
 
-def builders_for(settings: ModuleSettings, runtime: RuntimeName) -> tuple[BuilderName, ...]:
+def builders_for(settings: ModuleSettings, runtime: str) -> tuple[BuilderName, ...]:
     """What to try, in this order; nothing means that modules are folders. What runs containers has to find the image
     in its own store, which buildah and podman share."""
     if settings.builder == "folder":

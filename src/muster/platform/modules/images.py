@@ -8,14 +8,13 @@ import asyncio
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from posixpath import isabs, join, normpath
 from tempfile import TemporaryDirectory
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from muster.embedded.node.image_engine import CHECK_IMAGE, EngineProblem, ImageEngine, find_engine
 from muster.platform.modules.build_process import clean_environment
 
 # Merged from dockerfile: Reads Dockerfiles as image builders do: directives, continued lines, comments, here-
@@ -322,8 +321,25 @@ def _expanded(text: str, variables: Mapping[str, str]) -> str:
 BuilderName: TypeAlias = Literal["buildah", "podman", "docker"]
 
 _CHECK_TAG = "localhost/muster-check-build:1"
-_CHECK = f'FROM {CHECK_IMAGE}\nRUN ["/exit"]\n'
 _CHECK_SECONDS = 60.0
+
+
+class Engine(Protocol):
+    """An engine that runs images, podman or docker, with the options it needs on this host."""
+
+    @property
+    def program(self) -> str: ...
+
+    def command(self, *words: str) -> list[str]: ...
+
+
+class ImageEngines(NamedTuple):
+    """How image engines are found. The server hands it in: it knows the node that runs the images."""
+
+    find: Callable[[Literal["podman", "docker"]], Awaitable[Engine | str]]
+    """A working engine, or why there is none."""
+    check_image: str
+    """An image that every engine has after `find`; it contains only a program `/exit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,23 +358,23 @@ class ImageBuilder:
         return [*self.build, "-t", image, "-f", str(dockerfile), str(context)]
 
 
-async def find_builder(wanted: Sequence[BuilderName]) -> ImageBuilder | str:
+async def find_builder(wanted: Sequence[BuilderName], engines: ImageEngines) -> ImageBuilder | str:
     """The first that works; else why none does."""
     reasons: list[str] = []
     for name in wanted:
-        engine = await find_engine("docker" if name == "docker" else "podman")
-        if isinstance(engine, EngineProblem):
-            reasons.append(engine.message)
+        engine = await engines.find("docker" if name == "docker" else "podman")
+        if isinstance(engine, str):
+            reasons.append(engine)
             continue
         for builder in candidates(name, engine):
-            problem = await _try(builder)
+            problem = await _try(builder, engines.check_image)
             if not problem:
                 return builder
             reasons.append(f"{name}: {problem}")
     return "; ".join(dict.fromkeys(reasons))
 
 
-def candidates(name: BuilderName, engine: ImageEngine) -> list[ImageBuilder]:
+def candidates(name: BuilderName, engine: Engine) -> list[ImageBuilder]:
     """The better separated ones first: a chroot is none to speak of."""
     size = tuple(engine.command("image", "inspect", "--format", "{{.Size}}"))
     remove = tuple(engine.command("rmi", "--force"))
@@ -384,10 +400,10 @@ async def remove_images(builder: ImageBuilder, images: Sequence[str]) -> None:
         await _output([*builder.remove, image])
 
 
-async def _try(builder: ImageBuilder) -> str:
+async def _try(builder: ImageBuilder, check_image: str) -> str:
     with TemporaryDirectory() as folder:
         place = Path(folder)
-        (place / "Dockerfile").write_text(_CHECK)
+        (place / "Dockerfile").write_text(f'FROM {check_image}\nRUN ["/exit"]\n')
         return await _output(builder.build_command(_CHECK_TAG, place / "Dockerfile", place))
 
 

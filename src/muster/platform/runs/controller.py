@@ -12,7 +12,6 @@ from weakref import WeakValueDictionary
 
 from sqlalchemy import Connection, delete, insert, update
 
-from muster.embedded.cluster import EmbeddedCluster
 from muster.kube import errors as cluster_errors
 from muster.kube.builtin import SECRET
 from muster.kube.cluster import Cluster
@@ -55,11 +54,20 @@ _GONE = "its Workflow was deleted on the cluster"
 class RunController:
     """`run()` until cancelled. `tell` hears of every run that has changed, when it is written down."""
 
-    def __init__(self, database: Database, cluster: Cluster, folder: Path, tell: Callable[[StoredRun], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        cluster: Cluster,
+        folder: Path,
+        tell: Callable[[StoredRun], None],
+        add_nodes: Callable[[Object], Object],
+    ) -> None:
+        """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it."""
         self._database = database
         self._cluster = cluster
         self._folder = folder
         self._tell = tell
+        self._add_nodes = add_nodes
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._changed: dict[str, Object | None] = {}
         self._news = asyncio.Event()
@@ -79,7 +87,7 @@ class RunController:
 
     async def workflow(self, run_id: str) -> Object:
         """With its nodes. Raises the cluster's NotFound."""
-        return self._whole(await self._cluster.get(WORKFLOW, run_object_name(run_id), NAMESPACE))
+        return self._add_nodes(await self._cluster.get(WORKFLOW, run_object_name(run_id), NAMESPACE))
 
     async def masks(self, run_id: str) -> Masks:
         try:
@@ -231,7 +239,7 @@ class RunController:
 
     async def _record_now(self, run_id: str, workflow: Object) -> Run | None:
         """Whoever asked sees what came of it at once."""
-        told = await self._record({run_id: await self._masked(run_id, read_status(self._whole(workflow)))})
+        told = await self._record({run_id: await self._masked(run_id, read_status(self._add_nodes(workflow)))})
         return told[0].run if told else None
 
     async def _record(self, found: dict[str, RunStatus]) -> list[StoredRun]:
@@ -285,7 +293,7 @@ class RunController:
             for run_id in [run_id for run_id, workflow in changed.items() if workflow is None]:
                 del changed[run_id]
                 await self._lost(run_id)
-            found = {run_id: read_status(self._whole(workflow)) for run_id, workflow in changed.items() if workflow}
+            found = {run_id: read_status(self._add_nodes(workflow)) for run_id, workflow in changed.items() if workflow}
             new = {run_id: each for run_id, each in found.items() if self._last.get(run_id) != each}
             masked = {run_id: await self._masked(run_id, each) for run_id, each in new.items()}
             if not masked:
@@ -301,13 +309,6 @@ class RunController:
     async def _masked(self, run_id: str, found: RunStatus) -> RunStatus:
         """Messages are for all to see."""
         return map_messages(found, (await self.masks(run_id)).text) if has_messages(found) else found
-
-    def _whole(self, workflow: Object) -> Object:
-        return (
-            self._cluster.with_status_rows(workflow, WORKFLOW)
-            if isinstance(self._cluster, EmbeddedCluster)
-            else workflow
-        )
 
     def _lock(self, run_id: str) -> asyncio.Lock:
         lock = self._locks.get(run_id)

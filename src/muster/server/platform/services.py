@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Request
 
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.node.image_engine import CHECK_IMAGE, EngineProblem, find_engine
 from muster.kube.cluster import Cluster
+from muster.kube.objects import Object
 from muster.platform.database.database import Database
 from muster.platform.database.queries import new_id
 from muster.platform.jobs.jobs import JobWatch, RunOwner
 from muster.platform.modules.builds import Builds
+from muster.platform.modules.images import Engine, ImageEngines
 from muster.platform.records import Job
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.persist import StoredRun
@@ -27,6 +31,7 @@ from muster.platform.workflows.versions import ContextLoader
 from muster.server.platform.event_feed import EventFeed
 from muster.server.settings import Settings
 from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.kinds import WORKFLOW
 
 OPENID_CALLBACK = "/api/v1/openid/callback"
 """The path to which the OpenID provider sends the browser back."""
@@ -74,6 +79,9 @@ async def create_services(
     def publish_run(stored: StoredRun) -> None:
         run_feed.publish(stored, "run")
 
+    def add_nodes(workflow: Object) -> Object:
+        return cluster.with_status_rows(workflow, WORKFLOW) if isinstance(cluster, EmbeddedCluster) else workflow
+
     def publish_job(job: Job, deleted: bool) -> None:
         job_feed.publish(job, "gone" if deleted else "job")
 
@@ -86,12 +94,20 @@ async def create_services(
         Identities(database),
         openid=OpenId(oidc, f"{url}{OPENID_CALLBACK}") if oidc else None,
         artifacts=artifacts,
-        runs=RunController(database, cluster, folder, publish_run),
+        runs=RunController(database, cluster, folder, publish_run, add_nodes),
         run_feed=run_feed,
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,
-        builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime),
+        builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
     )
+
+
+async def _find_engine(name: Literal["podman", "docker"]) -> Engine | str:
+    found = await find_engine(name)
+    return found.message if isinstance(found, EngineProblem) else found
+
+
+IMAGE_ENGINES = ImageEngines(_find_engine, CHECK_IMAGE)
 
 
 def services_of(request: Request) -> Services:
