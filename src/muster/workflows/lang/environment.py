@@ -17,6 +17,66 @@ from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.go_values import Function, format_value
 from muster.workflows.lang.sprig.catalog import SPRIG_FUNCTIONS
 
+# -- Variables and functions that an expression sees
+
+
+def build_environment(scope: Mapping[str, Any], text: str | None = None) -> dict[str, Any]:
+    """Returns the environment for a flat scope such as `{"inputs.parameters.size": "3"}`.
+
+    With an expression (`text`), it has only what that expression can see. Where one name is a prefix of another
+    (`inputs.parameters`, a JSON text for simple tags), the longer one wins. Raises ExpressionError if the expression is
+    invalid.
+    """
+    return expand_scope(scope, None if text is None else root_variables(text)) | _FUNCTIONS
+
+
+def evaluate_in(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
+    """Evaluates an expression in a flat scope. Raises ExpressionError."""
+    return evaluate(text, build_environment(scope, text), clock)
+
+
+def evaluate_bool(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> bool:
+    """Evaluates a condition, such as that of a hook or of a retry strategy."""
+    result = evaluate_in(text, scope, clock)
+    if not isinstance(result, bool):
+        raise ExpressionError(f"unable to cast expression result '{format_value(result)}' to bool", text, 0)
+    return result
+
+
+def expand_scope(scope: Mapping[str, Any], wanted: Collection[str] | None = None) -> dict[str, Any]:
+    """Returns `{"a.b": 1}` as `{"a": {"b": 1}}`: the whole scope, or only what is below the wanted names."""
+    out: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {"": out}
+    for name, value in scope.items():
+        if wanted is not None and name.partition(".")[0] not in wanted:
+            continue
+        prefix, _, last = name.rpartition(".")
+        if prefix not in inner:
+            _create_maps(inner, prefix)
+        if name not in inner:
+            inner[prefix][last] = value
+    return out
+
+
+def _create_maps(inner: dict[str, dict[str, Any]], prefix: str) -> None:
+    """Creates the maps that lead to a prefix."""
+    upper = ""
+    for part in prefix.split("."):
+        name = f"{upper}.{part}" if upper else part
+        if name not in inner:
+            inner[name] = inner[upper][part] = {}
+        upper = name
+
+
+_FUNCTIONS: dict[str, Any] = {
+    "asInt": Function("asInt", "any", to_integer),
+    "asFloat": Function("asFloat", "any", to_float),
+    "jsonpath": Function("jsonpath", "string, string", jsonpath.query),
+    "toJson": Function("toJson", "any", to_json, result="string"),
+    "sprig": SPRIG_FUNCTIONS,
+}
+
+
 # -- Variables that an expression needs
 
 
@@ -88,63 +148,3 @@ def _exists(name: str, env: Mapping[str, Any]) -> bool:
             return False
         current = current[part]
     return True
-
-
-# -- Variables and functions that an expression sees
-
-
-def build_environment(scope: Mapping[str, Any], text: str | None = None) -> dict[str, Any]:
-    """Returns the environment for a flat scope such as `{"inputs.parameters.size": "3"}`.
-
-    With an expression (`text`), it has only what that expression can see. Where one name is a prefix of another
-    (`inputs.parameters`, a JSON text for simple tags), the longer one wins. Raises ExpressionError if the expression is
-    invalid.
-    """
-    return expand_scope(scope, None if text is None else root_variables(text)) | _FUNCTIONS
-
-
-def evaluate_in(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
-    """Evaluates an expression in a flat scope. Raises ExpressionError."""
-    return evaluate(text, build_environment(scope, text), clock)
-
-
-def evaluate_bool(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> bool:
-    """Evaluates a condition, such as that of a hook or of a retry strategy."""
-    result = evaluate_in(text, scope, clock)
-    if not isinstance(result, bool):
-        raise ExpressionError(f"unable to cast expression result '{format_value(result)}' to bool", text, 0)
-    return result
-
-
-def expand_scope(scope: Mapping[str, Any], wanted: Collection[str] | None = None) -> dict[str, Any]:
-    """Returns `{"a.b": 1}` as `{"a": {"b": 1}}`: the whole scope, or only what is below the wanted names."""
-    out: dict[str, Any] = {}
-    inner: dict[str, dict[str, Any]] = {"": out}
-    for name, value in scope.items():
-        if wanted is not None and name.partition(".")[0] not in wanted:
-            continue
-        prefix, _, last = name.rpartition(".")
-        if prefix not in inner:
-            _create_maps(inner, prefix)
-        if name not in inner:
-            inner[prefix][last] = value
-    return out
-
-
-def _create_maps(inner: dict[str, dict[str, Any]], prefix: str) -> None:
-    """Creates the maps that lead to a prefix."""
-    upper = ""
-    for part in prefix.split("."):
-        name = f"{upper}.{part}" if upper else part
-        if name not in inner:
-            inner[name] = inner[upper][part] = {}
-        upper = name
-
-
-_FUNCTIONS: dict[str, Any] = {
-    "asInt": Function("asInt", "any", to_integer),
-    "asFloat": Function("asFloat", "any", to_float),
-    "jsonpath": Function("jsonpath", "string, string", jsonpath.query),
-    "toJson": Function("toJson", "any", to_json, result="string"),
-    "sprig": SPRIG_FUNCTIONS,
-}

@@ -53,132 +53,6 @@ from muster.workflows.lang.go_strings import to_bytes
 from muster.workflows.lang.go_values import Byte, Function, Groups, Ints, go_kind, go_type, is_nil
 from muster.workflows.lang.limits import MAX_STEPS, MEMORY, SizeTracker
 
-# -- Functions with a predicate
-
-
-class Iteration:
-    """The list that a function with a predicate goes through, and its current position."""
-
-    def __init__(self, values: Any) -> None:
-        if isinstance(values, str):
-            values = [Byte(byte) for byte in to_bytes(values)]
-        if isinstance(values, Mapping) and not values:
-            values = []
-        if not isinstance(values, list):
-            held = "zero" if values is None else go_kind(values)
-            method = "Index" if held == "map" else "Len"
-            raise ExpressionError(f"reflect: call of reflect.Value.{method} on {held} Value")
-        self.values: list[Any] = values
-        self.index = 0
-        self.accumulator: Any = None
-
-    def element(self) -> Any:
-        if self.index >= len(self.values):
-            raise ExpressionError("reflect: slice index out of range")
-        return self.values[self.index]
-
-    def forwards(self, start: int = 0) -> Iterator[Any]:
-        """Yields every element from `start` on and makes it the current one."""
-        for index in range(start, len(self.values)):
-            self.index = index
-            yield self.values[index]
-
-    def backwards(self) -> Iterator[Any]:
-        for index in range(len(self.values) - 1, -1, -1):
-            self.index = index
-            yield self.values[index]
-
-
-def _all(iteration: Iteration, predicate: Callable[[], Any]) -> bool:
-    return all(as_bool(predicate()) for _ in iteration.forwards())
-
-
-def _none(iteration: Iteration, predicate: Callable[[], Any]) -> bool:
-    return not any(as_bool(predicate()) for _ in iteration.forwards())
-
-
-def _any(iteration: Iteration, predicate: Callable[[], Any]) -> bool:
-    return any(as_bool(predicate()) for _ in iteration.forwards())
-
-
-def _count(iteration: Iteration, predicate: Callable[[], Any]) -> int:
-    return sum(as_bool(predicate()) for _ in iteration.forwards())
-
-
-def _filter(iteration: Iteration, predicate: Callable[[], Any]) -> list[Any]:
-    return [element for element in iteration.forwards() if as_bool(predicate())]
-
-
-def _map(iteration: Iteration, predicate: Callable[[], Any]) -> list[Any]:
-    return [predicate() for _ in iteration.forwards()]
-
-
-def _find(iteration: Iteration, predicate: Callable[[], Any]) -> Any:
-    return next((element for element in iteration.forwards() if as_bool(predicate())), None)
-
-
-def _find_last(iteration: Iteration, predicate: Callable[[], Any]) -> Any:
-    return next((element for element in iteration.backwards() if as_bool(predicate())), None)
-
-
-def _find_index(iteration: Iteration, predicate: Callable[[], Any]) -> int | None:
-    return next((iteration.index for _ in iteration.forwards() if as_bool(predicate())), None)
-
-
-def _find_last_index(iteration: Iteration, predicate: Callable[[], Any]) -> int | None:
-    return next((iteration.index for _ in iteration.backwards() if as_bool(predicate())), None)
-
-
-def _sum(iteration: Iteration, predicate: Callable[[], Any]) -> Any:
-    total: Any = 0
-    for _ in iteration.forwards():
-        total = add(predicate(), total)
-    return total
-
-
-def _group_by(iteration: Iteration, predicate: Callable[[], Any]) -> Groups:
-    groups = Groups()
-    for element in iteration.forwards():
-        key = predicate()
-        if isinstance(key, list | dict):
-            raise ExpressionError(f"runtime error: hash of unhashable type {go_type(key)}")
-        groups.setdefault(key, []).append(element)
-    return groups
-
-
-def _sort_by(iteration: Iteration, predicate: Callable[[], Any], order: Any = "asc") -> list[Any]:
-    if as_string(order) not in ("asc", "desc"):
-        raise ExpressionError("unknown order, use asc or desc")
-    keys = [predicate() for _ in iteration.forwards()]
-    return sort_by_keys(iteration.values, keys, descending=order == "desc")
-
-
-def _reduce(iteration: Iteration, predicate: Callable[[], Any], *initial: Any) -> Any:
-    iteration.accumulator = initial[0] if initial else iteration.element()
-    for _ in iteration.forwards(0 if initial else 1):
-        iteration.accumulator = predicate()
-    return iteration.accumulator
-
-
-PREDICATE_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "all": _all,
-    "none": _none,
-    "any": _any,
-    "one": lambda iteration, predicate: _count(iteration, predicate) == 1,
-    "filter": _filter,
-    "map": _map,
-    "count": _count,
-    "sum": _sum,
-    "find": _find,
-    "findIndex": _find_index,
-    "findLast": _find_last,
-    "findLastIndex": _find_last_index,
-    "groupBy": _group_by,
-    "sortBy": _sort_by,
-    "reduce": _reduce,
-}
-
-
 # -- Evaluation
 
 
@@ -464,3 +338,129 @@ def _is_sum_of_terms(node: Node) -> TypeGuard[Array]:
         and len(node.elements) > 1
         and not all(isinstance(element, constants) for element in node.elements)
     )
+
+
+# -- Functions with a predicate
+
+
+class Iteration:
+    """The list that a function with a predicate goes through, and its current position."""
+
+    def __init__(self, values: Any) -> None:
+        if isinstance(values, str):
+            values = [Byte(byte) for byte in to_bytes(values)]
+        if isinstance(values, Mapping) and not values:
+            values = []
+        if not isinstance(values, list):
+            held = "zero" if values is None else go_kind(values)
+            method = "Index" if held == "map" else "Len"
+            raise ExpressionError(f"reflect: call of reflect.Value.{method} on {held} Value")
+        self.values: list[Any] = values
+        self.index = 0
+        self.accumulator: Any = None
+
+    def element(self) -> Any:
+        if self.index >= len(self.values):
+            raise ExpressionError("reflect: slice index out of range")
+        return self.values[self.index]
+
+    def forwards(self, start: int = 0) -> Iterator[Any]:
+        """Yields every element from `start` on and makes it the current one."""
+        for index in range(start, len(self.values)):
+            self.index = index
+            yield self.values[index]
+
+    def backwards(self) -> Iterator[Any]:
+        for index in range(len(self.values) - 1, -1, -1):
+            self.index = index
+            yield self.values[index]
+
+
+def _all(iteration: Iteration, predicate: Callable[[], Any]) -> bool:
+    return all(as_bool(predicate()) for _ in iteration.forwards())
+
+
+def _none(iteration: Iteration, predicate: Callable[[], Any]) -> bool:
+    return not any(as_bool(predicate()) for _ in iteration.forwards())
+
+
+def _any(iteration: Iteration, predicate: Callable[[], Any]) -> bool:
+    return any(as_bool(predicate()) for _ in iteration.forwards())
+
+
+def _count(iteration: Iteration, predicate: Callable[[], Any]) -> int:
+    return sum(as_bool(predicate()) for _ in iteration.forwards())
+
+
+def _filter(iteration: Iteration, predicate: Callable[[], Any]) -> list[Any]:
+    return [element for element in iteration.forwards() if as_bool(predicate())]
+
+
+def _map(iteration: Iteration, predicate: Callable[[], Any]) -> list[Any]:
+    return [predicate() for _ in iteration.forwards()]
+
+
+def _find(iteration: Iteration, predicate: Callable[[], Any]) -> Any:
+    return next((element for element in iteration.forwards() if as_bool(predicate())), None)
+
+
+def _find_last(iteration: Iteration, predicate: Callable[[], Any]) -> Any:
+    return next((element for element in iteration.backwards() if as_bool(predicate())), None)
+
+
+def _find_index(iteration: Iteration, predicate: Callable[[], Any]) -> int | None:
+    return next((iteration.index for _ in iteration.forwards() if as_bool(predicate())), None)
+
+
+def _find_last_index(iteration: Iteration, predicate: Callable[[], Any]) -> int | None:
+    return next((iteration.index for _ in iteration.backwards() if as_bool(predicate())), None)
+
+
+def _sum(iteration: Iteration, predicate: Callable[[], Any]) -> Any:
+    total: Any = 0
+    for _ in iteration.forwards():
+        total = add(predicate(), total)
+    return total
+
+
+def _group_by(iteration: Iteration, predicate: Callable[[], Any]) -> Groups:
+    groups = Groups()
+    for element in iteration.forwards():
+        key = predicate()
+        if isinstance(key, list | dict):
+            raise ExpressionError(f"runtime error: hash of unhashable type {go_type(key)}")
+        groups.setdefault(key, []).append(element)
+    return groups
+
+
+def _sort_by(iteration: Iteration, predicate: Callable[[], Any], order: Any = "asc") -> list[Any]:
+    if as_string(order) not in ("asc", "desc"):
+        raise ExpressionError("unknown order, use asc or desc")
+    keys = [predicate() for _ in iteration.forwards()]
+    return sort_by_keys(iteration.values, keys, descending=order == "desc")
+
+
+def _reduce(iteration: Iteration, predicate: Callable[[], Any], *initial: Any) -> Any:
+    iteration.accumulator = initial[0] if initial else iteration.element()
+    for _ in iteration.forwards(0 if initial else 1):
+        iteration.accumulator = predicate()
+    return iteration.accumulator
+
+
+PREDICATE_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "all": _all,
+    "none": _none,
+    "any": _any,
+    "one": lambda iteration, predicate: _count(iteration, predicate) == 1,
+    "filter": _filter,
+    "map": _map,
+    "count": _count,
+    "sum": _sum,
+    "find": _find,
+    "findIndex": _find_index,
+    "findLast": _find_last,
+    "findLastIndex": _find_last_index,
+    "groupBy": _group_by,
+    "sortBy": _sort_by,
+    "reduce": _reduce,
+}
