@@ -68,7 +68,7 @@ async def test_the_namespace_is_default_unless_said(cluster: EmbeddedCluster) ->
     assert await cluster.get(CONFIG_MAP, "x") is made
 
 
-async def test_what_the_caller_does_to_its_object_later_does_not_matter(cluster: EmbeddedCluster) -> None:
+async def test_later_changes_by_the_caller_have_no_effect(cluster: EmbeddedCluster) -> None:
     mine = config_map(a="1")
     await cluster.create(mine)
     mine["data"]["a"] = "changed"
@@ -120,7 +120,7 @@ async def test_generated_names(cluster: EmbeddedCluster) -> None:
     ],
     ids=lambda value: "" if isinstance(value, dict) else None,
 )
-async def test_what_cannot_be_created(
+async def test_invalid_objects_are_not_created(
     cluster: EmbeddedCluster, given: Object, error: type[Exception], said: str
 ) -> None:
     before = (await cluster.list(CONFIG_MAP)).resource_version
@@ -187,7 +187,7 @@ async def test_an_update_that_changes_nothing_is_no_change(cluster: EmbeddedClus
     assert (await cluster.list(CONFIG_MAP)).resource_version == version_of(made)
 
 
-async def test_of_many_who_update_the_same_version_one_wins(cluster: EmbeddedCluster) -> None:
+async def test_of_many_updates_of_one_version_one_wins(cluster: EmbeddedCluster) -> None:
     made = await cluster.create(config_map(a="0"))
     results = await asyncio.gather(
         *(cluster.update({**made, "data": {"a": str(n)}}) for n in range(1, 30)), return_exceptions=True
@@ -290,7 +290,7 @@ async def test_everything_survives_a_restart(tmp_path: Path) -> None:
         assert [(await anext(events)).type for _ in range(2)] == ["ADDED", "DELETED"]
 
 
-async def test_what_others_do_for_the_cluster(cluster: EmbeddedCluster) -> None:
+async def test_logs_exec_and_addresses_need_a_node_agent(cluster: EmbeddedCluster) -> None:
     with pytest.raises(Unavailable):
         await anext(cluster.logs("p", "default"))
     with pytest.raises(Unavailable):

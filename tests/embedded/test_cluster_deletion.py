@@ -72,7 +72,7 @@ async def test_a_running_pod_is_deleted_by_its_node(cluster: EmbeddedCluster) ->
         await cluster.get(POD, "p")
 
 
-async def test_a_pod_that_never_ran_goes_at_once(cluster: EmbeddedCluster) -> None:
+async def test_a_pod_that_never_ran_is_removed_at_once(cluster: EmbeddedCluster) -> None:
     await cluster.create(pod())
     await cluster.delete(POD, "p")
     with pytest.raises(NotFound):

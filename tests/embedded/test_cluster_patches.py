@@ -115,7 +115,7 @@ async def test_applying_a_status(cluster: EmbeddedCluster) -> None:
     assert ("agent", "status") in {(m["manager"], m.get("subresource")) for m in meta(applied)["managedFields"]}
 
 
-async def test_objects_nobody_applied_carry_no_record(cluster: EmbeddedCluster) -> None:
+async def test_objects_that_were_not_applied_have_no_managed_fields(cluster: EmbeddedCluster) -> None:
     made = await cluster.create({**config_map(), "metadata": {"name": "c", "managedFields": [{"manager": "x"}]}})
     assert "managedFields" not in meta(made)
     patched = await cluster.patch(CONFIG_MAP, "c", "default", {"metadata": {"managedFields": [{"manager": "x"}]}})

@@ -22,7 +22,7 @@ def config_map(number: int) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{number}"}, "data": data}
 
 
-async def test_what_is_stored_is_set_aside_and_all_is_as_before_in_the_end(cluster: EmbeddedCluster) -> None:
+async def test_stored_objects_are_frozen_and_settings_are_restored_at_the_end(cluster: EmbeddedCluster) -> None:
     threshold, frozen = gc.get_threshold(), gc.get_freeze_count()
     keeping = asyncio.create_task(GcTuner(cluster.store, every=50).run())
     await asyncio.sleep(0)

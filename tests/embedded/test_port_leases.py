@@ -17,7 +17,7 @@ async def owner(cluster: EmbeddedCluster) -> Object:
     return await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "job"}})
 
 
-async def test_everybody_gets_another_port_and_keeps_it(cluster: EmbeddedCluster) -> None:
+async def test_every_pod_gets_its_own_port_and_keeps_it(cluster: EmbeddedCluster) -> None:
     job = await owner(cluster)
     addresses = PortLeases(cluster)
     pods = [f"worker-{n}" for n in range(20)]

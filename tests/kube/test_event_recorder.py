@@ -32,7 +32,7 @@ async def stored(cluster: EmbeddedCluster) -> list[Object]:
     return (await cluster.list(EVENT)).items
 
 
-async def test_an_event_says_what_happened_to_whom(cluster: EmbeddedCluster) -> None:
+async def test_an_event_names_the_object_and_what_happened(cluster: EmbeddedCluster) -> None:
     recorder = EventRecorder(cluster, "kubelet")
     recorder.event(POD, "Warning", "BackOff", "restarting a failed container")
     await recorder.flush()
@@ -55,7 +55,7 @@ async def test_the_same_again_is_counted(cluster: EmbeddedCluster) -> None:
     assert sorted((e["message"], e["count"]) for e in await stored(cluster)) == [("x", 4), ("y", 1)]
 
 
-async def test_an_event_that_has_expired_is_stored_anew(cluster: EmbeddedCluster) -> None:
+async def test_an_expired_event_is_stored_again(cluster: EmbeddedCluster) -> None:
     recorder = EventRecorder(cluster, "kubelet")
     recorder.event(POD, "Normal", "Pulled", "x")
     await recorder.flush()

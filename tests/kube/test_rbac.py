@@ -68,7 +68,7 @@ THE_BOT = {"kind": "ServiceAccount", "name": "bot", "namespace": "team"}
         ({}, Action("get", "", "pods"), False),
     ],
 )  # fmt: skip
-def test_what_a_rule_permits(given: dict[str, Any], action: Action, fits: bool) -> None:
+def test_rule_permits(given: dict[str, Any], action: Action, fits: bool) -> None:
     assert rule_permits(given, action) is fits
 
 
@@ -109,11 +109,11 @@ EVERYWHERE = Action("get", "", "pods")
         (ADA, Action("create", "authorization.k8s.io", "subjectaccessreviews"), [], False),
     ],
 )  # fmt: skip
-def test_who_may_what(user: User, action: Action, bindings: list[dict[str, Any]], may: bool) -> None:
+def test_permissions(user: User, action: Action, bindings: list[dict[str, Any]], may: bool) -> None:
     assert is_allowed_by_roles(user, action, [READER, LOCAL], bindings) is may
 
 
-def test_an_aggregated_role_has_the_rules_of_those_it_selects() -> None:
+def test_an_aggregated_role_has_the_rules_of_the_selected_roles() -> None:
     gathered = role("all", aggregationRule={"clusterRoleSelectors": [{"matchLabels": {"into": "all"}}]})
     part = role("part", rule("get", "pods"), metadata={"labels": {"into": "all"}})
     bound = [binding("all", {"kind": "User", "name": "ada"})]
@@ -133,9 +133,7 @@ def test_an_aggregated_role_has_the_rules_of_those_it_selects() -> None:
         (rule("get", "pods/log"), [rule("get", "pods")], ["get pods/log"]),
     ],
 )  # fmt: skip
-def test_what_a_rule_would_give_beyond_what_one_has(
-    wanted: dict[str, Any], own: list[dict[str, Any]], lacks: list[str]
-) -> None:
+def test_missing_permissions_of_a_rule(wanted: dict[str, Any], own: list[dict[str, Any]], lacks: list[str]) -> None:
     found = missing_actions([wanted], "team", [Grant("team", tuple(own))])
     assert [f"{a.verb} {a.resource}{'/' + a.subresource if a.subresource else ''}" for a in found] == lacks
 

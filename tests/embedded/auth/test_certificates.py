@@ -39,7 +39,7 @@ async def test_clients_trust_the_server_by_every_name_it_has(tmp_path: Path, nam
     await shake_hands(found, strict, name)
 
 
-async def test_nobody_else_can_pretend_to_be_the_server(tmp_path: Path) -> None:
+async def test_clients_reject_other_servers(tmp_path: Path) -> None:
     ours, theirs = ensure_certificates(tmp_path / "a"), ensure_certificates(tmp_path / "b")
     with pytest.raises(ssl.SSLCertVerificationError):
         await shake_hands(theirs, ours.client_context(), "localhost")
@@ -89,7 +89,7 @@ async def test_a_damaged_file_is_replaced(tmp_path: Path, victim: str) -> None:
     await shake_hands(found, found.client_context(), "localhost")
 
 
-def test_what_was_found_good_is_not_looked_at_again(tmp_path: Path) -> None:
+def test_valid_certificates_are_not_checked_again(tmp_path: Path) -> None:
     """Loading the library for certificates takes longer than starting a server."""
     script = "import sys, pathlib; from muster.embedded.auth.certificates import ensure_certificates as ensure"
     script += "; ensure(pathlib.Path(sys.argv[1])); print('cryptography' in sys.modules)"

@@ -73,7 +73,7 @@ async def test_every_cluster_has_the_usual_roles(cluster: EmbeddedCluster, ident
     assert {"cluster-admin", "admin", "edit", "view"} <= names
 
 
-async def test_a_service_account_is_who_its_token_says(cluster: EmbeddedCluster, identity: Identity) -> None:
+async def test_a_token_authenticates_its_service_account(cluster: EmbeddedCluster, identity: Identity) -> None:
     account = await service_account(cluster)
     token, _ = identity.service_accounts.issue("default", "bot", uid_of(account))
     assert await identity.authenticate(token) == service_account_user("default", "bot", uid_of(account))

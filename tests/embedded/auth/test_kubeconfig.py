@@ -27,7 +27,7 @@ def token_of(access: Access) -> str:
     return access.credentials.value
 
 
-def test_what_is_written_is_a_kubeconfig(tmp_path: Path, tokens: TokenFile, certificates: Certificates) -> None:
+def test_the_file_is_a_kubeconfig(tmp_path: Path, tokens: TokenFile, certificates: Certificates) -> None:
     ensure_admin_kubeconfig(tmp_path / "kubeconfig", SERVER, certificates, tokens)
     access = load_kubeconfig(tmp_path / "kubeconfig")
     assert (access.server, access.namespace) == (SERVER, "default")
@@ -75,7 +75,7 @@ def test_rubbish_is_replaced(tmp_path: Path, tokens: TokenFile, rubbish: str) ->
     assert tokens.verify(token_of(load_kubeconfig(path))) is not None
 
 
-def test_a_token_of_somebody_else_does_not_make_an_administrator(tmp_path: Path, tokens: TokenFile) -> None:
+def test_a_token_of_another_user_is_replaced(tmp_path: Path, tokens: TokenFile) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(f"users: [{{user: {{token: {tokens.issue('ada')}}}}}]")
     ensure_admin_kubeconfig(path, SERVER, None, tokens)

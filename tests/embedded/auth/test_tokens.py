@@ -11,7 +11,7 @@ from muster.kube.rbac import AUTHENTICATED, MASTERS
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def test_a_token_says_who_its_holder_is(tmp_path: Path) -> None:
+def test_a_token_identifies_its_user(tmp_path: Path) -> None:
     tokens = TokenFile(tmp_path / "tokens.json")
     user = tokens.verify(tokens.issue("ada", ["team-a"]))
     assert user is not None

@@ -25,7 +25,7 @@ def claims_in(token: str) -> dict[str, object]:
     return found
 
 
-def test_what_is_issued_can_be_read() -> None:
+def test_issued_tokens_can_be_read() -> None:
     token, issued = TOKENS.issue("team", "bot", "uid-1", pod="web", pod_uid="uid-2", now=NOW)
     assert is_service_account_token(token)
     read = TOKENS.read(token, NOW + 3599)
@@ -46,7 +46,7 @@ def test_clients_find_the_claims_where_kubernetes_puts_them() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "given"), [(10, SHORTEST_SECONDS), (7200, 7200), (10**12, LONGEST_SECONDS)])
-def test_how_long_a_token_lives(wanted: int, given: int) -> None:
+def test_lifetime_of_a_token(wanted: int, given: int) -> None:
     assert TOKENS.issue("n", "a", "u", seconds=wanted, now=NOW)[1].expires == NOW + given
 
 

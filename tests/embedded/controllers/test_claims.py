@@ -84,7 +84,7 @@ async def test_a_volume_made_by_hand_is_bound_and_kept(cluster: EmbeddedCluster,
     assert (data / "file").read_text() == "precious"
 
 
-async def test_a_claim_that_cannot_be_served_says_why(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+async def test_a_claim_that_cannot_be_bound_gets_an_event(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     recorder = EventRecorder(cluster, "claims")
     async with going(ClaimController(cluster, recorder, tmp_path / "volumes"), recorder):
         await cluster.create(claim(volumeName="nfs-pv"))

@@ -81,7 +81,7 @@ def test_takes_the_smallest_volume_that_fits_or_a_new_one(wanted: Object, volume
         (claim(volumeName="a", accessModes=["ReadOnlyMany"]), [volume("a")], "access mode ReadOnlyMany"),
     ],
 )  # fmt: skip
-def test_a_claim_that_must_wait_says_what_for(wanted: Object, volumes: list[Object], says: str) -> None:
+def test_a_waiting_claim_has_a_reason(wanted: Object, volumes: list[Object], says: str) -> None:
     assert says in outcome(choose_volume(wanted, volumes))
 
 

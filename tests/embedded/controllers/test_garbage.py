@@ -53,7 +53,7 @@ def test_an_object_lives_as_long_as_one_of_its_owners(
     assert plan_dependent(obj, states, has_dependents) == DependentPlan(delete, [ref(name) for name in kept])
 
 
-def test_who_keeps_an_owner_waiting() -> None:
+def test_which_dependents_block_an_owner() -> None:
     obj = {"metadata": {"ownerReferences": [ref("a", blockOwnerDeletion=True), ref("b")]}}
     assert blocks_deletion(obj, "uid-a")
     assert not blocks_deletion(obj, "uid-b")
@@ -117,7 +117,7 @@ async def test_an_owner_of_the_same_name_is_not_the_owner(tidy_cluster: Embedded
     await until_left(tidy_cluster, "owner")
 
 
-async def test_a_dependent_made_after_its_owner_went_goes_too(tidy_cluster: EmbeddedCluster) -> None:
+async def test_a_dependent_created_after_its_owner_was_deleted_is_deleted(tidy_cluster: EmbeddedCluster) -> None:
     owner = await make(tidy_cluster, "owner")
     await tidy_cluster.delete(CONFIG_MAP, "owner")
     await make(tidy_cluster, "late", owner)
@@ -132,7 +132,7 @@ async def test_orphans_stay_and_forget_their_owner(tidy_cluster: EmbeddedCluster
     assert "ownerReferences" not in meta(await tidy_cluster.get(CONFIG_MAP, "child"))
 
 
-async def test_in_the_foreground_the_owner_goes_last(tidy_cluster: EmbeddedCluster) -> None:
+async def test_foreground_deletion_removes_the_owner_last(tidy_cluster: EmbeddedCluster) -> None:
     owner = await make(tidy_cluster, "owner")
     child = await make(tidy_cluster, "child", owner, finalizers=("x.dev/hold",))
     await make(tidy_cluster, "grandchild", child)
@@ -158,7 +158,7 @@ async def test_a_dependent_that_does_not_block_is_not_waited_for(tidy_cluster: E
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 @pytest.mark.parametrize("length", [1, 2, 3, 7])
-async def test_a_circle_of_owners_goes_when_one_of_them_does(
+async def test_a_cycle_of_owners_is_deleted_with_one_of_them(
     tidy_cluster: EmbeddedCluster, length: int, propagation: Propagation
 ) -> None:
     crew = tidy_cluster.catalogue.register(Kind("x.dev", "v1", "Crew", "crews"))
@@ -177,7 +177,7 @@ async def test_a_circle_of_owners_goes_when_one_of_them_does(
             break
 
 
-async def test_owners_nobody_can_look_up_keep_their_dependents(tidy_cluster: EmbeddedCluster) -> None:
+async def test_owners_that_cannot_be_looked_up_keep_their_dependents(tidy_cluster: EmbeddedCluster) -> None:
     """The kind may be registered later, and a cluster-scoped object has no namespace for its owner."""
     unknown = {"apiVersion": "x.dev/v1", "kind": "Crew", "name": "c", "uid": "u"}
     metadata = {"name": "of-a-crew", "ownerReferences": [unknown]}
@@ -223,14 +223,14 @@ async def test_pods_of_a_deleted_owner_get_their_grace(tidy_cluster: EmbeddedClu
     assert meta(await tidy_cluster.get(POD, "p"))["deletionGracePeriodSeconds"] == 30
 
 
-async def test_a_thousand_dependents_go(tidy_cluster: EmbeddedCluster) -> None:
+async def test_a_thousand_dependents_are_deleted(tidy_cluster: EmbeddedCluster) -> None:
     owner = await make(tidy_cluster, "owner")
     await asyncio.gather(*(make(tidy_cluster, f"child-{number}", owner) for number in range(1000)))
     await tidy_cluster.delete(CONFIG_MAP, "owner")
     await until_left(tidy_cluster)
 
 
-async def test_what_was_left_undone_is_done_after_a_restart(tmp_path: Path) -> None:
+async def test_unfinished_deletions_continue_after_a_restart(tmp_path: Path) -> None:
     async with EmbeddedCluster(tmp_path, new_catalogue(), durability="process") as cluster:
         for name in ("background", "foreground", "orphaned"):
             owner = await make(cluster, name)

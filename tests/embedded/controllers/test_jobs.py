@@ -82,7 +82,7 @@ async def test_deleting_a_job_takes_its_pods_along(tidy_cluster: EmbeddedCluster
         await until_all(cluster, POD, lambda pods: not pods)
 
 
-async def test_a_finished_job_goes_after_its_ttl(tidy_cluster: EmbeddedCluster) -> None:
+async def test_a_finished_job_is_deleted_after_its_ttl(tidy_cluster: EmbeddedCluster) -> None:
     cluster = tidy_cluster
     async with going(JobController(cluster, EventRecorder(cluster, "job-controller"))):
         await cluster.create(job(ttlSecondsAfterFinished=0))

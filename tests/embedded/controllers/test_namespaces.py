@@ -59,7 +59,9 @@ async def test_it_waits_for_what_is_held_and_takes_nothing_new(tidy_cluster: Emb
     await tidy_cluster.create(config_map("fresh"))
 
 
-async def test_an_empty_namespace_goes_and_an_update_cannot_hurry_it(tidy_cluster: EmbeddedCluster) -> None:
+async def test_an_empty_namespace_is_deleted_and_an_update_cannot_remove_its_finalizer(
+    tidy_cluster: EmbeddedCluster,
+) -> None:
     made = await tidy_cluster.create(namespace("team"))
     updated = await tidy_cluster.update({**made, "spec": {"finalizers": []}})
     assert updated["spec"] == {"finalizers": ["kubernetes"]}
@@ -67,7 +69,7 @@ async def test_an_empty_namespace_goes_and_an_update_cannot_hurry_it(tidy_cluste
     await until_gone(tidy_cluster, NAMESPACE, "team")
 
 
-async def test_objects_of_a_kind_nobody_knows_any_more_go_too(tidy_cluster: EmbeddedCluster) -> None:
+async def test_objects_of_an_unregistered_kind_are_deleted_too(tidy_cluster: EmbeddedCluster) -> None:
     crew = tidy_cluster.catalogue.register(Kind("x.dev", "v1", "Crew", "crews"))
     await tidy_cluster.create(namespace("team"))
     await tidy_cluster.create(

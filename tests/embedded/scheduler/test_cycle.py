@@ -50,7 +50,7 @@ class TestOrder:
             ({}, False),
         ],
     )
-    def test_what_a_priority_class_is_worth(self, spec: dict[str, Any], first: bool) -> None:
+    def test_values_of_priority_classes(self, spec: dict[str, Any], first: bool) -> None:
         bench = Bench(a_node(cpu=1), a_pod("other", cpu=1, priority=0), a_pod("it", cpu=1, created=1.0, **spec))
         bench.state.set_priority_classes([priority_class("low", -10)])
         assert list(bench.run()) == (["it"] if first else ["other"])
@@ -72,7 +72,7 @@ class TestOrder:
         [notice] = bench.result.notices
         assert 'no PriorityClass with name "missing"' in notice.message
 
-    def test_somebody_elses_pods_are_left_alone_and_told_once(self) -> None:
+    def test_pods_of_other_schedulers_are_left_alone_and_reported_once(self) -> None:
         bench = Bench(a_node(), a_pod(schedulerName="my-scheduler"))
         assert bench.run() == {}
         [notice] = bench.result.notices
@@ -129,7 +129,7 @@ class TestQueues:
         assert bench.run() == {}
         assert 'queue "q" resource quota insufficient' in bench.reasons["p"]
 
-    def test_first_in_first_out_lets_nobody_pass(self) -> None:
+    def test_nothing_overtakes_in_a_fifo_queue(self) -> None:
         pods = [a_pod("big", cpu=9, queue="q"), a_pod("small", cpu=1, queue="q", created=1.0)]
         bench = Bench(a_node(cpu=8), a_queue("q", dequeueStrategy="fifo"), *pods)
         assert bench.run() == {}
@@ -140,7 +140,7 @@ class TestQueues:
         bench = Bench(a_node(cpu=1), a_queue("a"), a_queue("z", priority=1), *pods)
         assert list(bench.run()) == ["z"]
 
-    def test_what_is_not_considered_is_noted(self) -> None:
+    def test_ignored_fields_are_noted(self) -> None:
         bench = Bench(a_queue("q", reclaimable=True, guarantee={"resource": {"cpu": "1"}}))
         spec = bench.state.queues["q"].spec
         assert spec is not None
@@ -255,7 +255,7 @@ class TestReservation:
         bench.put(a_pod("small", cpu=2, created=31.0))
         assert bench.run(31.0) == {"small": "b"}
 
-    def test_who_can_never_fit_gets_none(self) -> None:
+    def test_an_item_that_can_never_fit_gets_no_reservation(self) -> None:
         bench = Bench(a_node(cpu=8), *gang("gang", 3, cpu=4), a_pod("small", cpu=1, created=1.0))
         assert bench.run(100.0) == {"small": "node"}
         bench.put(a_pod("next", cpu=7, created=2.0))
@@ -276,7 +276,7 @@ class TestReservation:
         bench.remove("running")
         assert sorted(bench.run(32.0)) == ["g0", "g1"]
 
-    def test_a_higher_priority_still_goes_first(self) -> None:
+    def test_a_higher_priority_is_still_placed_first(self) -> None:
         bench = Bench(a_node(cpu=8), a_pod("running", cpu=4, nodeName="node"), *gang("gang", 2, cpu=4))
         bench.run(30.0)
         bench.put(a_pod("vip", cpu=4, created=31.0, priority=1))
@@ -289,7 +289,7 @@ class TestReservation:
         bench.put(a_pod("stranger", cpu=1, queue="other", created=31.0))
         assert bench.run(31.0) == {}
 
-    def test_it_moves_away_from_a_node_that_goes(self) -> None:
+    def test_it_moves_away_from_a_removed_node(self) -> None:
         bench = Bench(a_node("a", cpu=8), a_node("b", cpu=8), *gang("gang", 1, cpu=8))
         bench.put(*(a_pod(f"r{node}", cpu=cpu, nodeName=node) for node, cpu in (("a", 1), ("b", 4))))
         bench.run(30.0)
@@ -322,7 +322,7 @@ class TestReservation:
         assert [g.key.name for g in bench.result.timed_out] == ["gang"]
 
 
-def test_a_pass_may_be_cut_short_and_the_next_goes_on() -> None:
+def test_a_cycle_may_be_cut_short_and_the_next_continues() -> None:
     bench = Bench(a_node(), *(a_pod(f"p{n}") for n in range(5)), *gang("gang", 3, created=1.0))
     sizes = []
     while True:
@@ -334,14 +334,14 @@ def test_a_pass_may_be_cut_short_and_the_next_goes_on() -> None:
 
 
 class TestTelling:
-    def test_nobody_is_told_the_same_twice(self) -> None:
+    def test_a_reason_is_reported_once(self) -> None:
         bench = Bench(a_node(cpu=1), a_pod(cpu=2))
         bench.run(0.0)
         assert list(bench.reasons) == ["pod"]
         bench.run(20.0)
         assert bench.reasons == {}
 
-    def test_a_changed_reason_is_told_after_a_while(self) -> None:
+    def test_a_changed_reason_is_reported_after_a_while(self) -> None:
         bench = Bench(a_node(cpu=1), a_pod(cpu=2))
         bench.run(0.0)
         bench.put(a_node("second", cpu=1))

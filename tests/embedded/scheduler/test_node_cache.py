@@ -97,7 +97,7 @@ def test_tolerations(toleration: dict[str, str], placed: bool) -> None:
     assert bool(bench.run()) is placed
 
 
-def test_a_cordoned_node_takes_who_tolerates_it() -> None:
+def test_a_cordoned_node_takes_pods_that_tolerate_it() -> None:
     toleration = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
     bench = Bench(a_node(spec={"unschedulable": True}), a_pod(tolerations=[toleration]))
     assert bench.run() == {"pod": "node"}
@@ -165,7 +165,7 @@ def test_on_the_host_network_every_port_is_a_host_port() -> None:
     assert len(Bench(a_node(), first, second).run()) == 1
 
 
-def test_what_already_has_a_node_takes_room_even_before_the_node_is_known() -> None:
+def test_a_bound_pod_uses_its_node_even_before_the_node_is_known() -> None:
     bench = Bench(a_pod("preset", cpu=6, nodeName="node"), a_pod("other", cpu=4))
     bench.run()
     bench.put(a_node(cpu=8))

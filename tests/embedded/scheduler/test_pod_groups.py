@@ -94,7 +94,7 @@ def test_members_beyond_the_minimum_come_singly() -> None:
     assert status_of_group(bench)["phase"] == "Running"
 
 
-def test_a_gang_waits_for_its_pods_and_says_so_when_none_come() -> None:
+def test_a_gang_waits_for_its_pods_and_reports_when_none_come() -> None:
     bench = Bench(a_node(), a_group(min_member=3), *gang(2))
     assert bench.run(0.5) == {}
     assert bench.reasons == {}
@@ -117,7 +117,7 @@ def test_pods_of_a_group_that_does_not_exist_wait_for_it() -> None:
     assert bench.run() == {"gang-0": "node"}
 
 
-def test_one_who_failed_is_replaced_next_to_those_who_run() -> None:
+def test_a_failed_member_is_replaced_next_to_running_ones() -> None:
     bench = Bench(a_node(cpu=4), a_group(min_member=3), *gang(3, cpu=1))
     bench.run()
     bench.phase("Running", "gang-0", "gang-1")
@@ -160,7 +160,7 @@ def test_phases_after_placement(phases: list[str], expected: dict[str, Any]) -> 
     assert found == expected
 
 
-def test_a_condition_that_says_nothing_new_is_not_written_again() -> None:
+def test_an_unchanged_condition_is_not_written_again() -> None:
     bench = Bench(a_node(gpu=1), a_group(min_member=6), *gang(6, gpu=1))
     bench.run()
     first = status_of_group(bench)
@@ -179,7 +179,7 @@ def test_min_task_member(tasks: list[str], placed: int) -> None:
         assert set(bench.reasons.values()) == {"Not enough valid pods of each task for gang-scheduling"}
 
 
-def test_those_whom_min_task_member_asks_for_come_first() -> None:
+def test_members_for_min_task_member_come_first() -> None:
     pods = [*(a_pod(f"w{n}", group="gang", task="worker", cpu=1) for n in range(4)),
             a_pod("z-ps", group="gang", task="ps", cpu=1)]  # fmt: skip
     bench = Bench(a_node(cpu=2), a_group(min_member=2, minTaskMember={"ps": 1, "worker": 1}), *pods)
@@ -204,7 +204,7 @@ def test_min_resources_beyond_what_the_pods_ask_for() -> None:
         ({"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}}, ("plugin", "ns", "g")),
     ],
 )
-def test_how_a_pod_names_its_group(metadata: dict[str, Any], expected: tuple[str, str, str] | None) -> None:
+def test_group_of_a_pod(metadata: dict[str, Any], expected: tuple[str, str, str] | None) -> None:
     assert group_key_of({"metadata": {"namespace": "ns", **metadata}}) == expected
 
 

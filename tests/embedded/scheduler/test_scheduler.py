@@ -131,7 +131,7 @@ async def test_the_same_pods_without_a_group_run_as_they_fit(cluster: EmbeddedCl
     assert set((await reasons_given(cluster)).values()) == {f"Unschedulable: {GPU_REASON}"}
 
 
-async def test_what_ends_makes_room_for_the_next(cluster: EmbeddedCluster) -> None:
+async def test_a_finished_pod_makes_room_for_the_next(cluster: EmbeddedCluster) -> None:
     await create(cluster, a_node(cpu=1), a_pod("first", cpu=1), a_pod("second", cpu=1))
     async with scheduling(cluster):
 
@@ -305,7 +305,7 @@ async def test_a_gang_that_loses_a_member_while_being_bound_is_not_bound_in_part
             await eventually(placed)
 
 
-async def test_a_restarted_scheduler_goes_on_where_the_last_one_was(cluster: EmbeddedCluster) -> None:
+async def test_a_restarted_scheduler_continues(cluster: EmbeddedCluster) -> None:
     await create(cluster, a_node(cpu=2), *(a_pod(f"p{n}", cpu=1) for n in range(3)))
     for _ in range(3):
         async with scheduling(cluster):

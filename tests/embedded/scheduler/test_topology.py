@@ -33,7 +33,7 @@ def test_anti_affinity_keeps_equals_apart() -> None:
     assert message == "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."
 
 
-def test_anti_affinity_of_one_who_is_there_keeps_others_away() -> None:
+def test_anti_affinity_of_an_existing_pod_keeps_others_away() -> None:
     bench = Bench(a_node(), app("hermit", "hermit", affinity=terms("podAntiAffinity", HOST, "web")))
     assert bench.run() == {"hermit": "node"}
     bench.put(app("web"), app("db", "db"))
@@ -63,7 +63,7 @@ def test_the_first_of_a_kind_that_wants_its_own_kind_may_go_anywhere() -> None:
     [({}, True), ({"namespaces": ["other"]}, True), ({"namespaces": ["default"]}, False),
      ({"namespaceSelector": {}}, False)],
 )  # fmt: skip
-def test_whose_namespace_counts(more: dict[str, Any], placed: bool) -> None:
+def test_namespaces_of_affinity_terms(more: dict[str, Any], placed: bool) -> None:
     stranger = app("stranger", affinity=terms("podAntiAffinity", HOST, "web", **more))
     stranger["metadata"]["namespace"] = "other"
     bench = Bench(a_node(), app("web", nodeName="node"), stranger)

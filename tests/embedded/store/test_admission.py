@@ -78,7 +78,7 @@ def test_a_new_object_is_complete_and_has_no_status_yet() -> None:
         ({"ships": "Argo"}, [("spec.ships", "FieldValueInvalid")]),
     ],
 )
-def test_what_breaks_the_schema_is_named(spec: Any, at: list[tuple[str, str]]) -> None:
+def test_schema_errors_name_the_field(spec: Any, at: list[tuple[str, str]]) -> None:
     with pytest.raises(Invalid, match=r'^Crew\.x\.dev "c" is invalid: spec\.') as caught:
         admit_new(CREW, crew(**spec), "c", "default", NOW)
     assert causes(caught) == at
@@ -191,19 +191,19 @@ def test_a_copy_is_private() -> None:
 
 
 @pytest.mark.parametrize("given", [{"metadata": "x"}, [], "x", {"metadata": {"name": {1, 2}}}])
-def test_what_is_no_object_is_refused(given: Any) -> None:
+def test_bodies_that_are_no_objects_are_refused(given: Any) -> None:
     with pytest.raises(BadRequest):
         private_copy(CREW, given, "Strict")
 
 
-def test_warnings_go_nowhere_when_nobody_listens() -> None:
+def test_warnings_without_a_collector_are_dropped() -> None:
     warn("into the void")
     with collect_warnings() as said:
         warn("heard")
     assert said == ["heard"]
 
 
-def test_what_has_no_effect_is_told_where_somebody_listens_and_once() -> None:
+def test_fields_without_effect_are_warned_about_once() -> None:
     timid = replace(
         CREW, warnings=lambda crew: [Cause("spec.cargo", "has no effect")] if "cargo" in crew["spec"] else []
     )

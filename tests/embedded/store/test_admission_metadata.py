@@ -125,12 +125,12 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
         ),
     ],
 )
-def test_what_a_user_may_write(field: str, value: Any, at: str) -> None:
+def test_metadata_that_users_may_write(field: str, value: Any, at: str) -> None:
     causes = check_metadata(CONFIG_MAP, {"name": "a", field: value})
     assert [c.field for c in causes] == ([at] if at else [])
 
 
-def test_while_an_object_is_deleted_finalizers_can_only_go() -> None:
+def test_finalizers_can_only_be_removed_during_deletion() -> None:
     old = {"name": "a", "deletionTimestamp": "now", "finalizers": ["a.b/one", "a.b/two"]}
     assert check_metadata(CONFIG_MAP, {**old, "finalizers": ["a.b/two"]}, old) == []
     causes = check_metadata(CONFIG_MAP, {**old, "finalizers": ["a.b/two", "a.b/three"]}, old)

@@ -20,7 +20,7 @@ def reopened(path: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 63, 64, 65, 512, 513, 2000])
-def test_what_is_appended_is_there_in_order_whatever_the_number(tmp_path: Path, count: int) -> None:
+def test_appended_rows_are_read_in_order(tmp_path: Path, count: int) -> None:
     database = Database(tmp_path / "db")
     rows = [row(n, f"pod-{n}", gone=n % 2) for n in range(1, count + 1)]
     database.append(rows)
@@ -40,7 +40,7 @@ def test_an_append_happens_as_a_whole_or_not_at_all(tmp_path: Path, count: int) 
     database.close()
 
 
-def test_nobody_else_can_read_what_is_stored(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
     database.append([row(1)])
     assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {"db": 0o600, "db-wal": 0o600}
@@ -158,7 +158,7 @@ def test_a_format_with_no_way_forward_is_refused(tmp_path: Path) -> None:
         Database(tmp_path / "db", format=3, migrations={1: lambda connection: None})
 
 
-def test_a_full_disk_is_told_from_other_trouble(tmp_path: Path) -> None:
+def test_a_full_disk_is_distinguished_from_other_errors(tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
     database.limit_pages(8)
     with pytest.raises(sqlite3.Error) as caught:

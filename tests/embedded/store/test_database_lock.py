@@ -16,7 +16,7 @@ def test_the_directory_is_created_and_names_its_holder(tmp_path: Path) -> None:
     lock.release()
 
 
-def test_a_second_holder_learns_the_process_of_the_first(tmp_path: Path) -> None:
+def test_the_error_of_a_second_holder_names_the_process_of_the_first(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
     with pytest.raises(DirectoryInUse, match=f"in use by process {os.getpid()}") as caught:
         DirectoryLock(tmp_path)

@@ -114,7 +114,7 @@ def test_a_namespace_waits_for_its_contents() -> None:
         ({"deletionTimestamp": "t", "finalizers": ["x"]}, False),
     ],
 )
-def test_when_nobody_holds_an_object_any_more(metadata: dict[str, Any], released: bool) -> None:
+def test_when_an_object_is_released(metadata: dict[str, Any], released: bool) -> None:
     assert is_released(POD, {"metadata": metadata}) is released
 
 

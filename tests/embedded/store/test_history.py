@@ -48,7 +48,7 @@ def test_a_position_that_was_overtaken_is_gone() -> None:
         past.read(position)
 
 
-def test_what_is_forgotten_is_answered_once() -> None:
+def test_dropped_changes_are_returned_once() -> None:
     past = History(4)
     forgotten = []
     for version in range(1, 21):
@@ -57,7 +57,7 @@ def test_what_is_forgotten_is_answered_once() -> None:
     assert forgotten == list(range(1, past.floor + 1))
 
 
-async def test_all_who_wait_hear_of_news_once() -> None:
+async def test_all_waiting_watchers_wake_once() -> None:
     past = history()
     waiting = [past.subscribe() for _ in range(3)]
     past.wake()

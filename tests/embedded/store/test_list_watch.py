@@ -135,7 +135,7 @@ async def test_too_old_and_nonsensical_versions(tmp_path: Path) -> None:
             await anext(cluster.watch(CONFIG_MAP, labels="a in ("))
 
 
-async def test_a_slow_watcher_is_told_to_list_again(tmp_path: Path) -> None:
+async def test_a_slow_watcher_has_to_list_again(tmp_path: Path) -> None:
     async with EmbeddedCluster(tmp_path, new_catalogue(), durability="process", history=10) as cluster:
         await cluster.create(config_map("first"))
         version = (await cluster.list(CONFIG_MAP)).resource_version
@@ -172,7 +172,7 @@ OPERATIONS = st.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=OPERATIONS, selector=st.sampled_from(["", "app=x", "app!=x,tier", "!app"]), start=st.integers(0, 40))
-async def test_whoever_follows_a_watch_knows_what_a_list_would_say(
+async def test_following_a_watch_gives_the_same_objects_as_a_list(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, str, Any]], selector: str, start: int
 ) -> None:
     directory = tmp_path_factory.mktemp("cluster")

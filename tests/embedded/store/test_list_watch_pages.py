@@ -82,7 +82,7 @@ async def test_pages(cluster: EmbeddedCluster, limit: int, namespace: str, label
     assert await names(cluster, limit, namespace, labels) == pages
 
 
-async def test_a_page_says_how_many_are_left_unless_there_is_a_selector(cluster: EmbeddedCluster) -> None:
+async def test_a_page_has_the_remaining_count_unless_there_is_a_selector(cluster: EmbeddedCluster) -> None:
     await fill(cluster)
     first = await cluster.list(CONFIG_MAP, limit=4)
     second = await cluster.list(CONFIG_MAP, limit=4, continue_=first.continue_)

@@ -92,7 +92,7 @@ async def test_entries_are_written_one_by_one_with_the_object_or_without(cluster
     assert cluster.status_rows(TREE, uid_of(made))["a"] == {"n": 9}
 
 
-async def test_who_writes_entries_may_say_what_to_do_when_somebody_changed_the_object(cluster: EmbeddedCluster) -> None:
+async def test_a_writer_of_rows_can_rebase_on_a_concurrent_change(cluster: EmbeddedCluster) -> None:
     made = await cluster.create(tree({"a": {"n": 1}}))
     changing = cluster.patch(TREE, "oak", "default", {"metadata": {"labels": {"by": "another"}}})
     seen: list[tuple[Object, dict[str, Any]]] = []

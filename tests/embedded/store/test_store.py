@@ -42,7 +42,7 @@ def values(store: Store) -> dict[str, object]:
     return {o["metadata"]["name"]: o["value"] for o in store.view.objects("things")}
 
 
-async def test_a_write_is_seen_only_when_it_is_on_disk(tmp_path: Path) -> None:
+async def test_a_write_is_visible_only_when_it_is_on_disk(tmp_path: Path) -> None:
     store = Store(tmp_path)
     writing = asyncio.create_task(store.write(put("x", 1)))
     await asyncio.sleep(0)
@@ -54,7 +54,7 @@ async def test_a_write_is_seen_only_when_it_is_on_disk(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_write_sees_those_before_it_that_are_still_on_their_way(tmp_path: Path) -> None:
+async def test_a_write_sees_earlier_writes_that_are_not_committed_yet(tmp_path: Path) -> None:
     store = Store(tmp_path)
     answers = await asyncio.gather(*(store.write(add_one) for _ in range(100)))
     assert answers == list(range(1, 101))
@@ -184,7 +184,7 @@ async def test_a_full_disk_loses_nothing_and_reads_go_on(tmp_path: Path) -> None
     await store.close()
 
 
-async def test_what_was_staged_on_top_of_a_failed_commit_fails_with_it(tmp_path: Path) -> None:
+async def test_writes_staged_on_a_failed_commit_fail_with_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.database.limit_pages(12)
     gate = threading.Event()
@@ -300,7 +300,7 @@ async def test_a_writer_that_gives_up_does_not_disturb_the_others(tmp_path: Path
     await store.close()
 
 
-async def test_listeners_hear_of_changes_before_the_writer_does(tmp_path: Path) -> None:
+async def test_listeners_are_called_before_the_writer_returns(tmp_path: Path) -> None:
     store = Store(tmp_path)
     heard: list[tuple[str, str]] = []
     stop = store.listen(lambda resource, change: heard.append((resource, change.event.type)))

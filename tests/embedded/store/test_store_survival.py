@@ -168,7 +168,7 @@ async def test_a_full_disk_is_survived(small_disk: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
-async def test_a_disk_that_is_full_from_the_start_says_so_and_an_old_one_can_still_be_read(small_disk: Path) -> None:
+async def test_a_new_store_on_a_full_disk_fails_and_an_existing_one_can_be_read(small_disk: Path) -> None:
     (small_disk / "ballast").write_bytes(b"x" * (4 << 20))
     with pytest.raises(StoreUnreadable, match="the disk is full; free some space"):
         EmbeddedCluster(small_disk, new_catalogue())

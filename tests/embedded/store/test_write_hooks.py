@@ -115,7 +115,7 @@ async def test_a_definition_of_a_kind_that_is_built_in_changes_nothing_of_it(tid
     assert tidy_cluster.catalogue.find("podgroups.scheduling.volcano.sh") is POD_GROUP
 
 
-async def test_what_a_definition_asks_for_in_vain_is_said(cluster: EmbeddedCluster) -> None:
+async def test_unsupported_fields_of_a_definition_are_warned_about(cluster: EmbeddedCluster) -> None:
     given = definition()
     given["spec"]["conversion"] = {
         "strategy": "Webhook",

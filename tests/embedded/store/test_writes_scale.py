@@ -19,7 +19,7 @@ OBJ: Object = {
 }
 
 
-def test_an_object_seen_as_a_scale() -> None:
+def test_an_object_as_a_scale() -> None:
     assert to_scale(KIND, OBJ) == {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

@@ -67,7 +67,7 @@ async def test_a_service_account_may_what_its_roles_say(served: Served) -> None:
             )
 
 
-async def test_nobody_gives_away_what_they_do_not_have(served: Served) -> None:
+async def test_users_cannot_grant_permissions_they_do_not_have(served: Served) -> None:
     token = await bot_with(
         served, rule("get", "pods"), rule("create patch update", "roles rolebindings", "rbac.authorization.k8s.io")
     )

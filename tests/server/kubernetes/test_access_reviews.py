@@ -46,7 +46,7 @@ async def test_may_they(served: Served) -> None:
     await review(served, elsewhere, {**LIST_PODS, "user": "ada"}, status=400)
 
 
-async def test_who_am_i_and_what_may_i(served: Served) -> None:
+async def test_self_reviews(served: Served) -> None:
     me = await review(served, f"{AUTHENTICATION}/selfsubjectreviews", {})
     assert me["status"]["userInfo"] == {"username": "test-admin", "groups": ["system:authenticated", "system:masters"]}
     rules = await review(served, f"{AUTHORIZATION}/selfsubjectrulesreviews", {"namespace": "default"})
@@ -57,7 +57,7 @@ async def test_who_am_i_and_what_may_i(served: Served) -> None:
     assert {verb for rule in few["status"]["resourceRules"] for verb in rule["verbs"]} == {"create"}
 
 
-async def test_whose_token_is_this(served: Served) -> None:
+async def test_token_reviews(served: Served) -> None:
     path = f"{AUTHENTICATION}/tokenreviews"
     account = await served.cluster.create(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot", "namespace": "default"}}
@@ -79,7 +79,7 @@ async def test_whose_token_is_this(served: Served) -> None:
         ({"nonResourceAttributes": {"verb": "get", "path": "/logs"}}, Action("get", path="/logs")),
     ],
 )
-def test_what_is_asked(spec: dict[str, Any], action: Action) -> None:
+def test_actions_of_access_reviews(spec: dict[str, Any], action: Action) -> None:
     assert parse_action(spec) == action
 
 

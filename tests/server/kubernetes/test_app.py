@@ -41,9 +41,7 @@ KINDS_AT_ONCE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscover
         ("GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 405, "MethodNotAllowed"),
     ],
 )
-async def test_what_is_wrong_is_told_as_a_status(
-    standing: Served, method: str, path: str, status: int, reason: str
-) -> None:
+async def test_errors_are_status_objects(standing: Served, method: str, path: str, status: int, reason: str) -> None:
     async with standing.session() as http, http.request(method, path) as response:
         told = orjson.loads(await response.read())
         assert (response.status, told["kind"], told["status"]) == (status, "Status", "Failure")
@@ -83,7 +81,7 @@ async def test_a_body_in_pieces_has_the_same_limit(served: Served) -> None:
         assert response.status == 413
 
 
-async def test_what_only_protobuf_could_satisfy_is_refused(served: Served) -> None:
+async def test_requests_for_protobuf_only_are_refused(served: Served) -> None:
     async with served.session(Accept="application/vnd.kubernetes.protobuf") as http, http.get(PODS) as response:
         assert response.status == 406
 
@@ -95,7 +93,7 @@ async def test_anybody_may_know_that_it_lives(standing: Served, path: str) -> No
         assert response.status == 200
 
 
-async def test_who_cannot_store_is_not_ready_and_tells_those_who_may_know_why(served: Served) -> None:
+async def test_readyz_fails_when_the_store_does_and_tells_users_why(served: Served) -> None:
     async with served.session() as http:
         served.cluster.store.database.limit_pages(12)
         large = {"metadata": {"name": "x"}, "data": {"x": "x" * 200_000}}
@@ -116,7 +114,7 @@ async def test_who_cannot_store_is_not_ready_and_tells_those_who_may_know_why(se
 @on_standing
 @pytest.mark.parametrize("path", ["/", "/api", "/apis", "/api/v1", "/openapi/v2", "/openapi/v3", PODS, "/metrics"])
 @pytest.mark.parametrize("token", ["", "wrong", "muster_" + "A" * 43, "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.x"])
-async def test_nobody_else_learns_anything(standing: Served, path: str, token: str) -> None:
+async def test_anonymous_requests_are_refused(standing: Served, path: str, token: str) -> None:
     async with standing.session(token) as http, http.get(path) as response:
         told = orjson.loads(await response.read())
         assert (response.status, told["reason"]) == (401, "Unauthorized")
@@ -150,7 +148,7 @@ async def test_a_description_that_is_known_is_not_sent_again(served: Served) -> 
             assert response.status == 200
 
 
-async def test_a_bug_is_told_without_its_traceback(
+async def test_internal_errors_do_not_expose_a_traceback(
     served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: Any, **__: Any) -> Listing:

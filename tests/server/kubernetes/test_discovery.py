@@ -84,5 +84,5 @@ def test_everything_at_once() -> None:
         ("", ""),
     ],
 )
-def test_who_gets_everything_at_once(accept: str, version: str) -> None:
+def test_who_gets_aggregated_discovery(accept: str, version: str) -> None:
     assert discovery.aggregated_version(accept) == version

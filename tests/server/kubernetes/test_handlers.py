@@ -51,7 +51,7 @@ async def test_an_object_from_its_creation_to_its_end(served: Served) -> None:
         assert missing["details"] == {"name": "conf", "kind": "configmaps"}
 
 
-async def test_what_a_deletion_answers_depends_on_the_kind(served: Served) -> None:
+async def test_the_response_of_a_deletion_depends_on_the_kind(served: Served) -> None:
     async with served.session() as http:
         await json_of(await http.post(PODS, json=pod("web")), 201)
         await json_of(await http.post(CONFIG_MAPS, json=config_map()), 201)
@@ -98,7 +98,7 @@ async def test_lists_in_pages_and_through_selectors(served: Served) -> None:
         ({"fieldSelector": "what"}, 400),
     ],
 )
-async def test_what_may_be_asked_of_a_list(standing: Served, query: dict[str, str], status: int) -> None:
+async def test_list_options(standing: Served, query: dict[str, str], status: int) -> None:
     async with standing.session() as http:
         await json_of(await http.get(CONFIG_MAPS, params=query), status)
 
@@ -231,7 +231,7 @@ async def test_status_is_a_thing_of_its_own(served: Served) -> None:
         await json_of(await http.put(f"{CONFIG_MAPS}/conf/status", json=config_map()), 404)
 
 
-async def test_great_answers_are_compressed_for_those_who_want_it(served: Served) -> None:
+async def test_large_responses_are_compressed_on_request(served: Served) -> None:
     async with served.session() as http:
         await json_of(await http.post(CONFIG_MAPS, json=config_map(text="x" * 200_000)), 201)
     async with served.session(**{"Accept-Encoding": "gzip"}) as http:
@@ -258,12 +258,12 @@ async def test_great_answers_are_compressed_for_those_who_want_it(served: Served
         ({}, {"dryRun": ["All"]}, DeleteOptions(dry_run=True)),
     ],
 )  # fmt: skip
-def test_how_to_delete(query: dict[str, str], body: dict[str, Any], options: DeleteOptions) -> None:
+def test_delete_options(query: dict[str, str], body: dict[str, Any], options: DeleteOptions) -> None:
     assert delete_options(query, body) == options
 
 
 @pytest.mark.parametrize("query", [{"propagationPolicy": "Sometimes"}, {"gracePeriodSeconds": "soon"}])
-def test_how_not_to_delete(query: dict[str, str]) -> None:
+def test_invalid_delete_options(query: dict[str, str]) -> None:
     with pytest.raises((Invalid, BadRequest), match=next(iter(query))):
         delete_options(query, {})
 
@@ -271,7 +271,7 @@ def test_how_not_to_delete(query: dict[str, str]) -> None:
 HERE = Target("", "v1", "configmaps", "team", "conf")
 
 
-def test_what_a_body_leaves_out_the_url_says() -> None:
+def test_missing_fields_are_filled_from_the_url() -> None:
     assert fill_from_url({"data": {}}, CONFIG_MAP, HERE) == {
         "apiVersion": "v1",
         "kind": "ConfigMap",

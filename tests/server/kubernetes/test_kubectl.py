@@ -77,7 +77,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
         yield Kubectl(served, tmp_path)
 
 
-async def test_what_there_is(kubectl: Kubectl) -> None:
+async def test_api_resources(kubectl: Kubectl) -> None:
     assert "Server Version" in await kubectl("version")
     names = await kubectl("api-resources", "--no-headers")
     assert re.search(r"^pods +po +v1 +true +Pod", names, re.M)
@@ -151,7 +151,7 @@ async def test_things_it_makes_itself(kubectl: Kubectl) -> None:
     assert "deleted" in await kubectl("delete", "ns", "team", "--wait=false")
 
 
-async def test_who_may_what(kubectl: Kubectl) -> None:
+async def test_permissions(kubectl: Kubectl) -> None:
     await kubectl("create", "sa", "bot")
     await kubectl("create", "role", "reader", "--verb=get,list", "--resource=pods")
     await kubectl("create", "rolebinding", "bot", "--role=reader", "--serviceaccount=default:bot")

@@ -38,7 +38,7 @@ def test_the_form_of_an_answer(accept: str, form: Form) -> None:
 
 
 @pytest.mark.parametrize("accept", ["application/vnd.kubernetes.protobuf", "application/cbor", "text/html"])
-def test_what_cannot_be_served_says_what_can(accept: str) -> None:
+def test_unsupported_accept_headers(accept: str) -> None:
     with pytest.raises(NotAcceptable, match="application/json"):
         negotiate(accept)
 
@@ -54,7 +54,7 @@ def test_what_cannot_be_served_says_what_can(accept: str) -> None:
         ("application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf"),
     ],
 )
-def test_what_a_body_is_written_in(content_type: str, media: str) -> None:
+def test_media_types_of_bodies(content_type: str, media: str) -> None:
     assert body_media(content_type) == media
 
 

@@ -61,7 +61,7 @@ def test_a_schema_is_found_by_its_kind() -> None:
     assert openapi.v3_document([WIDGET], "apis/acme.io/v2") is None
 
 
-def test_version_2_says_what_it_can() -> None:
+def test_version_2_documents() -> None:
     fields = openapi.v2_document([WIDGET])["definitions"]["io.acme.v1.Widget"]["properties"]["spec"]["properties"]
     assert fields["port"] == {"type": "string", "format": "int-or-string"}
     assert "type" not in fields["anything"]

@@ -22,7 +22,7 @@ def pod(**containers: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": lists}
 
 
-def test_what_occurs_again_is_written_once_under_the_name_of_its_field() -> None:
+def test_repeated_schemas_are_shared_under_the_name_of_their_field() -> None:
     schema = pod(containers=container(), initContainers=container())
     sharing = SchemaSharing([schema], "#/definitions/")
     ref = {"type": "array", "items": {"$ref": "#/definitions/io.muster.schema.Containers"}}
@@ -30,7 +30,7 @@ def test_what_occurs_again_is_written_once_under_the_name_of_its_field() -> None
     assert sharing.definitions == {"io.muster.schema.Containers": container()}
 
 
-def test_what_only_looks_alike_has_a_name_of_its_own() -> None:
+def test_different_schemas_of_one_field_name_get_different_names() -> None:
     first, second = pod(containers=container("a")), pod(containers=container("b"))
     sharing = SchemaSharing([first, first, second, second], "#/definitions/")
     sharing.share(first)
@@ -38,7 +38,7 @@ def test_what_only_looks_alike_has_a_name_of_its_own() -> None:
     assert set(sharing.definitions) == {"io.muster.schema.Containers", "io.muster.schema.Containers2"}
 
 
-def test_what_occurs_once_stands_where_it_belongs() -> None:
+def test_schemas_that_occur_once_are_not_shared() -> None:
     schema = pod(containers=container())
     sharing = SchemaSharing([schema], "#/definitions/")
     assert sharing.share(schema) == schema
@@ -53,7 +53,7 @@ def expanded(schema: Any, definitions: dict[str, Any]) -> Any:
     return [expanded(value, definitions) for value in schema] if isinstance(schema, list) else schema
 
 
-def test_every_kind_says_what_it_said_before() -> None:
+def test_sharing_does_not_change_the_schemas() -> None:
     for kind in KINDS:
         document = openapi.v3_document([kind], openapi.group_path(kind))
         assert document is not None

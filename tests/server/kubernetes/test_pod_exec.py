@@ -38,7 +38,7 @@ async def run(served: Served, *command: str, protocol: str = V5, **query: str) -
 
 
 @pytest.mark.parametrize("protocol", [V5, V4])
-async def test_what_a_command_writes_and_how_it_ends(served: Served, protocol: str) -> None:
+async def test_output_and_exit_code_of_a_command(served: Served, protocol: str) -> None:
     found = await run(served, "sh", "-c", "echo out; echo err >&2; exit 3", protocol=protocol)
     assert (found[STDOUT], found[STDERR]) == (b"out\n", b"err\n")
     status = orjson.loads(found[ERROR])
@@ -73,7 +73,7 @@ async def test_input_and_its_end(served: Served) -> None:
         assert (await collect(socket))[STDOUT] == b"hello world"
 
 
-async def test_messages_as_text_for_those_who_cannot_send_bytes(served: Served) -> None:
+async def test_base64_messages(served: Served) -> None:
     protocol = "v4.base64.channel.k8s.io"
     async with (
         served.session() as http,
@@ -117,7 +117,7 @@ async def test_a_client_that_hangs_up_ends_the_command(served: Served, tmp_path:
         (words("true"), ["v9.channel.k8s.io"], 400),
     ],
 )
-async def test_what_is_wrong_is_said_before_the_socket_opens(
+async def test_errors_are_sent_before_the_socket_opens(
     served: Served, query: list[tuple[str, str]], protocols: list[str], status: int
 ) -> None:
     async with served.session() as http:
@@ -126,7 +126,7 @@ async def test_what_is_wrong_is_said_before_the_socket_opens(
         assert refused.value.status == status
 
 
-async def test_kubectl_hears_the_reason_on_its_second_try(served: Served) -> None:
+async def test_kubectl_gets_the_error_on_its_second_try(served: Served) -> None:
     """After a refused WebSocket, it tries SPDY and shows only the error of that."""
     query = words("true", container="other")
     async with served.session() as http:
@@ -136,7 +136,7 @@ async def test_kubectl_hears_the_reason_on_its_second_try(served: Served) -> Non
             assert "container other is not valid" in await response.text()
 
 
-async def test_who_may_not(served: Served) -> None:
+async def test_exec_requires_permission(served: Served) -> None:
     for token, status in (("", 401), ("wrong", 401), (served.identity.tokens.issue("nobody"), 403)):
         async with served.session(token) as http:
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
@@ -155,7 +155,7 @@ async def test_a_browser_shows_its_token_among_the_protocols(served: Served) -> 
         assert (await collect(socket))[STDOUT] == b"hi\n"
 
 
-async def test_a_client_of_spdy_is_told_what_to_use(served: Served) -> None:
+async def test_the_error_of_a_spdy_client_names_what_to_use(served: Served) -> None:
     await served.cluster.create({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
         "spec": {"containers": [{"name": "main", "image": "x"}]},

@@ -118,7 +118,7 @@ async def test_through_a_tunnel(served: Served) -> None:
         assert await tunnel.next() == spdy.Ping(7)
 
 
-async def test_a_port_nobody_listens_on(served: Served) -> None:
+async def test_a_closed_port(served: Served) -> None:
     await running_pod(served)
     closed = await closed_port()
     async with socket_to(served, TUNNEL_PROTOCOL) as socket:
@@ -128,7 +128,7 @@ async def test_a_port_nobody_listens_on(served: Served) -> None:
         assert f"forwarding port {closed}".encode() in found[errors] and found[data] == b""
 
 
-async def test_what_is_not_spdy_ends_the_tunnel(served: Served) -> None:
+async def test_invalid_spdy_closes_the_tunnel(served: Served) -> None:
     await running_pod(served)
     async with socket_to(served, TUNNEL_PROTOCOL) as socket:
         await socket.send_bytes(b"\x80\x02\x00\x01\x00\x00\x00\x00")
@@ -140,7 +140,7 @@ async def test_what_is_not_spdy_ends_the_tunnel(served: Served) -> None:
     ("protocol", "query", "status"),
     [(V4, {}, 400), (V4, {"ports": "http"}, 400), (V4, {"ports": "70000"}, 400), ("v7", {"ports": "80"}, 400)],
 )
-async def test_what_cannot_be_forwarded(served: Served, protocol: str, query: dict[str, str], status: int) -> None:
+async def test_invalid_port_forward_requests(served: Served, protocol: str, query: dict[str, str], status: int) -> None:
     await running_pod(served)
     async with served.session() as http:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:

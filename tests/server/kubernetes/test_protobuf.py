@@ -64,7 +64,7 @@ BODIES = {
         }),
     ],
 )  # fmt: skip
-def test_what_kubectl_sends(name: str, obj: dict[str, Any]) -> None:
+def test_bodies_of_kubectl(name: str, obj: dict[str, Any]) -> None:
     # Requests come and go; what is left of them here is compressed.
     assert decode(zlib.decompress(base64.b64decode(BODIES[name]))) == obj
 
@@ -109,7 +109,7 @@ def pod_spec(content: bytes) -> Any:
         (field(4095, b"?") + field(10, b"n1"), {"nodeName": "n1"}),
     ],
 )  # fmt: skip
-def test_how_fields_are_read(content: bytes, spec: Any) -> None:
+def test_decoding_of_fields(content: bytes, spec: Any) -> None:
     assert pod_spec(content) == spec
 
 
@@ -129,7 +129,7 @@ def test_a_kind_that_is_not_known_is_named() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"k8s\x00\xff", b"k8s\x00\x0a\x7f"])
-def test_what_is_not_protobuf_is_refused(content: bytes) -> None:
+def test_invalid_protobuf_is_refused(content: bytes) -> None:
     with pytest.raises(ApiError):
         decode(content)
 

@@ -37,7 +37,7 @@ from muster.server.kubernetes.request import Target, parse_target, required_acti
         ("/apis//v1/pods", None),
     ],
 )  # fmt: skip
-def test_what_a_path_is_about(path: str, target: Target | None) -> None:
+def test_targets_of_paths(path: str, target: Target | None) -> None:
     assert parse_target(path) == target
 
 

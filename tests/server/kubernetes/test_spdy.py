@@ -71,7 +71,7 @@ def test_frames_arrive_whole_however_they_are_cut(size: int) -> None:
     ],
     ids=["version 2", "too short", "not compressed", "too long"],
 )
-def test_what_is_not_spdy(content: bytes) -> None:
+def test_invalid_spdy(content: bytes) -> None:
     with pytest.raises(SpdyError):
         frames(content)
 

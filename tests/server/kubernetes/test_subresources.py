@@ -46,7 +46,7 @@ async def test_following_a_log(served: Served) -> None:
         assert await response.content.readline() == b"later\n"
 
 
-async def test_what_of_a_log_is_asked_for(served: Served) -> None:
+async def test_log_options(served: Served) -> None:
     served.node.write("default", "web", b"x")
     query = "container=main&previous=true&timestamps=true&tailLines=5&limitBytes=10&sinceSeconds=60"
     async with served.session() as http:
@@ -123,7 +123,7 @@ async def test_a_token_for_a_service_account(served: Served) -> None:
     assert served.identity.service_accounts.read(of_pod).pod == "web"
 
 
-async def test_attach_says_what_to_do_instead(served: Served) -> None:
+async def test_the_error_of_attach_names_alternatives(served: Served) -> None:
     await pod(served)
     async with served.session() as http, http.post(f"{PODS}/web/attach") as response:
         assert "logs -f" in (await told(response, 400))["message"]

@@ -68,7 +68,7 @@ async def test_without_a_version_a_watch_begins_with_what_there_is(served: Serve
         assert await watch.names(3) == [("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "b")]
 
 
-async def test_with_a_version_it_goes_on_from_there(served: Served) -> None:
+async def test_a_watch_with_a_version_resumes_there(served: Served) -> None:
     version = await put(served, "a")
     await put(served, "b")
     async with watching(served, resourceVersion=version) as watch:
@@ -82,12 +82,12 @@ async def test_through_selectors(served: Served) -> None:
         assert await watch.names(1) == [("ADDED", "b")]
 
 
-async def test_it_ends_when_the_client_said_it_should(served: Served) -> None:
+async def test_a_watch_ends_after_timeout_seconds(served: Served) -> None:
     async with watching(served, timeoutSeconds="1") as watch:
         assert await watch.ended()
 
 
-async def test_a_version_too_old_is_told_in_the_stream(tmp_path: Path) -> None:
+async def test_a_version_that_is_too_old_is_an_error_event(tmp_path: Path) -> None:
     async with serving(tmp_path, history=4) as served:
         oldest = await put(served, "a")
         for number in range(20):
@@ -123,12 +123,12 @@ async def test_the_initial_events_end_with_a_bookmark(served: Served) -> None:
         ({"resourceVersion": "yesterday"}, 400),
     ],
 )
-async def test_what_may_not_be_asked_of_a_watch(standing: Served, query: dict[str, str], status: int) -> None:
+async def test_invalid_watch_options(standing: Served, query: dict[str, str], status: int) -> None:
     async with standing.session() as http, http.get(CONFIG_MAPS, params={"watch": "1", **query}) as response:
         assert response.status == status, await response.text()
 
 
-async def test_in_tables_the_columns_are_told_once(served: Served) -> None:
+async def test_columns_of_tables_are_sent_once(served: Served) -> None:
     await put(served, "a")
     async with watching(served, TABLE) as watch:
         type_, first = await watch.next()
@@ -151,7 +151,7 @@ async def test_a_client_that_hangs_up_leaves_nothing_behind(served: Served) -> N
             await asyncio.sleep(0.005)
 
 
-def test_an_event_is_written_once_for_all_who_watch() -> None:
+def test_an_event_is_encoded_once_for_all_watchers() -> None:
     encoder = Encoder()
     event = WatchEvent("ADDED", {"kind": "Pod"})
     assert encoder.line(event) is encoder.line(event)
