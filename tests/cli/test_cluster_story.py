@@ -74,7 +74,7 @@ def test_mistakes_name_file_line_and_field(cluster: Muster) -> None:
         (["get", "pods", "-o", "xml"], 'unable to print "xml"'),
         (["get", "pods", "-l", "a in"], "Error from server (BadRequest)"),
         (["logs"], "say whose log"),
-        (["delete", "pods"], "say which"),
+        (["delete", "pods"], "specify the objects"),
         (["wait", "pods", "--for=ready", "--all"], "write condition=Complete"),
         (["get", "pods", "--watchh"], "No such option"),
         (["frobnicate"], "there is no command"),

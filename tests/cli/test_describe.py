@@ -54,7 +54,7 @@ def test_a_gang_that_waits_says_for_what() -> None:
         "status": {"phase": "Pending", "conditions": [{"type": "Unschedulable", "status": "True", "message": NO_ROOM}]},
     }
     shown = text(job("Created"), [], group)
-    assert "Pending, needs room for 6 at once" in shown
+    assert "Pending, needs room for 6 Pods at once" in shown
     assert f"the gang waits for room: {NO_ROOM}" in shown
 
 

@@ -31,7 +31,7 @@ def test_a_failed_workflow_says_which_node_failed_and_its_last_words() -> None:
 
 def test_one_that_waits_says_for_whom() -> None:
     waiting = workflow(node("approve", "Suspend", "Running"))
-    assert "waits at approve; `muster resume wf` lets it go on" in text(waiting)
+    assert "waits at approve; continue with `muster resume wf`" in text(waiting)
 
 
 def test_one_that_is_well_needs_no_reasons() -> None:

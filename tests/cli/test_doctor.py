@@ -19,7 +19,7 @@ WITH_GPUS = MachineInfo("box", 4, 8 << 30, 100 << 30, devices={"nvidia.com/gpu":
         (system("Darwin", (3, 11, 2), BARE), "missing", "Pods need Linux"),
         (gpus(WITH_GPUS, True), "ok", "2 x nvidia.com/gpu"),
         (gpus(BARE, False), "ok", "stay Pending"),
-        (gpus(BARE, True), "limited", "names no GPU"),
+        (gpus(BARE, True), "limited", "lists no GPU"),
         (sandbox("namespaces", "own mounts for each Pod"), "ok", "own mounts"),
         (sandbox("user-namespaces", "in a user namespace"), "ok", "user namespace"),
         (sandbox("none", "Pods share /tmp: operation not permitted"), "limited", "not permitted"),
@@ -42,7 +42,7 @@ def test_what_is_found_is_judged(finding: Finding, grade: str, words: str) -> No
 
 def test_the_report_has_a_line_for_each_and_advice_below() -> None:
     findings = [Finding("data", "ok", "fine"), Finding("sandbox", "limited", "weak", "do this\nand that")]
-    assert report(findings, colours=False) == [
+    assert report(findings, colors=False) == [
         "✓ data     fine",
         "! sandbox  weak",
         "           do this",

@@ -38,14 +38,14 @@ def test_a_refusal_without_fields_names_the_object() -> None:
         (PermissionError(13, "Permission denied", "f"), "error: f: permission denied"),
         (
             OSError(28, "No space left on device"),
-            "error: no space left on device; free some; "
-            "the data directory is /srv/muster, and MUSTER_HOME says where else it is",
+            "error: no space left on device; free some disk space; "
+            "the data directory is /srv/muster; set MUSTER_HOME to use another one",
         ),
         (
             ExceptionGroup("", [NotFound("a"), NotFound("b")]),
             "Error from server (NotFound): a\nError from server (NotFound): b",
         ),
-        (KeyError("x"), "error: KeyError: 'x'\nThis is a bug in muster; `--debug` shows where."),
+        (KeyError("x"), "error: KeyError: 'x'\nThis is a bug in muster; --debug shows the traceback."),
     ],
 )
 def test_errors_are_told_without_a_traceback(error: Exception, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,5 +58,5 @@ def test_a_data_directory_that_cannot_be_one_is_named(monkeypatch: pytest.Monkey
     error = NotADirectoryError(20, "Not a directory", "/etc/passwd/server.json")
     assert describe_error(error) == (
         "error: /etc/passwd/server.json: not a directory; "
-        "the data directory is /etc/passwd, and MUSTER_HOME says where else it is"
+        "the data directory is /etc/passwd; set MUSTER_HOME to use another one"
     )

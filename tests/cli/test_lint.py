@@ -86,12 +86,14 @@ def test_a_workflow_without_a_name_is_no_mistake_for_submitting_can_give_it_one(
     file.write_text(GOOD.replace("{generateName: a-}", "{labels: {a: b}}"))
     documents, unreadable = read_documents([str(file)])
     assert (unreadable, check_documents(documents)) == ([], (1, []))
-    assert find_nameless(documents) == [f"{file}:3 metadata.name: is missing; it can be submitted with --name only"]
+    assert find_nameless(documents) == [f"{file}:3 metadata.name: is missing; submit the workflow with --name"]
 
 
 def test_a_file_without_workflows_is_told_what_it_has(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
-    with pytest.raises(CommandError, match=r"no workflows, .* in .*pod\.yaml, but Pod; `muster run"):
+    with pytest.raises(
+        CommandError, match=r"no workflows, .* in .*pod\.yaml, but Pod; check and run them with `muster run"
+    ):
         lint([str(tmp_path / "pod.yaml")], offline=True)
 
 

@@ -5,7 +5,7 @@ import inspect
 import pytest
 import typer
 
-from muster.cli.main import COMMANDS, booleans_as_flags, command_first, run
+from muster.cli.main import COMMANDS, convert_boolean_options, move_command_first, run
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -27,7 +27,7 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
     ],
 )
 def test_booleans_may_be_written_as_kubectl_takes_them(written: list[str], read: list[str]) -> None:
-    assert booleans_as_flags(written) == read
+    assert convert_boolean_options(written) == read
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_booleans_may_be_written_as_kubectl_takes_them(written: list[str], read:
     ],
 )
 def test_options_may_stand_before_the_command(written: list[str], read: list[str]) -> None:
-    assert command_first(written) == read
+    assert move_command_first(written) == read
 
 
 @pytest.mark.parametrize(

@@ -25,5 +25,5 @@ def test_a_duration_is_read(text: str, answer: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "5 minutes", "1y", "s"])
 def test_what_is_no_duration_names_the_option(text: str) -> None:
-    with pytest.raises(CommandError, match=r"--timeout.*like 30s"):
+    with pytest.raises(CommandError, match=r"--timeout.*such as 30s"):
         parse_duration(text, "--timeout")

@@ -24,16 +24,16 @@ def test_a_version_is_a_graph_or_an_argo_workflow(tmp_path: Path, text: str, con
     [
         (
             b"apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n",
-            "error: one.yaml holds a Pod (v1), neither a graph document nor an Argo Workflow; "
-            "`muster run one.yaml` runs it, `muster apply -f one.yaml` stores it as it is",
+            "error: one.yaml contains a Pod (v1), neither a graph document nor an Argo Workflow; "
+            "run it with `muster run one.yaml`, or create it with `muster apply -f one.yaml`",
         ),
         (
             b"pipelineInfo: {name: p}\ndeploymentSpec: {}\n",
             "one.yaml:1:1: this is a Kubeflow pipeline compiled by kfp 2",
         ),
-        (b"\xff\xfe\x00", "error: one.yaml: this is not UTF-8 text"),
-        (b"a: 1\n---\nb: 1\n", "error: one.yaml has to hold one graph document, or one Argo Workflow"),
-        (b"", "error: one.yaml has to hold one graph document, or one Argo Workflow"),
+        (b"\xff\xfe\x00", "error: one.yaml: the file is not UTF-8 text"),
+        (b"a: 1\n---\nb: 1\n", "error: one.yaml must contain exactly one graph document or one Argo Workflow"),
+        (b"", "error: one.yaml must contain exactly one graph document or one Argo Workflow"),
     ],
 )
 def test_anything_else_is_called_what_it_is(

@@ -35,7 +35,7 @@ def test_a_module_from_its_repository_to_its_end(cluster: Muster, repository: Gi
     assert cluster("modules", "readme", "hash-text").ok().out == FILES["README.md"]
     assert cluster("modules", "log", "-f", "hash-text").ok().out in made.err
 
-    assert cluster("modules", "edit", "hash-text", "--description", "hashes").ok().out == "hash-text is changed\n"
+    assert cluster("modules", "edit", "hash-text", "--description", "hashes").ok().out == "hash-text updated\n"
     repository.commit({"Dockerfile": 'FROM a\nENTRYPOINT ["a"]\nCMD b\n'})
     failed = cluster("modules", "build", "hash-text")
     assert failed.code == 1
@@ -68,4 +68,4 @@ def test_what_is_wrong_is_said_with_its_field(cluster: Muster) -> None:
     assert "git_url: " in refused.err
     assert "git_ref: " in refused.err
     assert cluster("modules", "edit", "none").code == 1
-    assert "--env is written NAME=VALUE" in cluster("modules", "edit", "none", "--env", "x").err
+    assert "--env must be NAME=VALUE" in cluster("modules", "edit", "none", "--env", "x").err

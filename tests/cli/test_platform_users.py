@@ -43,7 +43,7 @@ def test_up_and_status_show_where_browsers_go_and_the_first_login(cluster: Muste
 
 
 def test_the_person_whose_box_it_is_is_its_admin(cluster: Muster) -> None:
-    assert "(admin), by token, may admin, read, write" in cluster("users", "whoami").ok().out
+    assert "(admin), authenticated by token, scopes: admin, read, write" in cluster("users", "whoami").ok().out
 
 
 def test_accounts_teams_and_what_was_done(cluster: Muster) -> None:
@@ -51,9 +51,12 @@ def test_accounts_teams_and_what_was_done(cluster: Muster) -> None:
     assert f"{web(cluster)}/welcome#" in made.out
     cluster("users", "create", "bob", "--admin").ok()
     again = cluster("users", "create", "ann")
-    assert (again.code, again.err) == (1, 'error: it was refused\nname: there is already an account "ann"\n')
-    assert cluster("users", "edit", "ann", "--email", "a@example.com").ok().out == "ann is changed\n"
-    assert cluster("users", "edit", "ann").err == "error: say what to change: --display-name, --email or --role\n"
+    assert (again.code, again.err) == (
+        1,
+        'error: the platform refused the request\nname: there is already an account "ann"\n',
+    )
+    assert cluster("users", "edit", "ann", "--email", "a@example.com").ok().out == "ann updated\n"
+    assert cluster("users", "edit", "ann").err == "error: nothing to change; use --display-name, --email or --role\n"
     cluster("teams", "create", "crew", "--description", "us").ok()
     cluster("teams", "add", "crew", "ann", "--leader").ok()
     cluster("teams", "add", "crew", "bob").ok()
@@ -78,17 +81,17 @@ def test_somebody_works_with_a_token_until_it_is_revoked(cluster: Muster, tmp_pa
     secret = cluster("tokens", "create", "laptop", "--scope", "read", "--days", "1").ok().out.strip()
     assert secret.startswith("mst_")
     nobody = as_other(cluster, "users", "list", config=tmp_path)
-    assert nobody.err == "no platform is running; start one with `muster up`, or choose another with `muster login`\n"
+    assert nobody.err == "no platform is running; start one with `muster up`, or log in to one with `muster login`\n"
     for words in ((), ("--token", "-")):  # nobody is there to be asked
         told = as_other(cluster, "login", web(cluster), *words, config=tmp_path)
-        assert (told.code, told.err[:30]) == (1, "error: there is no token: put ")
+        assert (told.code, told.err[:30]) == (1, "error: no token; pass --token ")
     wrong = as_other(cluster, "login", web(cluster), "--token", "mst_wrong", config=tmp_path)
     assert wrong.err == "error: this token is not known, was revoked, or has expired\n"
     assert not (tmp_path / "muster").exists()
     said = as_other(cluster, "login", web(cluster), "--token", secret, config=tmp_path).ok().out
-    assert re.fullmatch(rf"you are \S+ \(admin\) at {re.escape(web(cluster))}\n", said)
+    assert re.fullmatch(rf"logged in to {re.escape(web(cluster))} as \S+ \(admin\)\n", said)
     assert (tmp_path / "muster" / "login.json").stat().st_mode & 0o777 == 0o600
-    assert "may read\n" in as_other(cluster, "users", "whoami", config=tmp_path).ok().out
+    assert "scopes: read\n" in as_other(cluster, "users", "whoami", config=tmp_path).ok().out
     refused = as_other(cluster, "teams", "create", "x", config=tmp_path)
     assert refused.err == 'error: this token lacks the scope "write", which "create" needs\n'
     by_variables = {"MUSTER_URL": web(cluster), "MUSTER_TOKEN": secret}
@@ -96,7 +99,7 @@ def test_somebody_works_with_a_token_until_it_is_revoked(cluster: Muster, tmp_pa
 
     listed = json.loads(cluster("tokens", "list", "--json").ok().out)
     identifier = next(token["id"] for token in listed if token["name"] == "laptop")
-    assert cluster("tokens", "revoke", identifier).ok().out == "laptop is revoked\n"
+    assert cluster("tokens", "revoke", identifier).ok().out == "laptop revoked\n"
     assert "was revoked" in as_other(cluster, "users", "whoami", config=tmp_path).err
     assert "laptop" not in cluster("tokens", "list").ok().out
     assert "laptop" in cluster("tokens", "list", "--all").ok().out

@@ -24,9 +24,9 @@ def test_a_workflow_from_its_first_version_to_its_end(cluster: Muster, files: Pa
     made = cluster(
         "workflows", "create", "数据 demo", "-f", str(files / "graph.json"), "--description", "the seed's"
     ).ok()
-    assert made.out == "数据 demo@1 (v1) is stored\n"
+    assert made.out == "数据 demo@1 (v1) created\n"
     added = cluster("workflows", "add", "数据 demo", "-f", str(files / "other.json"), "--name", "worse").ok()
-    assert "数据 demo@2 (worse) is stored" in added.out
+    assert "数据 demo@2 (worse) created" in added.out
     assert "warning: nodes[0].command: the command uses $oops" in added.err
 
     listed = cluster("workflows", "list", "-q", "demo").ok().out.splitlines()
@@ -45,7 +45,7 @@ def test_a_workflow_from_its_first_version_to_its_end(cluster: Muster, files: Pa
     cluster("workflows", "get", "数据 demo@v1", "--yaml", "--output-file", str(manifest)).ok()
     assert "kind: Workflow" in manifest.read_text()
     copied = cluster("workflows", "copy", "数据 demo@1", "--as", "fork").ok()
-    assert copied.out == "fork@1 (v1) is stored\n"
+    assert copied.out == "fork@1 (v1) created\n"
     cluster("workflows", "add", "fork", "-f", str(manifest)).ok()
 
     cluster("workflows", "archive", "fork@2").ok()
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_said_with_what_to_write(cluster: Muster, files: Path) 
     checked = cluster("workflows", "check", str(files / "bad.json"))
     assert checked.code == 1
     assert 'error: nodes[0].task.cluster: there is no virtual cluster "A100"' in checked.out
-    assert cluster("workflows", "check", str(files / "graph.json")).ok().out == "nothing is wrong with it\n"
+    assert cluster("workflows", "check", str(files / "graph.json")).ok().out == "no mistakes\n"
     missing = cluster("workflows", "get", "nobody")
     assert (missing.code, missing.err) == (1, 'error: there is no workflow "nobody"\n')
 

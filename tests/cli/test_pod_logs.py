@@ -37,7 +37,7 @@ async def drained(log: SlowLog, silence: float) -> list[str]:
         shown.extend(line.text for line in lines)
 
     follower = LogFollower(cast(Cluster, log), emit)
-    follower.see(ENDED)
+    follower.update(ENDED)
     await follower.drain(silence)
     await follower.close()
     return shown

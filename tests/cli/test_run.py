@@ -37,7 +37,7 @@ def test_a_failed_job_points_to_the_pods_that_failed() -> None:
         "  pod/bad0, pod/bad1, pod/bad2:",
         '    container "main" exited with code 1',
     ]
-    assert lines[-1] == "  ... and 2 more Pods, which `muster describe` tells about"
+    assert lines[-1] == "  ... and 2 more Pods; `muster describe` shows them"
     assert not any("good" in line for line in lines)
 
 
@@ -46,7 +46,7 @@ def test_what_did_not_end_says_what_it_waits_for() -> None:
     del waiting["spec"]["nodeName"]
     events = {"x": [{"type": "Warning", "reason": "FailedScheduling", "message": "0/1 nodes are available"}]}
     assert format_failure(FailureReport("pod/x", None, [waiting], events, {})) == [
-        "pod/x had not ended when the time was up",
+        "pod/x had not finished at the timeout",
         "  FailedScheduling: 0/1 nodes are available",
     ]
 
@@ -62,9 +62,9 @@ def test_pods_with_the_same_story_tell_it_once() -> None:
 
 def test_a_pod_that_runs_says_so_when_the_time_is_up() -> None:
     assert format_failure(FailureReport("job.batch/train", None, [pod("a", "Running")], {}, {})) == [
-        "job.batch/train had not ended when the time was up",
+        "job.batch/train had not finished at the timeout",
         "  pod/a:",
-        "    it is running",
+        "    still running",
     ]
 
 

@@ -9,8 +9,8 @@ from muster.cli.run_display import (
     ProgressRow,
     fit_rows,
     format_counts,
-    format_duration,
     format_elapsed,
+    format_run_time,
     progress_line,
     progress_row,
 )
@@ -21,7 +21,7 @@ POD = Kind("", "v1", "Pod", "pods")
 JOB = Kind("batch", "v1", "Job", "jobs")
 WORKFLOW = Kind("argoproj.io", "v1alpha1", "Workflow", "workflows")
 APPROVE = node("approve", "Suspend", "Running", templateName="approve")
-RESUME = "`muster resume wf` lets it go on"
+RESUME = "continue with `muster resume wf`"
 
 
 def pod(name: str, phase: str, uid: str = "", **status: Any) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def test_what_has_to_be_done_is_said_whole_and_once() -> None:
         "pod/x ImageNeedsCommand: no command. Either write one:\n    command: [python]\n  or map the image"
     )
     told = {first.note: first.title}
-    assert progress_line(second, None, told) == "pod/y ImageNeedsCommand: for the same reason as pod/x"
+    assert progress_line(second, None, told) == "pod/y ImageNeedsCommand: same reason as pod/x"
 
 
 def test_pods_stand_below_their_work_and_what_is_deleted_stays() -> None:
@@ -172,7 +172,7 @@ def test_pods_stand_below_their_work_and_what_is_deleted_stays() -> None:
     board.put(POD, pod("worker", "Running", uid="p"), 1.0, owner="j")
     board.put(JOB, job("j", active=1), 1.0)
     board.put(POD, pod("alone", "Running", uid="a"), 1.0)
-    board.gone("a", 2.0)
+    board.remove("a", 2.0)
     assert [(depth, row.title, row.state) for depth, row in board.in_order()] == [
         (0, "job.batch/train", "Running"),
         (1, "pod/worker", "Running"),
@@ -195,4 +195,4 @@ def test_a_small_screen_shows_what_matters_most() -> None:
     [(0, "0.0s"), (0.44, "0.4s"), (9.96, "10s"), (59.6, "1m00s"), (185, "3m05s"), (7620, "2h07m")],
 )
 def test_durations_are_as_exact_as_they_need_to_be(seconds: float, text: str) -> None:
-    assert format_duration(seconds) == text
+    assert format_run_time(seconds) == text

@@ -127,7 +127,7 @@ def test_what_stays_pending_says_why_and_can_time_out(muster: Muster) -> None:
     assert done.code == 1
     reason = r"Unschedulable: 0/1 nodes are available: .*Insufficient nvidia.com/gpu"
     assert re.search(f"^pod/hungry Pending: {reason}", done.out, re.MULTILINE)
-    assert re.search(f"^pod/hungry had not ended when the time was up\n  {reason}", done.out, re.MULTILINE)
+    assert re.search(f"^pod/hungry had not finished at the timeout\n  {reason}", done.out, re.MULTILINE)
 
 
 def test_what_is_waited_for_is_said_while_it_is_waited_for(muster: Muster) -> None:
@@ -255,7 +255,7 @@ def test_what_is_left_can_be_chosen(muster: Muster, option: str, left: str) -> N
 
 def test_what_never_ends_may_be_given_a_time(muster: Muster) -> None:
     done = muster("run", "--timeout=1s", muster.file("server.yaml", pod("server", "sleep 300", restart="Always"))).ok()
-    assert "nothing here ends by itself" in done.out
+    assert "no object ends by itself" in done.out
     assert re.search(r"^stopped after \d", done.out, re.MULTILINE)
 
 
@@ -281,7 +281,7 @@ def test_a_running_cluster_is_used(muster: Muster) -> None:
     file = muster.file("guest.yaml", pod("guest", f"{WAIT_FOR_GATE}; echo hi"))
     muster("apply", "-f", file).ok()
     run = muster.start("run", file)
-    read_until(run, "pod/guest has begun before: this follows it; delete it first to start it anew")
+    read_until(run, "pod/guest is already running; following it. To start it again, delete it first")
     read_until(run, "pod/guest Running")
     open_gate(muster, "guest")
     assert "guest | hi\n" in read_until(run, "pod/guest succeeded in")

@@ -37,11 +37,11 @@ def test_words_name_objects(words: list[str], targets: list[tuple[Kind, tuple[st
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "say what"),
+        ([], "specify what"),
         (["pod", "pod/x"], '"pod" has no type'),
-        (["pod/"], "write TYPE/NAME"),
-        (["/x"], "write TYPE/NAME"),
-        (["pod/x/y"], "write TYPE/NAME"),
+        (["pod/"], "use TYPE/NAME"),
+        (["/x"], "use TYPE/NAME"),
+        (["pod/x/y"], "use TYPE/NAME"),
     ],
 )
 def test_words_that_name_nothing_are_refused(words: list[str], complaint: str) -> None:

@@ -183,7 +183,7 @@ def test_dry_runs_and_mistakes(box: Muster) -> None:
     linted = box("lint", "wrong.yaml", "story.yaml")
     assert linted.code == 1
     assert "jugde" in linted.out
-    assert box("lint", "story.yaml").ok().out == "1 object, nothing is wrong\n"
+    assert box("lint", "story.yaml").ok().out == "1 object, no mistakes\n"
     other = box("submit", box.file("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"))
     assert "is not a Workflow" in other.err
 

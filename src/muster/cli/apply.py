@@ -1,4 +1,4 @@
-"""`muster apply`, `create` and `delete`: changes objects as files or names say."""
+"""`muster apply`, `create` and `delete`: creates, updates and deletes objects from files or by name."""
 
 from __future__ import annotations
 
@@ -22,12 +22,9 @@ from muster.kube.kinds import Kind
 from muster.kube.manifests import Document, dump, load_manifests
 from muster.kube.objects import Object, meta, name_of, namespace_of, uid_of, version_of
 
-# Merged from apply: `muster apply` and `muster create`: from files to objects, saying for each what became of it.
-
-
 ApplyChange: TypeAlias = Literal["created", "configured", "unchanged", "serverside-applied"]
-DryRunOption = Annotated[str, typer.Option("--dry-run", help="none, or server: check everything, store nothing.")]
-OutputOption = Annotated[str, typer.Option("--output", "-o", help="Print the objects: yaml, json or name.")]
+DryRunOption = Annotated[str, typer.Option("--dry-run", help="none, or server: validate everything but store nothing.")]
+OutputOption = Annotated[str, typer.Option("--output", "-o", help="Print the objects as yaml, json or name.")]
 MANAGER = "muster"
 _One: TypeAlias = Callable[[Document], Awaitable[tuple[Kind, Object, str]]]
 
@@ -37,17 +34,20 @@ async def apply(
     session: Session,
     filename: Files = None,
     server_side: Annotated[
-        bool, typer.Option("--server-side", help="Refuse to change fields that somebody else manages.")
+        bool,
+        typer.Option("--server-side", help="Use server-side apply: keep the fields of other managers."),
     ] = False,
-    force_conflicts: Annotated[bool, typer.Option("--force-conflicts", help="ApplyChange them nevertheless.")] = False,
+    force_conflicts: Annotated[
+        bool, typer.Option("--force-conflicts", help="Change fields of other managers, too.")
+    ] = False,
     field_manager: Annotated[
-        str, typer.Option("--field-manager", help="Who manages the fields from now on.")
+        str, typer.Option("--field-manager", help="The name of the manager that owns the fields.")
     ] = MANAGER,
     dry_run: DryRunOption = "none",
     output: OutputOption = "",
 ) -> None:
-    """Create or change objects to be as files say."""
-    documents = _documents(filename)
+    """Create or update objects from files."""
+    documents = _read_documents(filename)
     _check_dry_run(dry_run)
 
     async def one(document: Document) -> tuple[Kind, Object, str]:
@@ -67,7 +67,7 @@ async def apply(
         )
         return kind, applied, "serverside-applied" if server_side else change
 
-    await _each(documents, one, dry_run, output)
+    await _store_each(documents, one, dry_run, output)
 
 
 @on_cluster
@@ -78,21 +78,21 @@ async def create(
     dry_run: DryRunOption = "none",
     output: OutputOption = "",
 ) -> None:
-    """Create objects from files, or namespaces by their names."""
-    documents = _named(words) if words else _documents(filename)
+    """Create objects from files, or a namespace by name."""
+    documents = _namespaces_to_create(words) if words else _read_documents(filename)
     _check_dry_run(dry_run)
 
     async def one(document: Document) -> tuple[Kind, Object, str]:
         kind, obj = await resolve_document(document, session)
         return kind, await session.cluster.create(obj, dry_run=dry_run == "server"), "created"
 
-    await _each(documents, one, dry_run, output)
+    await _store_each(documents, one, dry_run, output)
 
 
 async def apply_object(
     cluster: Cluster, kind: Kind, obj: Object, *, manager: str = MANAGER, force: bool = True, dry_run: bool = False
 ) -> tuple[ApplyChange, Object]:
-    """Makes the object be as it is written, whatever it was before."""
+    """Creates or updates the object, and returns it with what changed."""
     name, namespace = name_of(obj), namespace_of(obj)
     try:
         before = await cluster.get(kind, name, namespace)
@@ -111,7 +111,7 @@ async def apply_object(
 
 
 async def resolve_document(document: Document, session: Session) -> tuple[Kind, Object]:
-    """The document's kind, and its object in the namespace where it belongs."""
+    """Returns the kind of the document, and its object with the namespace filled in."""
     obj = document.object
     try:
         kind = await session.kind_of(obj)
@@ -121,39 +121,41 @@ async def resolve_document(document: Document, session: Session) -> tuple[Kind, 
     if not kind.namespaced and own:
         raise CommandError(
             f"{document.where('metadata.namespace')} metadata.namespace: "
-            f"a {kind.kind} belongs to no namespace; leave it out"
+            f"a {kind.kind} is not namespaced; remove this field"
         )
     if own or not kind.namespaced:
         return kind, obj
     return kind, {**obj, "metadata": {**meta(obj), "namespace": namespace_for(kind, session.namespace)}}
 
 
-def _documents(filename: list[str] | None) -> list[Document]:
+def _read_documents(filename: list[str] | None) -> list[Document]:
     if not filename:
-        raise CommandError("say which files: -f FILE, -f DIRECTORY or -f - for stdin")
+        raise CommandError("specify the files: -f FILE, -f DIRECTORY, or -f - for stdin")
     documents = read_manifests(filename)
     if not documents:
-        raise CommandError(f"no objects in {', '.join(filename)}")
+        raise CommandError(f"no objects found in {', '.join(filename)}")
     return documents
 
 
-def _named(words: list[str]) -> list[Document]:
+def _namespaces_to_create(words: list[str]) -> list[Document]:
     word, *names = words
     if word.lower() not in ("namespace", "namespaces", "ns"):
-        raise CommandError(f'"{word}" cannot be created by name, only namespaces can; write it into a file: -f FILE')
+        raise CommandError(
+            f'only namespaces can be created by name, not "{word}"; write the object to a file and use -f FILE'
+        )
     if not names:
-        raise CommandError("say what to call it: muster create namespace NAME")
+        raise CommandError("the name is missing; use `muster create namespace NAME`")
     made = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names)
     return [one for obj in made for one in load_manifests(dump(obj), "namespace")]
 
 
 def _check_dry_run(dry_run: str) -> None:
     if dry_run not in ("none", "server"):
-        raise CommandError(f'--dry-run: "{dry_run}" is not known; write server (the cluster checks everything) or none')
+        raise CommandError(f'--dry-run: "{dry_run}" is not a known value; use server or none')
 
 
-async def _each(documents: Iterable[Document], one: _One, dry_run: str, output: str) -> None:
-    """One object that is refused does not keep the others from being stored."""
+async def _store_each(documents: Iterable[Document], one: _One, dry_run: str, output: str) -> None:
+    """Stores the documents one by one. An error in one does not stop the others."""
     format = parse_format(output)
     suffix = " (server dry run)" if dry_run == "server" else ""
     failed = False
@@ -177,10 +179,6 @@ async def _each(documents: Iterable[Document], one: _One, dry_run: str, output: 
         raise CommandExit(1)
 
 
-# Merged from delete: `muster delete`: asks for the deletion and, unless told otherwise, waits until the objects are
-# gone.
-
-
 _CASCADES: dict[str, Propagation] = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
 
 
@@ -191,39 +189,43 @@ async def delete(
     filename: Files = None,
     selector: LabelSelector = "",
     field_selector: FieldSelector = "",
-    all_: Annotated[bool, typer.Option("--all", help="All objects of the type in the namespace.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Delete all objects of the type in the namespace.")] = False,
     all_namespaces: AllNamespaces = False,
     grace_period: Annotated[
-        int, typer.Option("--grace-period", help="Seconds a Pod gets to end by itself; -1: what it asks for.")
+        int, typer.Option("--grace-period", help="Seconds a Pod has to exit by itself; -1 uses the Pod's own value.")
     ] = -1,
-    now: Annotated[bool, typer.Option("--now", help="The same as --grace-period=1.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Do not wait for the Pod's processes to end.")] = False,
-    cascade: Annotated[str, typer.Option("--cascade", help="background, foreground or orphan.")] = "background",
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the objects are gone.")] = True,
+    now: Annotated[bool, typer.Option("--now", help="Same as --grace-period=1.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete immediately, without waiting for the Pod's processes to exit.")
+    ] = False,
+    cascade: Annotated[
+        str, typer.Option("--cascade", help="How to delete dependents: background, foreground or orphan.")
+    ] = "background",
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the objects are deleted.")] = True,
     timeout: Timeout = "0s",
-    ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="What is gone is deleted.")] = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="name: print only the names.")] = "",
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="Do not fail if an object does not exist.")
+    ] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="name prints only the names.")] = "",
 ) -> None:
     """Delete objects."""
     if cascade not in _CASCADES:
-        raise CommandError(f'--cascade: "{cascade}" is not known; write {", ".join(_CASCADES)}')
+        raise CommandError(f'--cascade: "{cascade}" is not a known value; use one of {", ".join(_CASCADES)}')
     if output not in ("", "name"):
-        raise CommandError(
-            f'-o: "{output}" is not known; delete prints a sentence per object, or with -o name the names'
-        )
-    grace = _grace(grace_period, now=now, force=force)
+        raise CommandError(f'-o: "{output}" is not a known format; `muster delete` supports only -o name')
+    grace = _grace_seconds(grace_period, now=now, force=force)
     found = await select_objects(
         session,
-        await _with_latest(session, words or ()),
+        await _resolve_latest(session, words or ()),
         files=filename or (),
         labels=selector,
         fields=field_selector,
         all_namespaces=all_namespaces,
     )
     if not found.by_name and not (all_ or selector or field_selector):
-        raise CommandError("say which: names, a selector with -l, or --all")
+        raise CommandError("specify the objects by name, with a selector (-l), or with --all")
     if force and grace == 0:
-        warn("Warning: nothing waits for the processes of what is deleted by force; they may go on for a while.")
+        warn("Warning: --force does not wait for processes to exit; they may continue to run for a while.")
     deleted, failed = await _delete_all(
         session.cluster,
         found,
@@ -241,8 +243,8 @@ async def delete(
         raise CommandExit(1)
 
 
-async def _with_latest(session: Session, words: Sequence[str]) -> list[str]:
-    """`@latest`, or the name of a workflow and no type, is that workflow."""
+async def _resolve_latest(session: Session, words: Sequence[str]) -> list[str]:
+    """Replaces `@latest`, or a single workflow name without a type, by `workflow/NAME`."""
     if len(words) == 1 and not ("/" in words[0] and LATEST not in words[0]):
         workflow = await find_single_workflow(session, words)
         return [f"workflow/{name_of(workflow)}"] if workflow is not None else list(words)
@@ -252,13 +254,13 @@ async def _with_latest(session: Session, words: Sequence[str]) -> list[str]:
 async def wait_until_deleted(
     cluster: Cluster, objects: list[tuple[Kind, Object]], timeout: float | None = None
 ) -> None:
-    """Returns when none of these objects is there any more, or one of the same name that is another."""
+    """Returns when none of these objects exists. A new object with the same name does not count."""
     try:
         async with asyncio.timeout(timeout), asyncio.TaskGroup() as group:
             for kind, obj in objects:
                 group.create_task(_wait_for_deletion(cluster, kind, obj))
     except TimeoutError:
-        raise CommandError(f"timed out after {timeout:.0f}s: not everything is gone yet") from None
+        raise CommandError(f"timed out after {timeout:.0f}s: some objects are not deleted yet") from None
 
 
 async def _delete_all(
@@ -301,11 +303,11 @@ async def _wait_for_deletion(cluster: Cluster, kind: Kind, obj: Object) -> None:
                 return
 
 
-def _grace(grace_period: int, *, now: bool, force: bool) -> int | None:
+def _grace_seconds(grace_period: int, *, now: bool, force: bool) -> int | None:
     if now and grace_period >= 0:
-        raise CommandError("--now already says --grace-period=1; give one of them")
+        raise CommandError("--now is the same as --grace-period=1; remove one of them")
     if force and grace_period > 0:
-        raise CommandError("--force does not wait: leave out --grace-period, or make it 0")
+        raise CommandError("--force deletes immediately; remove --grace-period or set it to 0")
     if now:
         return 1
     if force:

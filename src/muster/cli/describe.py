@@ -23,7 +23,7 @@ from muster.cli.output import NONE, SectionGrid, Sections, echo, format_pairs, f
 from muster.cli.pod_logs import read_log_tails
 from muster.cli.selection import format_nothing_found, select_objects
 from muster.cli.session import Session
-from muster.cli.workflow_status import failure_message, find_waiting_node, is_finished, succeeded, summary_fields
+from muster.cli.workflow_status import failure_message, format_suspension, is_finished, succeeded, summary_fields
 from muster.cli.workflow_tree import format_tree
 from muster.kube.columns import pod_status
 from muster.kube.errors import ApiError, NotFound
@@ -45,10 +45,6 @@ from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, select_p
 from muster.kube.tables import format_duration
 from muster.training.diagnosis import JobProblem, diagnose_job, job_state
 
-# Merged from describe_training: A training job in detail, in one screen: how far it is and, if it waits or failed,
-# why.
-
-
 TRAINING_GROUPS = ("kubeflow.org", "batch.paddlepaddle.org")
 _JOB_EVENTS_SHOWN = 12
 
@@ -62,8 +58,11 @@ def describe_training_job(
     last_lines: Mapping[str, Mapping[str, Sequence[str]]],
     now: datetime,
 ) -> Sections:
-    """`group` is the PodGroup of the job's name. Events and the ends of logs, by the Pod's uid, are those of the Pods
-    that `telling` names."""
+    """Describes a training job: its progress and, if it waits or failed, why.
+
+    `group` is the PodGroup with the job's name. The events and last log lines, by Pod uid, belong to the Pods that
+    `telling` returns.
+    """
     status = status_of(job)
     fields: Sections = [
         ("Name", name_of(job)),
@@ -77,8 +76,8 @@ def describe_training_job(
         seconds = (end - parse_time(status["startTime"])).total_seconds()
         fields.append(("Ended after" if status.get("completionTime") else "Active for", format_duration(seconds)))
     if group is not None:
-        fields.append(("PodGroup", _group(group)))
-    found = _together(diagnose_job(job, pods, group, events, pod_events))
+        fields.append(("PodGroup", _format_pod_group(group)))
+    found = _join_by_reason(diagnose_job(job, pods, group, events, pod_events))
     if found:
         fields.append(("Why", found))
     for pod in select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]:
@@ -86,7 +85,12 @@ def describe_training_job(
             said: Sections = [("Log", "\n".join(lines))]
             fields.append((f'Last lines of pod/{name_of(pod)}, container "{container}"', said))
     fields.append(
-        ("Pods", SectionGrid(("Name", "Status", "Restarts", "Node"), [_row(pod) for pod in pods]) if pods else NONE)
+        (
+            "Pods",
+            SectionGrid(("Name", "Status", "Restarts", "Node"), [_pod_status_row(pod) for pod in pods])
+            if pods
+            else NONE,
+        )
     )
     hidden = len(events) - _JOB_EVENTS_SHOWN
     label = f"Events (the last {_JOB_EVENTS_SHOWN} of {len(events)})" if hidden > 0 else "Events"
@@ -94,8 +98,8 @@ def describe_training_job(
     return fields
 
 
-def _together(found: Sequence[JobProblem]) -> list[str]:
-    """Pods that wait for the same thing are named in one line."""
+def _join_by_reason(found: Sequence[JobProblem]) -> list[str]:
+    """Joins the Pods that wait for the same reason into one line."""
     told: dict[tuple[str, str, str], list[str]] = {}
     for reason in found:
         about = "" if reason.code == "pod" else reason.about
@@ -106,18 +110,14 @@ def _together(found: Sequence[JobProblem]) -> list[str]:
     ]
 
 
-def _group(group: Object) -> str:
+def _format_pod_group(group: Object) -> str:
     minimum = spec_of(group).get("minMember", 1)
-    return f"{status_of(group).get('phase') or 'Pending'}, needs room for {minimum} at once"
+    return f"{status_of(group).get('phase') or 'Pending'}, needs room for {minimum} Pods at once"
 
 
-def _row(pod: Object) -> tuple[str, str, str, str]:
+def _pod_status_row(pod: Object) -> tuple[str, str, str, str]:
     restarts = sum(c.get("restartCount", 0) for c in status_of(pod).get("containerStatuses") or ())
     return name_of(pod), pod_status(pod), str(restarts), str(spec_of(pod).get("nodeName") or NONE)
-
-
-# Merged from describe: `muster describe`: finds the objects, what happened to them and the end of failed logs, and
-# prints it.
 
 
 LOG_LINES = 10
@@ -130,7 +130,7 @@ async def describe(
     filename: Files = None,
     selector: LabelSelector = "",
     all_namespaces: AllNamespaces = False,
-    show_events: Annotated[bool, typer.Option("--show-events/--no-show-events", help="With the events.")] = True,
+    show_events: Annotated[bool, typer.Option("--show-events/--no-show-events", help="Include events.")] = True,
 ) -> None:
     """Show objects in detail, with their events and why they wait or failed."""
     found = await select_objects(
@@ -160,13 +160,13 @@ async def describe_object(
         case ("", "Pod"):
             return describe_pod(obj, events, await read_log_tails(session.cluster, obj, LOG_LINES), now)
         case ("", "Node"):
-            return describe_node(obj, await _pods_on(session, name_of(obj)), events, now)
+            return describe_node(obj, await _list_pods_on(session, name_of(obj)), events, now)
         case ("", "ConfigMap"):
             return describe_config_map(obj, events, now)
         case ("", "Secret"):
             return describe_secret(obj, events, now)
         case ("batch", "Job"):
-            return describe_job(obj, await _pods_of(session, obj), events, now)
+            return describe_job(obj, await _list_pods_of(session, obj), events, now)
         case ("argoproj.io", "Workflow"):
             return await _describe_workflow(session, obj, events, now)
         case (group, _) if group in TRAINING_GROUPS and spec_of(obj):
@@ -178,19 +178,19 @@ async def describe_object(
 async def _describe_training_job(
     session: Session, kind: Kind, job: Object, events: Sequence[Object], now: datetime
 ) -> Sections:
-    pods = sorted(await _pods_of(session, job), key=name_of)
+    pods = sorted(await _list_pods_of(session, job), key=name_of)
     pod_kind = session.cluster.catalogue.of("v1", "Pod")
     told = select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]
     pod_events = {uid_of(pod): await list_events(session, pod_kind, pod) for pod in told}
     lines = {uid_of(pod): await read_log_tails(session.cluster, pod, LOG_LINES) for pod in told}
-    group = await _group_of(session, job)
+    group = await _find_pod_group(session, job)
     return describe_training_job(job, pods, group, events, pod_events, lines, now)
 
 
 async def _describe_workflow(session: Session, obj: Object, events: Sequence[Object], now: datetime) -> Sections:
     from muster.cli.workflow_lookup import with_full_status
 
-    pods = sorted(await _pods_of(session, obj), key=name_of)
+    pods = sorted(await _list_pods_of(session, obj), key=name_of)
     lines = {
         uid_of(pod): await read_log_tails(session.cluster, pod, LOG_LINES)
         for pod in select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]
@@ -198,7 +198,7 @@ async def _describe_workflow(session: Session, obj: Object, events: Sequence[Obj
     return describe_workflow(with_full_status(session.cluster, obj), pods, events, lines, now)
 
 
-async def _group_of(session: Session, job: Object) -> Object | None:
+async def _find_pod_group(session: Session, job: Object) -> Object | None:
     try:
         groups = session.cluster.catalogue.of("scheduling.volcano.sh/v1beta1", "PodGroup")
         return await session.cluster.get(groups, name_of(job), namespace_of(job))
@@ -207,7 +207,7 @@ async def _group_of(session: Session, job: Object) -> Object | None:
 
 
 async def list_events(session: Session, kind: Kind, obj: Object) -> list[Object]:
-    """Oldest first. A cluster that shows its events to nobody has none."""
+    """Returns the events of an object, oldest first; none, with a warning, if they cannot be read."""
     catalogue = session.cluster.catalogue
     try:
         page = await session.cluster.list(
@@ -221,21 +221,17 @@ async def list_events(session: Session, kind: Kind, obj: Object) -> list[Object]
     return sort_events(page.items)
 
 
-async def _pods_on(session: Session, node: str) -> Sequence[Object]:
+async def _list_pods_on(session: Session, node: str) -> Sequence[Object]:
     pods = session.cluster.catalogue.of("v1", "Pod")
     page = await session.cluster.list(pods, fields=f"spec.nodeName={node}")
     return [pod for pod in page.items if status_of(pod).get("phase") not in ("Succeeded", "Failed")]
 
 
-async def _pods_of(session: Session, owner: Object) -> Sequence[Object]:
+async def _list_pods_of(session: Session, owner: Object) -> Sequence[Object]:
     pods = session.cluster.catalogue.of("v1", "Pod")
     page = await session.cluster.list(pods, namespace_of(owner))
     uid = uid_of(owner)
     return [pod for pod in page.items if (controller_of(pod) or {}).get("uid") == uid]
-
-
-# Merged from describe_workflow: A workflow in detail: how far it is, the tree of its nodes and, if it waits or
-# failed, why.
 
 
 _EVENTS_SHOWN = 12
@@ -248,12 +244,14 @@ def describe_workflow(
     last_lines: Mapping[str, Mapping[str, Sequence[str]]],
     now: datetime,
 ) -> Sections:
-    """`workflow` is whole, with its nodes. The ends of logs, by the Pod's uid, are those of the Pods that `telling`
-    names."""
+    """Describes a workflow: its progress, the tree of its nodes and, if it waits or failed, why.
+
+    `workflow` has its full status. The last log lines, by Pod uid, belong to the Pods that `telling` returns.
+    """
     fields: Sections = list(summary_fields(workflow, now))
     fields.insert(2, ("Labels", format_pairs(labels_of(workflow)) or NONE))
     told = [] if succeeded(workflow) else select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]
-    found = [find_waiting_node(workflow), failure_message(workflow) if is_finished(workflow) else ""]
+    found = [format_suspension(workflow), failure_message(workflow) if is_finished(workflow) else ""]
     found += [f"pod/{name_of(pod)}: {cause}" for pod in told for cause in diagnose_pod(pod)]
     if any(found):
         fields.append(("Why", [text for text in found if text]))

@@ -36,17 +36,13 @@ from muster.kube.pod_diagnosis import diagnose_pod
 from muster.kube.quantity import milli_value, sum_resources, whole_value
 from muster.kube.tables import format_duration
 
-# Merged from describe_kinds: Kinds other than Pod in detail: nodes, Jobs, ConfigMaps and Secrets by hand, every other
-# kind field by field.
-
-
 _SHOWN_ELSEWHERE = ("name", "namespace", "labels", "annotations", "managedFields")
 
 
 def describe_any(obj: Object, events: Sequence[Object], now: datetime) -> Sections:
-    """What can be said of a kind that nobody has written a description of: all of it."""
+    """Describes an object of any kind by printing all its fields."""
     rest = {key: value for key, value in meta(obj).items() if key not in _SHOWN_ELSEWHERE}
-    fields = _head(obj)
+    fields = _describe_metadata(obj)
     fields += [
         ("API Version", str(obj.get("apiVersion"))),
         ("Kind", str(obj.get("kind"))),
@@ -61,21 +57,31 @@ def describe_any(obj: Object, events: Sequence[Object], now: datetime) -> Sectio
 
 
 def describe_config_map(obj: Object, events: Sequence[Object], now: datetime) -> Sections:
-    data: Sections = [(key, str(text).rstrip("\n")) for key, text in _sorted(obj.get("data"))]
-    binary: Sections = [(key, f"{_decoded_size(text)} bytes") for key, text in _sorted(obj.get("binaryData"))]
-    return [*_head(obj), ("Data", data or NONE), *([("Binary Data", binary)] if binary else []), _events(events, now)]
+    data: Sections = [(key, str(text).rstrip("\n")) for key, text in _sorted_items(obj.get("data"))]
+    binary: Sections = [(key, f"{_decoded_size(text)} bytes") for key, text in _sorted_items(obj.get("binaryData"))]
+    return [
+        *_describe_metadata(obj),
+        ("Data", data or NONE),
+        *([("Binary Data", binary)] if binary else []),
+        _events(events, now),
+    ]
 
 
 def describe_secret(obj: Object, events: Sequence[Object], now: datetime) -> Sections:
-    """Sizes, never values."""
-    data: Sections = [(key, f"{_decoded_size(text)} bytes") for key, text in _sorted(obj.get("data"))]
-    return [*_head(obj), ("Type", str(obj.get("type") or "Opaque")), ("Data", data or NONE), _events(events, now)]
+    """Describes a Secret with the sizes of its values, never the values."""
+    data: Sections = [(key, f"{_decoded_size(text)} bytes") for key, text in _sorted_items(obj.get("data"))]
+    return [
+        *_describe_metadata(obj),
+        ("Type", str(obj.get("type") or "Opaque")),
+        ("Data", data or NONE),
+        _events(events, now),
+    ]
 
 
 def describe_job(job: Object, pods: Sequence[Object], events: Sequence[Object], now: datetime) -> Sections:
     spec, status, owner = spec_of(job), status_of(job), controller_of(job)
     counts = {phase: sum(status_of(pod).get("phase") == phase for pod in pods) for phase in ("Pending", "Running")}
-    fields = _head(job)
+    fields = _describe_metadata(job)
     fields += [
         ("Selector", format_pairs((spec.get("selector") or {}).get("matchLabels"))),
         *([("Controlled By", f"{owner['kind']}/{owner['name']}")] if owner else []),
@@ -108,19 +114,19 @@ def describe_job(job: Object, pods: Sequence[Object], events: Sequence[Object], 
 
 
 def describe_node(node: Object, pods: Sequence[Object], events: Sequence[Object], now: datetime) -> Sections:
-    """`pods` are those on the node that have not ended."""
+    """Describes a node. `pods` are the Pods on it that have not ended."""
     spec, status = spec_of(node), status_of(node)
     allocatable = status.get("allocatable") or {}
     requests = [_requests(pod) for pod in pods]
-    fields = _head(node)
+    fields = _describe_metadata(node)
     fields += [
         ("CreationTimestamp", format_timestamp(meta(node).get("creationTimestamp"))),
         ("Taints", [f"{t.get('key')}={t.get('value') or ''}:{t.get('effect')}" for t in spec.get("taints") or ()]),
         ("Unschedulable", str(bool(spec.get("unschedulable"))).lower()),
         ("Conditions", _conditions(status)),
         ("Addresses", [(str(a.get("type")), str(a.get("address"))) for a in status.get("addresses") or ()] or NONE),
-        ("Capacity", [(key, str(value)) for key, value in _sorted(status.get("capacity"))] or NONE),
-        ("Allocatable", [(key, str(value)) for key, value in _sorted(allocatable)] or NONE),
+        ("Capacity", [(key, str(value)) for key, value in _sorted_items(status.get("capacity"))] or NONE),
+        ("Allocatable", [(key, str(value)) for key, value in _sorted_items(allocatable)] or NONE),
         ("System Info", to_section(status.get("nodeInfo") or {})),
         (
             f"Non-terminated Pods ({len(pods)} in total)",
@@ -130,8 +136,8 @@ def describe_node(node: Object, pods: Sequence[Object], events: Sequence[Object]
                     (
                         namespace_of(pod),
                         name_of(pod),
-                        _share(wanted, allocatable, "cpu"),
-                        _share(wanted, allocatable, "memory"),
+                        _format_share(wanted, allocatable, "cpu"),
+                        _format_share(wanted, allocatable, "memory"),
                         format_duration((now - parse_time(meta(pod)["creationTimestamp"])).total_seconds()),
                     )
                     for pod, wanted in zip(pods, requests, strict=True)
@@ -140,13 +146,13 @@ def describe_node(node: Object, pods: Sequence[Object], events: Sequence[Object]
             if pods
             else NONE,
         ),
-        ("Allocated resources", _allocated(sum_resources(requests), allocatable)),
+        ("Allocated resources", _allocated_grid(sum_resources(requests), allocatable)),
         _events(events, now),
     ]
     return fields
 
 
-def _head(obj: Object) -> Sections:
+def _describe_metadata(obj: Object) -> Sections:
     namespace = namespace_of(obj)
     return [
         ("Name", name_of(obj)),
@@ -173,7 +179,7 @@ def _pod_row(pod: Object) -> tuple[str, str, str]:
 
 
 def _requests(pod: Object) -> dict[str, str]:
-    """What the containers ask for; an init container's need counts where it is the greater one."""
+    """Returns the requests of a Pod: the sum of its containers, or of an init container if that is larger."""
     spec = spec_of(pod)
     together = sum_resources((c.get("resources") or {}).get("requests") or {} for c in spec.get("containers") or ())
     for container in spec.get("initContainers") or ():
@@ -187,22 +193,22 @@ def _requests(pod: Object) -> dict[str, str]:
     return together
 
 
-def _share(wanted: Mapping[str, str], of: Mapping[str, str], resource: str) -> str:
+def _format_share(wanted: Mapping[str, str], of: Mapping[str, str], resource: str) -> str:
     amount = wanted.get(resource, "0")
     total = milli_value(of.get(resource, "0"))
     return f"{amount} ({milli_value(amount) * 100 // total}%)" if total else amount
 
 
-def _allocated(total: Mapping[str, str], allocatable: Mapping[str, str]) -> SectionGrid:
+def _allocated_grid(total: Mapping[str, str], allocatable: Mapping[str, str]) -> SectionGrid:
     resources = [
         r
         for r in sorted({*total, *allocatable})
         if r != "pods" and (whole_value(total.get(r, "0")) or r in allocatable)
     ]
-    return SectionGrid(("Resource", "Requests"), [(r, _share(total, allocatable, r)) for r in resources])
+    return SectionGrid(("Resource", "Requests"), [(r, _format_share(total, allocatable, r)) for r in resources])
 
 
-def _sorted(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+def _sorted_items(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     return sorted((mapping or {}).items())
 
 
@@ -211,9 +217,6 @@ def _decoded_size(text: Any) -> int:
         return len(base64.b64decode(str(text)))
     except (binascii.Error, ValueError):
         return len(str(text))
-
-
-# Merged from describe_pod: A Pod in detail: what it is, how it is doing, and, if it is not doing well, why.
 
 
 _SOURCES = {
@@ -230,7 +233,7 @@ _SOURCES = {
 def describe_pod(
     pod: Object, events: Sequence[Object], last_lines: Mapping[str, Sequence[str]], now: datetime
 ) -> Sections:
-    """`last_lines` holds the end of the log of each container that ended badly."""
+    """Describes a Pod. `last_lines` holds the end of the log of each failed container."""
     spec, status, owner = spec_of(pod), status_of(pod), controller_of(pod)
     reasons = diagnose_pod(pod, events)
     node = " / ".join(text for text in (spec.get("nodeName"), status.get("hostIP")) if text) or NONE
@@ -323,7 +326,7 @@ def _container(container: Mapping[str, Any], status: Mapping[str, Any], last_lin
 
 
 def _state(label: str, state: Mapping[str, Any] | None) -> Sections:
-    """The state's own fields stand on the container's level: one indentation less to read."""
+    """Returns the state of a container. Its fields are not indented further than those of the container."""
     name = next(iter(state or {}), "waiting")
     detail = (state or {}).get(name) or {}
     inner: Sections = []

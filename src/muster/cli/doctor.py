@@ -1,4 +1,4 @@
-"""`muster doctor`: tries out what this machine can do, and says what to install for the rest."""
+"""`muster doctor`: checks what this machine supports, and recommends what to install for the rest."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Finding(NamedTuple):
 
 
 def doctor(
-    output: Annotated[str, typer.Option("--output", "-o", help="json: for programs.")] = "",
+    output: Annotated[str, typer.Option("--output", "-o", help="Output format: json.")] = "",
     debug: Debug = False,
 ) -> None:
-    """Show what this machine can do, and what to install for the rest."""
+    """Check what this machine supports, and what to install for the rest."""
     configure_logging(debug)
     findings = asyncio.run(examine(home()))
     if output == "json":
         echo(format_json([finding._asdict() for finding in findings]).rstrip())
     else:
-        echo("\n".join(report(findings, colours=supports_color())))
+        echo("\n".join(report(findings, colors=supports_color())))
     if any(finding.grade == "missing" and finding.name in _NEEDED for finding in findings):
         raise CommandExit(1)
 
@@ -74,13 +74,13 @@ async def examine(folder: Path) -> list[Finding]:
     ]
 
 
-def report(findings: Sequence[Finding], *, colours: bool) -> list[str]:
+def report(findings: Sequence[Finding], *, colors: bool) -> list[str]:
     width = max(len(finding.name) for finding in findings)
     lines = []
     for finding in findings:
         mark, style = _MARKS[finding.grade]
-        lines.append(f"{colorize(mark, style, on=colours)} {finding.name:<{width}}  {finding.text}")
-        lines += [f"  {'':<{width}}  {colorize(line, 'dim', on=colours)}" for line in finding.advice.splitlines()]
+        lines.append(f"{colorize(mark, style, on=colors)} {finding.name:<{width}}  {finding.text}")
+        lines += [f"  {'':<{width}}  {colorize(line, 'dim', on=colors)}" for line in finding.advice.splitlines()]
     return lines
 
 
@@ -90,7 +90,7 @@ def system(name: str, python: tuple[int, ...], machine: MachineInfo) -> Finding:
         f"muster {__version__}, Python {version}, {machine.os_image}, kernel {machine.kernel} ({machine.architecture})"
     )
     if name != "Linux":
-        return Finding("system", "missing", text, "Pods need Linux; in a virtual machine or WSL 2 they run as well.")
+        return Finding("system", "missing", text, "Pods need Linux; a virtual machine or WSL 2 works, too.")
     return Finding("system", "ok", text)
 
 
@@ -103,12 +103,14 @@ def gpus(machine: MachineInfo, has_tool: bool) -> Finding:
         found = ", ".join(f"{len(ids)} x {resource}" for resource, ids in machine.devices.items())
         return Finding("gpus", "ok", found)
     if has_tool:
-        return Finding("gpus", "limited", "nvidia-smi is there, but names no GPU", "See what `nvidia-smi` says.")
-    return Finding("gpus", "ok", "none; Pods that ask for one stay Pending")
+        return Finding(
+            "gpus", "limited", "nvidia-smi is installed, but lists no GPU", "Check the output of `nvidia-smi`."
+        )
+    return Finding("gpus", "ok", "none; Pods that request one stay Pending")
 
 
 def sandbox(isolation: str, why: str) -> Finding:
-    """`why` says what Pods get, or what is in the way."""
+    """`why` describes the isolation of Pods, or what prevents it."""
     return Finding("sandbox", "limited" if isolation == "none" else "ok", why)
 
 
@@ -117,10 +119,10 @@ def limits(memory: bool, cpu: bool) -> Finding:
         return Finding("limits", "ok", "memory and CPU limits are enforced by control groups")
     missing = " and ".join(name for name, there in (("memory", memory), ("CPU", cpu)) if not there)
     advice = (
-        "No control group may be made here. Run as root, or in a session with delegation:\n"
+        "This user may not create control groups. Run as root, or in a session with delegation:\n"
         "systemd-run --user --scope -p Delegate=yes muster up"
     )
-    instead = "; memory is watched from outside instead, which sees a jump late" if not memory else ""
+    instead = "; memory is polled instead, which notices a sudden rise late" if not memory else ""
     return Finding("limits", "limited", f"{missing} limits are not enforced by the kernel{instead}", advice)
 
 
@@ -128,7 +130,7 @@ def engine(found: ImageEngine | EngineProblem) -> Finding:
     name: EngineName = found.name
     if isinstance(found, ImageEngine):
         options = " ".join((*found.globals, *found.run_options))
-        text = f"runs images with `--runtime {name}`" + (f" (options it needs here: {options})" if options else "")
+        text = f"runs images with `--runtime {name}`" + (f" (with the options {options})" if options else "")
         return Finding(name, "ok", text if found.limits else f"{text}; limits cannot be set")
     return Finding(name, "limited", found.message, f"Only needed for `--runtime {name}`, to run real images.")
 
@@ -136,27 +138,32 @@ def engine(found: ImageEngine | EngineProblem) -> Finding:
 def ports(loopback: bool, own_addresses: bool) -> Finding:
     if not loopback:
         return Finding(
-            "ports", "missing", "cannot listen on 127.0.0.1", "Bring up the loopback device: ip link set lo up"
+            "ports", "missing", "cannot listen on 127.0.0.1", "Enable the loopback device: ip link set lo up"
         )
     if not own_addresses:
-        return Finding("ports", "limited", "Pods share one address, since 127.0.0.2 and the like cannot be used")
-    return Finding("ports", "ok", "each Pod can have an address of its own (127.0.0.0/8)")
+        return Finding("ports", "limited", "all Pods share one address, because 127.0.0.2 and others cannot be used")
+    return Finding("ports", "ok", "each Pod can have its own address (127.0.0.0/8)")
 
 
 def data(folder: Path, problem: str, free: int) -> Finding:
     if problem:
-        advice = "Set MUSTER_HOME to a directory that can be written."
+        advice = "Set MUSTER_HOME to a writable directory."
         return Finding("data", "missing", f"{folder}: {problem}", advice)
     text = f"{folder}, {free / _GIBI:.1f} GiB free"
     if free < _LITTLE_SPACE:
-        return Finding("data", "limited", text, "Little is left for volumes and logs; MUSTER_HOME may point elsewhere.")
+        return Finding(
+            "data",
+            "limited",
+            text,
+            "There is little space for volumes and logs. Free some, or set MUSTER_HOME to another disk.",
+        )
     return Finding("data", "ok", text)
 
 
 def server(folder: Path) -> Finding:
     info = running_server(folder)
     if info is None:
-        return Finding("cluster", "ok", "none is running; `muster up` starts one, `muster run` brings its own")
+        return Finding("cluster", "ok", "not running; `muster up` starts one, and `muster run` starts its own")
     return Finding("cluster", "ok", f"running at {info.url} (process {info.pid})")
 
 
@@ -174,12 +181,12 @@ def _can_listen(address: str) -> bool:
 
 
 def _try_data(folder: Path) -> tuple[str, int]:
-    """What is wrong with it, and how much room there is."""
+    """Returns what is wrong with the folder ('' if nothing), and the free bytes."""
     existing = folder
     while not existing.exists():
         existing = existing.parent
     if not existing.is_dir():
         return f"{existing} is not a directory", 0
     if not os.access(existing, os.W_OK | os.X_OK):
-        return "may not be written", 0
+        return "is not writable", 0
     return "", shutil.disk_usage(existing).free

@@ -15,7 +15,7 @@ NO_CLUSTER = "no cluster is running; start one with `muster up`, or run a file d
 
 
 class CommandError(Exception):
-    """Ends the command: the message goes to stderr as it is, without a traceback."""
+    """Ends the command. The message is printed to stderr as it is, without a traceback."""
 
     def __init__(self, message: str, *, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class CommandError(Exception):
 
 
 class CommandExit(Exception):
-    """Ends the command with an exit code of its own; whatever there was to say has been said."""
+    """Ends the command with this exit code. All messages have been printed already."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(f"exit code {exit_code}")
@@ -32,26 +32,29 @@ class CommandExit(Exception):
 
 
 def format_api_error(error: ApiError) -> str:
-    """What the API refused, as kubectl words it."""
+    """Returns an error of the API in kubectl's words."""
     if error.reason == "ServiceUnavailable":
         return f"error: {error.message}"
     return f"Error from server ({error.reason}): {error.message}"
 
 
 def format_document_error(error: ApiError, document: Document) -> str:
-    """The same where the object came from a file: one line per field at fault, `train.yaml:14 spec.x: ...`."""
+    """Returns an error about an object from a file: one line per invalid field, as in `train.yaml:14 spec.x: ...`."""
     named = [cause for cause in error.causes if cause.field]
     missing = re.fullmatch(r'namespaces "([^"]+)" not found', error.message)
     if missing:
         where, name = document.where("metadata.namespace"), missing[1]
-        return f'{where} metadata.namespace: there is no namespace "{name}"; `muster create namespace {name}` makes one'
+        return (
+            f'{where} metadata.namespace: namespace "{name}" does not exist; '
+            f"create it with `muster create namespace {name}`"
+        )
     if not named:
         return f"{document.where('')} {error.message}"
     return "\n".join(f"{document.where(cause.field)} {cause.field}: {cause.message}" for cause in named)
 
 
 def describe_error(error: Exception) -> str:
-    """Any other error, for a person. What is neither the API's answer nor the system's is our bug, and says so."""
+    """Returns a message for any other error. Errors of neither the API nor the system are reported as bugs."""
     from muster.kube.errors import ApiError
     from muster.kube.manifests import ManifestError
 
@@ -64,28 +67,28 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, ConnectionRefusedError):
         return NO_CLUSTER
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"error: {_lowered(error)}; free some{_data_directory()}"
+        return f"error: {_lowercase_message(error)}; free some disk space{_format_data_directory()}"
     if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"error: {error.filename}: {_lowered(error)}{_if_at_home(error)}"
+        return f"error: {error.filename}: {_lowercase_message(error)}{_format_home_hint(error)}"
     if isinstance(error, OSError):
         return f"error: {error}"
-    return f"error: {type(error).__name__}: {error}\nThis is a bug in muster; `--debug` shows where."
+    return f"error: {type(error).__name__}: {error}\nThis is a bug in muster; --debug shows the traceback."
 
 
-def _if_at_home(error: OSError) -> str:
+def _format_home_hint(error: OSError) -> str:
     from muster.cli.session import home
 
     if not Path(str(error.filename)).is_relative_to(home()):
         return ""
-    return _data_directory()
+    return _format_data_directory()
 
 
-def _data_directory() -> str:
+def _format_data_directory() -> str:
     from muster.cli.session import home
 
-    return f"; the data directory is {home()}, and MUSTER_HOME says where else it is"
+    return f"; the data directory is {home()}; set MUSTER_HOME to use another one"
 
 
-def _lowered(error: OSError) -> str:
+def _lowercase_message(error: OSError) -> str:
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]

@@ -17,15 +17,11 @@ from muster.kube.events import event_message, event_source, involved_object, las
 from muster.kube.objects import Object, namespace_of, parse_time
 from muster.kube.tables import format_duration
 
-# Merged from happenings: Events as rows: when, how often, what, to whom. Pure; both forms in which Kubernetes writes
-# events are read.
-
-
 EVENT_HEADERS = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 
 def event_row(event: Object, now: datetime) -> tuple[str, str, str, str, str]:
-    """One line of `muster events`."""
+    """Returns one line of `muster events`."""
     return (
         last_seen(event, now),
         str(event.get("type") or ""),
@@ -36,7 +32,7 @@ def event_row(event: Object, now: datetime) -> tuple[str, str, str, str, str]:
 
 
 def events_grid(events: Iterable[Object], now: datetime) -> SectionGrid:
-    """The table at the end of `describe`."""
+    """Returns the events table of `describe`."""
     rows = [
         (
             event.get("type") or "",
@@ -51,7 +47,7 @@ def events_grid(events: Iterable[Object], now: datetime) -> SectionGrid:
 
 
 def last_seen(event: Mapping[str, Any], now: datetime) -> str:
-    """`3s`, or `3s (x4 over 2m)` for what happened again."""
+    """Returns `3s`, or `3s (x4 over 2m)` for a repeated event. Reads both event formats of Kubernetes."""
     last = last_event_time(event)
     ago = format_duration((now - last).total_seconds())
     count = int((event.get("series") or {}).get("count") or event.get("count") or 1)
@@ -61,30 +57,27 @@ def last_seen(event: Mapping[str, Any], now: datetime) -> str:
     return f"{ago} (x{count} over {format_duration((now - parse_time(first)).total_seconds())})"
 
 
-# Merged from events: `muster events`: what happened, oldest first, and with -w what happens.
-
-
 @on_cluster
 async def events(
     session: Session,
-    for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Only what happened to this object.")] = "",
-    types: Annotated[str, typer.Option("--types", help="Only Normal or Warning ones.")] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and print those that come.")] = False,
+    for_: Annotated[str, typer.Option("--for", metavar="TYPE/NAME", help="Show only events of this object.")] = "",
+    types: Annotated[str, typer.Option("--types", help="Show only events of these types: Normal, Warning.")] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep running and print new events.")] = False,
     all_namespaces: AllNamespaces = False,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Without the line of headers.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Do not print headers.")] = False,
 ) -> None:
-    """Show what happened, in order."""
+    """List events, oldest first."""
     cluster = session.cluster
     kind = cluster.catalogue.of("v1", "Event")
     fields = await _involved_object_selector(session, for_)
-    wanted = _types(types)
+    wanted = _parse_types(types)
     namespace = "" if all_namespaces else session.namespace
     writer = TableWriter((*(["NAMESPACE"] if all_namespaces else []), *EVENT_HEADERS), show_headers=not no_headers)
     colours = supports_color()
 
-    def show(happened: list[Object]) -> None:
+    def show(listed: list[Object]) -> None:
         now = datetime.now(UTC)
-        chosen = [event for event in happened if not wanted or str(event.get("type")).lower() in wanted]
+        chosen = [event for event in listed if not wanted or str(event.get("type")).lower() in wanted]
         rows = [(*([namespace_of(event)] if all_namespaces else []), *event_row(event, now)) for event in chosen]
         if not rows:
             return
@@ -94,9 +87,9 @@ async def events(
             echo(colorize(line, "yellow", on=colours and type_ == "Warning"))
 
     if not watch:
-        happened = sort_events(await list_objects(session, kind, namespace, fields=fields))
-        show(happened)
-        if not happened:
+        listed = sort_events(await list_objects(session, kind, namespace, fields=fields))
+        show(listed)
+        if not listed:
             warn("No events found" + ("." if all_namespaces else f" in {session.namespace} namespace."))
         return
     listing = await cluster.list(kind, namespace, fields=fields)
@@ -113,14 +106,14 @@ async def _involved_object_selector(session: Session, word: str) -> str:
     if not word:
         return ""
     if "/" not in word:
-        raise CommandError(f'--for: "{word}": write TYPE/NAME, as in pod/{word}')
+        raise CommandError(f'--for: "{word}" is not valid; use TYPE/NAME, as in pod/{word}')
     kind, name = await session.target(word)
     return f"involvedObject.kind={kind.kind},involvedObject.name={name}"
 
 
-def _types(text: str) -> set[str]:
+def _parse_types(text: str) -> set[str]:
     wanted = {word.strip().lower() for word in text.split(",") if word.strip()}
     unknown = wanted - {"normal", "warning"}
     if unknown:
-        raise CommandError(f'--types: "{unknown.pop()}" is not a type of event; write Normal, Warning or both')
+        raise CommandError(f'--types: "{unknown.pop()}" is not an event type; use Normal, Warning or both')
     return wanted

@@ -1,4 +1,4 @@
-"""`muster exec`: a command inside a container, with this terminal for its own if asked for."""
+"""`muster exec`: runs a command in a container, with -t on this terminal."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ async def exec_(
     session: Session,
     target: Annotated[str, typer.Argument(metavar="(POD | TYPE/NAME)")],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARGS...]")],
-    container: Annotated[str, typer.Option("--container", "-c", help="Which container; default: the first.")] = "",
-    stdin: Annotated[bool, typer.Option("--stdin", "-i", help="Pass this command's input to it.")] = False,
-    tty: Annotated[bool, typer.Option("--tty", "-t", help="Give it a terminal.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but its output.")] = False,
+    container: Annotated[str, typer.Option("--container", "-c", help="The container. Default: the first one.")] = "",
+    stdin: Annotated[bool, typer.Option("--stdin", "-i", help="Pass stdin to the command.")] = False,
+    tty: Annotated[bool, typer.Option("--tty", "-t", help="Allocate a terminal.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the command.")] = False,
 ) -> None:
     """Run a command in a container."""
-    pod = await _pod(session, target)
+    pod = await _find_pod(session, target)
     if not container:
         container = _default_container(pod, quiet)
     if tty and not (stdin and sys.stdin.isatty()):
@@ -48,7 +48,7 @@ async def exec_(
     )
     try:
         with _raw_terminal() if tty else nullcontext():
-            code = await _talk(process, stdin=stdin, tty=tty)
+            code = await _connect_streams(process, stdin=stdin, tty=tty)
     finally:
         await process.close()
     if code:
@@ -57,7 +57,7 @@ async def exec_(
         raise CommandExit(code)
 
 
-async def _pod(session: Session, target: str) -> Object:
+async def _find_pod(session: Session, target: str) -> Object:
     kind, name = await session.target(target)
     found = await session.cluster.get(kind, name, session.namespace)
     if kind.kind == "Pod" and not kind.group:
@@ -83,13 +83,13 @@ def _default_container(pod: Object, quiet: bool) -> str:
     return chosen
 
 
-async def _talk(process: Process, *, stdin: bool, tty: bool) -> int:
+async def _connect_streams(process: Process, *, stdin: bool, tty: bool) -> int:
     loop = asyncio.get_running_loop()
-    typed: asyncio.Queue[bytes] = asyncio.Queue()
+    typed_input: asyncio.Queue[bytes] = asyncio.Queue()
     helpers: list[asyncio.Task[None]] = []
     if stdin:
-        _read_stdin(loop, typed)
-        helpers.append(asyncio.create_task(_send(process, typed)))
+        _read_stdin(loop, typed_input)
+        helpers.append(asyncio.create_task(_send(process, typed_input)))
     if tty:
         resized = asyncio.Event()
         resized.set()
@@ -111,12 +111,12 @@ async def _talk(process: Process, *, stdin: bool, tty: bool) -> int:
         await asyncio.gather(*helpers, return_exceptions=True)
 
 
-def _read_stdin(loop: asyncio.AbstractEventLoop, typed: asyncio.Queue[bytes]) -> None:
+def _read_stdin(loop: asyncio.AbstractEventLoop, typed_input: asyncio.Queue[bytes]) -> None:
     descriptor = sys.stdin.fileno()
 
     def readable() -> None:
         data = os.read(descriptor, _PIECE)
-        typed.put_nowait(data)
+        typed_input.put_nowait(data)
         if not data:
             loop.remove_reader(descriptor)
 
@@ -125,13 +125,13 @@ def _read_stdin(loop: asyncio.AbstractEventLoop, typed: asyncio.Queue[bytes]) ->
     except (PermissionError, OSError):
         # A regular file is always readable, and so cannot be waited for.
         while data := os.read(descriptor, _PIECE):
-            typed.put_nowait(data)
-        typed.put_nowait(b"")
+            typed_input.put_nowait(data)
+        typed_input.put_nowait(b"")
 
 
-async def _send(process: Process, typed: asyncio.Queue[bytes]) -> None:
+async def _send(process: Process, typed_input: asyncio.Queue[bytes]) -> None:
     while True:
-        data = await typed.get()
+        data = await typed_input.get()
         await process.write(data)
         if not data:
             return
@@ -147,11 +147,11 @@ async def _resize(process: Process, resized: asyncio.Event) -> None:
 
 @contextmanager
 def _raw_terminal() -> Iterator[None]:
-    """Keys go through as they are, Ctrl-C included, until the block ends."""
+    """Passes all keys through, including Ctrl-C, until the block ends."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
-        ttys.setraw(descriptor, termios.TCSADRAIN)  # what was typed ahead stays
+        ttys.setraw(descriptor, termios.TCSADRAIN)  # what was typed_input ahead stays
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

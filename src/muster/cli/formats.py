@@ -17,9 +17,6 @@ from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, 
 from muster.kube.tables import build_table as build_table_tables
 from muster.kube.tables import columns_of
 
-# Merged from formats: The forms in which `get` prints objects: yaml, json, names, or a JSONPath template.
-
-
 _FORMATS = ("yaml", "json", "name", "wide", "jsonpath=TEMPLATE", "custom-columns=HEADER:PATH,...")
 
 
@@ -47,7 +44,7 @@ def parse_format(text: str) -> Format:
 def format_objects(
     format: Format, found: Sequence[tuple[Kind, Object]], *, single: bool, managed_fields: bool = False
 ) -> str:
-    """`single`: one object was asked for by name, and is printed by itself rather than in a list."""
+    """Formats objects as YAML, JSON, names or a template. `single`: prints one object by itself, not in a list."""
     if format.kind == "name":
         return "".join(f"{resource_name(kind, name_of(obj))}\n" for kind, obj in found)
     objects = [obj if managed_fields else without_managed_fields(obj) for _, obj in found]
@@ -81,12 +78,12 @@ def without_managed_fields(obj: Object) -> Object:
 
 
 def parse_custom_columns(template: str) -> list[tuple[str, str]]:
-    """`NAME:.metadata.name,IMAGE:.spec.containers[*].image` as headers and paths."""
+    """Splits `NAME:.metadata.name,IMAGE:.spec.containers[*].image` into headers and paths."""
     columns = []
     for part in template.split(","):
         header, colon, path = part.partition(":")
         if not colon or not header or not path:
-            raise CommandError(f'custom-columns: "{part}": write HEADER:PATH, as in NAME:.metadata.name')
+            raise CommandError(f'custom-columns: "{part}" is not valid; use HEADER:PATH, as in NAME:.metadata.name')
         columns.append((header, path))
     return columns
 
@@ -96,7 +93,7 @@ def custom_column_values(columns: Sequence[tuple[str, str]], obj: Object) -> lis
 
 
 def sort_by_path(path: str, found: Sequence[tuple[Kind, Object]]) -> list[tuple[Kind, Object]]:
-    """By what stands at the path: numbers by value, times by time, the rest as text; what lacks it goes last."""
+    """Sorts by the value at the path: numbers and times by value, others as text. Objects without a value come last."""
     _check_template(path)
     return sorted(found, key=lambda pair: _sort_key(next(iter(all_values(pair[1], path)), None)))
 
@@ -126,10 +123,6 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else format_compact_json(value)
 
 
-# Merged from tabulate: Tables of objects: read from the server's answer, or made here, and dressed as the options
-# say. Pure.
-
-
 class Column(NamedTuple):
     name: str
     priority: int = 0
@@ -146,26 +139,26 @@ class ObjectTable(NamedTuple):
     rows: list[TableRow]
 
     def sorted_by(self, path: str) -> ObjectTable:
-        """The rows must carry whole objects."""
+        """Returns the table sorted by a path. The rows must contain whole objects."""
         by_identity = {id(row.object): row for row in self.rows}
         ordered = sort_by_path(path, [(self.kind, row.object) for row in self.rows])
         return self._replace(rows=[by_identity[id(obj)] for _, obj in ordered])
 
 
 class TableOptions(NamedTuple):
-    """What the table is to show besides the kind's own columns."""
+    """What the table shows besides the columns of the kind."""
 
     wide: bool = False
     namespaces: bool = False
     labels: bool = False
     label_columns: tuple[str, ...] = ()
     titles: bool = False
-    """The type in front of each name, as where several types are shown."""
+    """Whether the type precedes each name, as in a list of several types."""
 
 
 def build_table(kind: Kind, answer: Object, now: datetime, like: ObjectTable | None = None) -> ObjectTable:
-    """From a `Table`, or from the objects that a server without tables answers. Of the tables of a watch only the first
-    says what its columns are: the others are `like` it."""
+    """Builds a table from a `Table` response, or from the objects that a server without tables returns. In a watch,
+    only the first `Table` has columns; the others use those of `like`."""
     if answer.get("kind") == "Table":
         told = tuple(Column(str(c["name"]), int(c.get("priority") or 0)) for c in answer.get("columnDefinitions") or ())
         rows = [TableRow(row.get("cells") or (), row.get("object") or {}) for row in answer.get("rows") or ()]
@@ -176,23 +169,33 @@ def build_table(kind: Kind, answer: Object, now: datetime, like: ObjectTable | N
     return ObjectTable(kind, headings, [TableRow(row.cells, row.object) for row in made.rows])
 
 
-def format_headers(sheet: ObjectTable, look: TableOptions) -> list[str]:
-    front = ["NAMESPACE"] if look.namespaces and sheet.kind.namespaced else []
-    own = [heading.name.upper() for heading in sheet.headings if look.wide or not heading.priority]
-    return [*front, *own, *(_label_header(label) for label in look.label_columns), *(["LABELS"] if look.labels else [])]
+def format_headers(table: ObjectTable, options: TableOptions) -> list[str]:
+    front = ["NAMESPACE"] if options.namespaces and table.kind.namespaced else []
+    own = [heading.name.upper() for heading in table.headings if options.wide or not heading.priority]
+    return [
+        *front,
+        *own,
+        *(_label_header(label) for label in options.label_columns),
+        *(["LABELS"] if options.labels else []),
+    ]
 
 
-def format_row(sheet: ObjectTable, row: TableRow, look: TableOptions) -> list[Any]:
+def format_row(table: ObjectTable, row: TableRow, options: TableOptions) -> list[Any]:
     cells = []
-    for heading, cell in zip(sheet.headings, row.cells, strict=False):
-        if heading.priority and not look.wide:
+    for heading, cell in zip(table.headings, row.cells, strict=False):
+        if heading.priority and not options.wide:
             continue
-        named = look.titles and heading.name == "Name"
-        cells.append(f"{type_name(sheet.kind)}/{cell}" if named else cell)
+        named = options.titles and heading.name == "Name"
+        cells.append(f"{type_name(table.kind)}/{cell}" if named else cell)
     labels = labels_of(row.object)
-    front = [namespace_of(row.object)] if look.namespaces and sheet.kind.namespaced else []
+    front = [namespace_of(row.object)] if options.namespaces and table.kind.namespaced else []
     shown = ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
-    return [*front, *cells, *(labels.get(label, "") for label in look.label_columns), *([shown] if look.labels else [])]
+    return [
+        *front,
+        *cells,
+        *(labels.get(label, "") for label in options.label_columns),
+        *([shown] if options.labels else []),
+    ]
 
 
 def _label_header(label: str) -> str:

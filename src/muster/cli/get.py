@@ -1,4 +1,4 @@
-"""`muster get`: objects as tables, whole, or through a template; once, or again with every change."""
+"""`muster get`: prints objects as tables, in full or through a template; with -w, again after every change."""
 
 from __future__ import annotations
 
@@ -39,28 +39,35 @@ async def get(
     words: Annotated[list[str] | None, typer.Argument(metavar="(TYPE[,TYPE...] [NAME...] | TYPE/NAME...)")] = None,
     filename: Files = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="wide, name, yaml, json, jsonpath=..., custom-columns=...")
+        str,
+        typer.Option(
+            "--output", "-o", help="Output format: wide, name, yaml, json, jsonpath=... or custom-columns=..."
+        ),
     ] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and print every change.")] = False,
-    watch_only: Annotated[bool, typer.Option("--watch-only", help="Print changes only.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep running and print every change.")] = False,
+    watch_only: Annotated[
+        bool, typer.Option("--watch-only", help="Print only changes, not the current state.")
+    ] = False,
     selector: LabelSelector = "",
     field_selector: FieldSelector = "",
     all_namespaces: AllNamespaces = False,
-    sort_by: Annotated[str, typer.Option("--sort-by", help="A JSONPath, as in .metadata.name.")] = "",
-    show_labels: Annotated[bool, typer.Option("--show-labels", help="With a column of labels.")] = False,
+    sort_by: Annotated[str, typer.Option("--sort-by", help="Sort by a JSONPath, as in .metadata.name.")] = "",
+    show_labels: Annotated[bool, typer.Option("--show-labels", help="Add a column with all labels.")] = False,
     label_columns: Annotated[
-        list[str] | None, typer.Option("--label-columns", "-L", help="With a column for this label.")
+        list[str] | None, typer.Option("--label-columns", "-L", help="Add a column for this label.")
     ] = None,
-    show_kind: Annotated[bool, typer.Option("--show-kind", help="With the type in front of each name.")] = False,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Without the line of headers.")] = False,
+    show_kind: Annotated[bool, typer.Option("--show-kind", help="Print the type before each name.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Do not print headers.")] = False,
     ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="What is not there is no error.")
+        bool, typer.Option("--ignore-not-found", help="Do not fail if an object does not exist.")
     ] = False,
-    show_managed_fields: Annotated[bool, typer.Option("--show-managed-fields", help="In yaml and json.")] = False,
+    show_managed_fields: Annotated[
+        bool, typer.Option("--show-managed-fields", help="Include managed fields in yaml and json output.")
+    ] = False,
 ) -> None:
-    """Show objects, one line each or whole; of a workflow, its tree."""
+    """List objects, or print them in full; a workflow is shown as a tree."""
     format = parse_format(output)
-    look = TableOptions(
+    options = TableOptions(
         wide=format.kind == "wide",
         namespaces=all_namespaces,
         labels=show_labels,
@@ -68,28 +75,28 @@ async def get(
         titles=show_kind,
     )
     if not filename and is_single_name(words or ()):
-        workflow = await _lone_workflow(session, words or ())
+        workflow = await _find_workflow(session, words or ())
         if workflow is not None and format.kind == "":
             await _show_workflow(session, workflow, watch)
             return
         words = words if workflow is None else [f"workflow/{name_of(workflow)}"]
     query = _Query(session, selector, field_selector, all_namespaces)
     if watch or watch_only:
-        target = _only(await session.targets(words or ()))
-        await _Watch(query, target, format, look, headers=not no_headers, managed=show_managed_fields).run(
+        target = _require_single_target(await session.targets(words or ()))
+        await _Watch(query, target, format, options, headers=not no_headers, managed=show_managed_fields).run(
             changes_only=watch_only
         )
         return
     if format.is_table and not filename:
         targets = await session.targets(words or ())
         namespaced = any(target.kind.namespaced for target in targets)
-        errors, any_shown = await _tables(query, targets, look, sort_by, headers=not no_headers)
+        errors, any_shown = await _tables(query, targets, options, sort_by, headers=not no_headers)
     else:
         found = await query.select(words or (), filename or ())
         if sort_by:
             found.objects = sort_by_path(sort_by, found.objects)
         errors, any_shown, namespaced = found.errors, bool(found.objects), found.namespaced
-        _print(found, format, look, headers=not no_headers, managed=show_managed_fields)
+        _print(found, format, options, headers=not no_headers, managed=show_managed_fields)
     failed = [error for error in errors if not (ignore_not_found and isinstance(error, NotFound))]
     for error in failed:
         warn(format_api_error(error))
@@ -99,8 +106,8 @@ async def get(
         warn(format_nothing_found(session.namespace if namespaced and not query.everywhere else ""))
 
 
-async def _lone_workflow(session: Session, words: Sequence[str]) -> Object | None:
-    """A lone word may be a workflow's name."""
+async def _find_workflow(session: Session, words: Sequence[str]) -> Object | None:
+    """Returns the workflow if the only argument is its name."""
     workflow = await find_single_workflow(session, words)
     if workflow is None:
         await check_type_exists(session, words[0])
@@ -117,7 +124,7 @@ async def _show_workflow(session: Session, workflow: Object, watch: bool) -> Non
 
 
 class _Query:
-    """Which objects are meant."""
+    """The objects that the command selects."""
 
     def __init__(self, session: Session, labels: str, fields: str, all_namespaces: bool) -> None:
         self.session = session
@@ -138,10 +145,10 @@ class _Query:
             all_namespaces=self.everywhere,
         )
 
-    async def sheet(self, kind: Kind, name: str = "", *, include: str = "Metadata") -> ObjectTable:
-        """The server's own table, or, of a server that has none, ours."""
+    async def table(self, kind: Kind, name: str = "", *, include: str = "Metadata") -> ObjectTable:
+        """Returns the server's table, or builds one if the server has none."""
         if self.session.remote is None:
-            raise CommandError("tables come from a server")
+            raise CommandError("tables are only available from a server")
         answer = await self.session.remote.table(
             kind, self.namespace(kind), name=name, labels=self.labels, fields=self.fields, include=include
         )
@@ -149,50 +156,52 @@ class _Query:
 
 
 async def _tables(
-    query: _Query, targets: Sequence[Target], look: TableOptions, sort_by: str, *, headers: bool
+    query: _Query, targets: Sequence[Target], options: TableOptions, sort_by: str, *, headers: bool
 ) -> tuple[list[ApiError], bool]:
     named = any(target.names for target in targets)
     if named and (query.labels or query.fields):
-        raise CommandError("selectors choose among all objects of a type; leave out either them or the names")
+        raise CommandError("a selector cannot be combined with names; remove one of them")
     if named and query.everywhere:
-        raise CommandError("an object cannot be fetched by its name across all namespaces; use -n")
+        raise CommandError(
+            "an object cannot be requested by name across all namespaces; use -n NAMESPACE instead of -A"
+        )
     if len({id(target.kind) for target in targets}) > 1:
-        look = look._replace(titles=True)
+        options = options._replace(titles=True)
     errors: list[ApiError] = []
     shown = False
     for target in targets:
         try:
-            sheet = await _sheet(query, target, errors, include="Object" if sort_by else "Metadata")
+            table = await _table(query, target, errors, include="Object" if sort_by else "Metadata")
         except ApiError as error:
             errors.append(error)
             continue
-        if not sheet.rows:
+        if not table.rows:
             continue
         if sort_by:
-            sheet = sheet.sorted_by(sort_by)
+            table = table.sorted_by(sort_by)
         if shown:
             echo()
-        writer = TableWriter(format_headers(sheet, look), show_headers=headers)
-        echo("\n".join(writer.lines(format_row(sheet, row, look) for row in sheet.rows)))
+        writer = TableWriter(format_headers(table, options), show_headers=headers)
+        echo("\n".join(writer.lines(format_row(table, row, options) for row in table.rows)))
         shown = True
     return errors, shown
 
 
-async def _sheet(query: _Query, target: Target, errors: list[ApiError], *, include: str) -> ObjectTable:
+async def _table(query: _Query, target: Target, errors: list[ApiError], *, include: str) -> ObjectTable:
     if not target.names:
-        return await query.sheet(target.kind, include=include)
-    sheet = ObjectTable(target.kind, (), [])
+        return await query.table(target.kind, include=include)
+    table = ObjectTable(target.kind, (), [])
     for name in target.names:
         try:
-            one = await query.sheet(target.kind, name, include=include)
+            one = await query.table(target.kind, name, include=include)
         except NotFound as error:
             errors.append(error)
             continue
-        sheet = one._replace(rows=[*sheet.rows, *one.rows])
-    return sheet
+        table = one._replace(rows=[*table.rows, *one.rows])
+    return table
 
 
-def _print(found: Selection, format: Format, look: TableOptions, *, headers: bool, managed: bool) -> None:
+def _print(found: Selection, format: Format, options: TableOptions, *, headers: bool, managed: bool) -> None:
     if not found.objects and not (format.kind in ("yaml", "json") and not found.by_name):
         return
     if format.kind == "custom-columns":
@@ -204,37 +213,37 @@ def _print(found: Selection, format: Format, look: TableOptions, *, headers: boo
         for kind, obj in found.objects:
             by_kind.setdefault(id(kind), (kind, []))[1].append(obj)
         if len(by_kind) > 1:
-            look = look._replace(titles=True)
+            options = options._replace(titles=True)
         for number, (kind, objects) in enumerate(by_kind.values()):
             if number:
                 echo()
-            sheet = build_table(kind, {"items": objects}, datetime.now(UTC))
-            writer = TableWriter(format_headers(sheet, look), show_headers=headers)
-            echo("\n".join(writer.lines(format_row(sheet, row, look) for row in sheet.rows)))
+            table = build_table(kind, {"items": objects}, datetime.now(UTC))
+            writer = TableWriter(format_headers(table, options), show_headers=headers)
+            echo("\n".join(writer.lines(format_row(table, row, options) for row in table.rows)))
     else:
         single = found.by_name and len(found.objects) == 1 and not found.errors
         text = format_objects(format, found.objects, single=single, managed_fields=managed)
         echo(text.removesuffix("\n")) if format.kind != "jsonpath" else echo(text)
 
 
-def _only(targets: Sequence[Target]) -> Target:
+def _require_single_target(targets: Sequence[Target]) -> Target:
     if len(targets) != 1 or len(targets[0].names) > 1:
-        raise CommandError("error: one type, or one object, can be watched at a time")
+        raise CommandError("error: only one type or one object can be watched at a time")
     return targets[0]
 
 
 class _Watch:
     def __init__(
-        self, query: _Query, target: Target, format: Format, look: TableOptions, *, headers: bool, managed: bool
+        self, query: _Query, target: Target, format: Format, options: TableOptions, *, headers: bool, managed: bool
     ) -> None:
         self._query = query
         self._kind = target.kind
         self._name = target.names[0] if target.names else ""
         self._format = format
-        self._look = look
+        self._options = options
         self._headers = headers
         self._managed = managed
-        self._sheet: ObjectTable | None = None
+        self._table: ObjectTable | None = None
         self._writer: TableWriter | None = None
 
     async def run(self, *, changes_only: bool) -> None:
@@ -266,19 +275,19 @@ class _Watch:
                     ):
                         if event.type == "BOOKMARK":
                             continue
-                        sheet = build_table(self._kind, event.object, datetime.now(UTC), self._sheet)
-                        version = max([version, *(version_of(row.object) for row in sheet.rows)], key=int)
-                        self._show(sheet)
+                        table = build_table(self._kind, event.object, datetime.now(UTC), self._table)
+                        version = max([version, *(version_of(row.object) for row in table.rows)], key=int)
+                        self._show(table)
             except Gone:
                 continue
 
-    def _show(self, sheet: ObjectTable) -> None:
-        if not sheet.rows:
+    def _show(self, table: ObjectTable) -> None:
+        if not table.rows:
             return
-        if self._sheet is None or self._writer is None:
-            self._sheet = sheet
-            self._writer = TableWriter(format_headers(sheet, self._look), show_headers=self._headers)
-        echo("\n".join(self._writer.lines(format_row(sheet, row, self._look) for row in sheet.rows)))
+        if self._table is None or self._writer is None:
+            self._table = table
+            self._writer = TableWriter(format_headers(table, self._options), show_headers=self._headers)
+        echo("\n".join(self._writer.lines(format_row(table, row, self._options) for row in table.rows)))
 
     async def _objects(self, changes_only: bool) -> None:
         cluster, namespace = self._query.session.cluster, self._query.namespace(self._kind)

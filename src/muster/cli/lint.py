@@ -1,4 +1,4 @@
-"""`muster lint`: what is wrong with workflows and templates, with file and line, before anything runs."""
+"""`muster lint`: reports mistakes in workflows and templates, with file and line, before anything runs."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ if TYPE_CHECKING:
 
 def lint(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files, directories with all below them, or - for stdin.")
+        list[str], typer.Argument(metavar="FILE...", help="Files, directories (searched recursively), or - for stdin.")
     ],
-    offline: Annotated[bool, typer.Option("--offline", help="Look at the files only, though a cluster runs.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not use the running cluster.")] = False,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = "",
     context: ContextName = "",
     debug: Debug = False,
 ) -> None:
-    """Check workflows for mistakes.
+    """Check workflows and templates for mistakes.
 
-    No cluster is needed. Templates that the files refer to are looked for in the files, and in the cluster if one runs.
-    Exit code: 0 if nothing is wrong, else 1.
+    No cluster is needed. Referenced templates are looked up in the files, and in the cluster if one runs. The exit code
+    is 0 if there are no mistakes, and 1 otherwise.
     """
     configure_logging(debug)
     documents, unreadable = read_documents(files)
-    known = [] if offline else asyncio.run(_templates(kubeconfig, context, namespace))
+    known = [] if offline else asyncio.run(_list_templates(kubeconfig, context, namespace))
     checked, found = check_documents(documents, known)
-    complaints = [*unreadable, *found]
+    mistakes = [*unreadable, *found]
     checked += len(unreadable)
     for line in (*find_nameless(documents), *find_ignored_fields(documents)):
         warn(f"Warning: {line}")
-    for line in complaints:
+    for line in mistakes:
         echo(line)
-    if complaints:
-        count = f"{len(complaints)} mistake{'s' * (len(complaints) > 1)}"
+    if mistakes:
+        count = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}"
         echo(f"{count} in {checked} object{'s' * (checked > 1)}")
         raise CommandExit(1)
     if not checked:
         others = sorted({str(document.object.get("kind")) for document in documents})
-        hint = f", but {', '.join(others)}; `muster run FILE` checks and runs them" if others else ""
-        raise CommandError(f"no workflows, templates or cron workflows in {', '.join(files)}{hint}")
-    echo(f"{checked} object{'s' * (checked > 1)}, nothing is wrong")
+        hint = f", but {', '.join(others)}; check and run them with `muster run FILE`" if others else ""
+        raise CommandError(f"no workflows, templates or cron workflows found in {', '.join(files)}{hint}")
+    echo(f"{checked} object{'s' * (checked > 1)}, no mistakes")
 
 
 def read_documents(files: Iterable[str]) -> tuple[list[Document], list[str]]:
-    """What is in the files, and what is wrong with those that cannot be read."""
+    """Returns the documents of the files, and an error for each file that cannot be read."""
     from muster.cli.selection import read_manifests
     from muster.kube.manifests import ManifestError, find_manifest_files
 
@@ -71,16 +71,17 @@ def read_documents(files: Iterable[str]) -> tuple[list[Document], list[str]]:
 
 
 def find_nameless(documents: Iterable[Document]) -> list[str]:
-    """A line about each that has no name yet."""
+    """Returns a line about each document without a name."""
     return [
-        f"{document.where('metadata')} metadata.name: is missing; it can be submitted with --name only"
+        f"{document.where('metadata')} metadata.name: is missing; submit the workflow with --name"
         for document in documents
         if not (meta(document.object).get("name") or meta(document.object).get("generateName"))
     ]
 
 
 def check_documents(documents: list[Document], known: Iterable[Object] = ()) -> tuple[int, list[str]]:
-    """How many objects were looked at, and a line about each mistake. `known` are templates that are there already."""
+    """Returns the number of checked objects, and a line about each mistake. `known` are templates that exist
+    already."""
     from muster.kube.schema_validation import validate
     from muster.workflows.kinds import workflow_kinds
     from muster.workflows.lint import find_problems
@@ -95,7 +96,7 @@ def check_documents(documents: list[Document], known: Iterable[Object] = ()) -> 
     def lookup(name: str, cluster_scope: bool) -> Object | None:
         return templates.get((name, cluster_scope))
 
-    complaints: list[str] = []
+    mistakes: list[str] = []
     checked = 0
     for document in documents:
         kind = kinds.get((str(document.object.get("apiVersion")), str(document.object.get("kind"))))
@@ -103,21 +104,21 @@ def check_documents(documents: list[Document], known: Iterable[Object] = ()) -> 
             continue
         checked += 1
         causes = validate(document.object, kind.schema) or find_problems(document.object, lookup if templates else None)
-        complaints += [_line(document, cause) for cause in causes]
-    return checked, complaints
+        mistakes += [_format_mistake(document, cause) for cause in causes]
+    return checked, mistakes
 
 
 def find_ignored_fields(documents: Iterable[Document]) -> list[str]:
-    """A line about everything that is accepted but does nothing here, or hardly what was meant."""
+    """Returns a line about each field that is accepted but has no effect, or probably not the intended one."""
     from muster.workflows.kinds import API_VERSION
     from muster.workflows.lint import find_warnings
 
     ours = [document for document in documents if document.object.get("apiVersion") == API_VERSION]
-    return [_line(document, cause) for document in ours for cause in find_warnings(document.object)]
+    return [_format_mistake(document, cause) for document in ours for cause in find_warnings(document.object)]
 
 
-async def _templates(kubeconfig: str, context: str, namespace: str) -> list[Object]:
-    """Those of the cluster; none if there is no cluster."""
+async def _list_templates(kubeconfig: str, context: str, namespace: str) -> list[Object]:
+    """Returns the templates of the cluster; none if no cluster runs."""
     from muster.server.pidfile import running_server
     from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW_TEMPLATE
 
@@ -129,5 +130,5 @@ async def _templates(kubeconfig: str, context: str, namespace: str) -> list[Obje
         return [*own.items, *shared.items]
 
 
-def _line(document: Document, cause: Cause) -> str:
+def _format_mistake(document: Document, cause: Cause) -> str:
     return f"{document.where(cause.field)} {cause.field}: {cause.message}"

@@ -1,4 +1,5 @@
-"""`muster logs`: of one container as it is, of many with the names of their Pods in front. Deleted Pods included."""
+"""`muster logs`: prints the log of one container, or of many with the Pod's name on each line. Works for deleted Pods,
+too."""
 
 from __future__ import annotations
 
@@ -39,21 +40,23 @@ async def logs(
     session: Session,
     target: Annotated[str, typer.Argument(metavar="[POD | WORKFLOW | @latest | TYPE/NAME]")] = "",
     container_name: Annotated[str, typer.Argument(metavar="[CONTAINER | NODE]")] = "",
-    container: Annotated[str, typer.Option("--container", "-c", help="One container of the Pod.")] = "",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on and print what comes.")] = False,
-    previous: Annotated[bool, typer.Option("--previous", "-p", help="Of the run before the last restart.")] = False,
-    tail: Annotated[int, typer.Option("--tail", help="Only that many lines from the end; -1: all.")] = -1,
-    since: Annotated[str, typer.Option("--since", help="Only what is younger, as in 10m.")] = "",
-    since_time: Annotated[str, typer.Option("--since-time", help="Only what came after this time (RFC 3339).")] = "",
-    limit_bytes: Annotated[int, typer.Option("--limit-bytes", help="Only that many bytes; 0: all.")] = 0,
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False,
+    container: Annotated[str, typer.Option("--container", "-c", help="The container of the Pod.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep running and print new lines.")] = False,
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="Print the log of the run before the last restart.")
+    ] = False,
+    tail: Annotated[int, typer.Option("--tail", help="Print only the last N lines; -1 prints all.")] = -1,
+    since: Annotated[str, typer.Option("--since", help="Print only lines younger than this, as in 10m.")] = "",
+    since_time: Annotated[str, typer.Option("--since-time", help="Print only lines after this time (RFC 3339).")] = "",
+    limit_bytes: Annotated[int, typer.Option("--limit-bytes", help="Print at most this many bytes; 0 prints all.")] = 0,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Print the time of each line.")] = False,
     selector: LabelSelector = "",
-    all_containers: Annotated[bool, typer.Option("--all-containers", help="Of all containers.")] = False,
-    prefix: Annotated[bool, typer.Option("--prefix", help="With the Pod's name in front of each line.")] = False,
+    all_containers: Annotated[bool, typer.Option("--all-containers", help="Print the logs of all containers.")] = False,
+    prefix: Annotated[bool, typer.Option("--prefix", help="Print the Pod's name before each line.")] = False,
 ) -> None:
-    """Print what containers wrote."""
+    """Print the logs of containers."""
     if bool(target) == bool(selector):
-        raise CommandError("say whose log: a Pod's name, TYPE/NAME as in job/train, or a selector with -l")
+        raise CommandError("specify a Pod, a TYPE/NAME such as job/train, or a selector (-l)")
     container = container or container_name
     query = LogQuery(
         container=container,
@@ -61,27 +64,27 @@ async def logs(
         previous=previous,
         timestamps=timestamps,
         tail_lines=tail if tail >= 0 else None,
-        since_seconds=_since(since, since_time),
+        since_seconds=_since_seconds(since, since_time),
         limit_bytes=limit_bytes or None,
     )
     if selector:
-        many = _Many(session, query, labels=selector)
+        many = _LogPrinter(session, query, labels=selector)
         if tail < 0 and not follow:
             many.query = replace(query, tail_lines=10)
         await many.run()
         return
-    if await _printed_workflow(session, target, container, query):
+    if await _print_workflow_logs(session, target, container, query):
         return
     kind, name = await session.target(target)
     if kind.kind != "Pod" or kind.group:
         owner = await session.cluster.get(kind, name, session.namespace)
-        await _Many(session, query, owner=owner).run()
+        await _LogPrinter(session, query, owner=owner).run()
         return
-    await _one_pod(session, name, query, all_containers, prefix)
+    await _print_pod(session, name, query, all_containers, prefix)
 
 
-async def _printed_workflow(session: Session, target: str, node: str, query: LogQuery) -> bool:
-    """Where the target is a workflow, its logs, or those of one of its nodes."""
+async def _print_workflow_logs(session: Session, target: str, node: str, query: LogQuery) -> bool:
+    """Prints the logs of a workflow or of one of its nodes. Returns False if the target is not a workflow."""
     if not await _is_workflow(session, target):
         return False
     from muster.cli.workflow_follow import LogView, print_logs  # few who want a log want a workflow's
@@ -115,34 +118,34 @@ async def _is_workflow(session: Session, target: str) -> bool:
     return labels_of(pod).get("workflows.argoproj.io/workflow") == name
 
 
-async def _one_pod(session: Session, name: str, query: LogQuery, all_containers: bool, prefix: bool) -> None:
+async def _print_pod(session: Session, name: str, query: LogQuery, all_containers: bool, prefix: bool) -> None:
     try:
         pod = await session.cluster.get(session.cluster.catalogue.of("v1", "Pod"), name, session.namespace)
     except NotFound as missing:
-        await _deleted_pod(session, name, query, missing)
+        await _print_deleted_pod(session, name, query, missing)
         return
     containers = _containers(pod)
     if all_containers and len(containers) > 1:
-        many = _Many(session, query, pods=[pod])
+        many = _LogPrinter(session, query, pods=[pod])
         await many.run()
         return
     if not query.container and len(containers) > 1:
         default = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
         main = default or str(spec_of(pod)["containers"][0]["name"])
         if len(spec_of(pod)["containers"]) > 1:
-            warn(f'Defaulted container "{main}" out of: {", ".join(_described(pod))}')
+            warn(f'Defaulted container "{main}" out of: {", ".join(_describe_containers(pod))}')
         query = replace(query, container=main)
     if query.container and query.container not in containers:
         raise CommandError(
             f"error: container {query.container} is not valid for pod {name}; it has {', '.join(containers)}"
         )
     if query.follow:
-        await _until_started(session, pod, query.container or containers[0])
+        await _wait_until_has_started(session, pod, query.container or containers[0])
     await _copy(session, name, query, f"[pod/{name}/{query.container or containers[0]}] " if prefix else "")
 
 
-async def _deleted_pod(session: Session, name: str, query: LogQuery, missing: NotFound) -> None:
-    """The box keeps the logs of Pods that are gone; a real cluster does not, and says so."""
+async def _print_deleted_pod(session: Session, name: str, query: LogQuery, missing: NotFound) -> None:
+    """Prints the log of a deleted Pod, which only the embedded cluster keeps. Another cluster raises `missing`."""
     try:
         await _copy(session, name, replace(query, follow=False), "")
     except (NotFound, BadRequest):
@@ -150,7 +153,7 @@ async def _deleted_pod(session: Session, name: str, query: LogQuery, missing: No
 
 
 async def _copy(session: Session, name: str, query: LogQuery, prefix: str) -> None:
-    """As it is: bytes in, bytes out."""
+    """Copies the log byte by byte."""
     out = sys.stdout.buffer
     at_start = True
     mark = prefix.encode()
@@ -164,16 +167,16 @@ async def _copy(session: Session, name: str, query: LogQuery, prefix: str) -> No
         out.flush()
 
 
-async def _until_started(session: Session, pod: Object, container: str) -> None:
-    """A log that is followed may be asked for before there is one."""
+async def _wait_until_has_started(session: Session, pod: Object, container: str) -> None:
+    """Waits until the container has started, so that there is a log to follow."""
     kind = session.cluster.catalogue.of("v1", "Pod")
     async with watch_object(session.cluster, kind, name_of(pod), namespace_of(pod)) as states:
         async for now in states:
-            if now is None or _started(now, container):
+            if now is None or _has_started(now, container):
                 return
 
 
-def _started(pod: Object, container: str) -> bool:
+def _has_started(pod: Object, container: str) -> bool:
     status = status_of(pod)
     if status.get("phase") in ("Succeeded", "Failed"):
         return True
@@ -184,8 +187,8 @@ def _started(pod: Object, container: str) -> bool:
     return False
 
 
-class _Many:
-    """The logs of several containers, each line with where it comes from."""
+class _LogPrinter:
+    """Prints the logs of several containers, with the source of each line."""
 
     def __init__(
         self,
@@ -208,7 +211,7 @@ class _Many:
         if self.query.follow:
             await self._follow()
             return
-        pods = list(self._pods) or [pod for pod in await self._list() if self._mine(pod)]
+        pods = list(self._pods) or [pod for pod in await self._list() if self._is_selected(pod)]
         if not pods:
             warn(format_nothing_found(self._session.namespace))
             return
@@ -237,7 +240,7 @@ class _Many:
             self._emit(source, [split_timestamp(rest.decode(errors="replace"))])
 
     async def _follow(self) -> None:
-        """Ends when every Pod that was seen has ended."""
+        """Follows the logs until every Pod has ended."""
         cluster = self._session.cluster
         follower = LogFollower(
             cluster,
@@ -251,15 +254,15 @@ class _Many:
 
         def on_change(before: Object | None, after: Object | None) -> None:
             pod = after or before
-            if pod is None or not self._mine(pod):
+            if pod is None or not self._is_selected(pod):
                 return
             if after is None or status_of(after).get("phase") in ("Succeeded", "Failed"):
                 running.discard(uid_of(pod))
             else:
                 running.add(uid_of(pod))
-            follower.see(pod)
+            follower.update(pod)
             if after is None:
-                follower.gone(pod)
+                follower.finish(pod)
             changed.set()
 
         kind = cluster.catalogue.of("v1", "Pod")
@@ -268,7 +271,7 @@ class _Many:
             async with Informer(
                 cluster, kind, self._session.namespace, labels=self._labels, fields=fields, on_change=on_change
             ) as informer:
-                if not any(self._mine(pod) for pod in informer.objects.values()) and self._owner is None:
+                if not any(self._is_selected(pod) for pod in informer.objects.values()) and self._owner is None:
                     warn(format_nothing_found(self._session.namespace))
                     return
                 while running or (self._owner is not None and not changed.is_set()):
@@ -278,7 +281,7 @@ class _Many:
         finally:
             await follower.close()
 
-    def _mine(self, pod: Object) -> bool:
+    def _is_selected(self, pod: Object) -> bool:
         if self._pods:
             return uid_of(pod) == uid_of(self._pods[0])
         return self._owner is None or any(ref.get("uid") == uid_of(self._owner) for ref in owners_of(pod))
@@ -296,7 +299,7 @@ def _containers(pod: Object) -> list[str]:
     return [str(c["name"]) for c in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))]
 
 
-def _described(pod: Object) -> list[str]:
+def _describe_containers(pod: Object) -> list[str]:
     spec = spec_of(pod)
     return [
         *(str(c["name"]) for c in spec.get("containers") or ()),
@@ -304,9 +307,9 @@ def _described(pod: Object) -> list[str]:
     ]
 
 
-def _since(since: str, since_time: str) -> float | None:
+def _since_seconds(since: str, since_time: str) -> float | None:
     if since and since_time:
-        raise CommandError("give either --since or --since-time")
+        raise CommandError("--since and --since-time cannot be combined")
     if since:
         return parse_duration(since, "--since")
     if not since_time:
@@ -314,4 +317,4 @@ def _since(since: str, since_time: str) -> float | None:
     try:
         return max((datetime.now(UTC) - parse_time(since_time)).total_seconds(), 0.0)
     except ValueError:
-        raise CommandError(f'--since-time: "{since_time}" is not a time; write it like 2025-01-31T12:00:00Z') from None
+        raise CommandError(f'--since-time: "{since_time}" is not a time; use the form 2025-01-31T12:00:00Z') from None

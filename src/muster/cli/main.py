@@ -157,50 +157,48 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry(_load_run, "Run what files describe and end as it ends."),
-    "up": Entry(_load_cluster, "Start the cluster in a box."),
-    "down": Entry(_load_cluster, "Stop the cluster in a box."),
-    "status": Entry(_load_cluster, "Show where the cluster in a box is."),
-    "submit": Entry(_load_workflow_commands, "Start workflows from files or from a template."),
-    "lint": Entry(_load_lint, "Check workflows for mistakes."),
-    "list": Entry(_load_workflow_commands, "List workflows, those that run first."),
+    "run": Entry(_load_run, "Apply files, show their progress, and exit with their result."),
+    "up": Entry(_load_cluster, "Start the embedded cluster and the platform."),
+    "down": Entry(_load_cluster, "Stop the embedded cluster; running Pods keep running."),
+    "status": Entry(_load_cluster, "Show the addresses and the data directory of the embedded cluster."),
+    "submit": Entry(_load_workflow_commands, "Submit workflows from files or from a template."),
+    "lint": Entry(_load_lint, "Check workflows and templates for mistakes."),
+    "list": Entry(_load_workflow_commands, "List workflows, running ones first."),
     "stop": Entry(_load_workflow_commands, "Stop workflows; their exit handlers still run."),
-    "terminate": Entry(_load_workflow_commands, "End workflows at once, without their exit handlers."),
-    "suspend": Entry(_load_workflow_commands, "Keep workflows from beginning anything new."),
-    "resume": Entry(_load_workflow_commands, "Let workflows, and steps that wait for somebody, go on."),
-    "retry": Entry(
-        _load_workflow_commands, "Let failed workflows go on from where they failed; what succeeded is not run again."
-    ),
-    "resubmit": Entry(_load_workflow_commands, "Start workflows again, as new ones."),
-    "apply": Entry(_load_apply, "Create or change objects to be as files say."),
-    "create": Entry(_load_apply, "Create objects from files, or namespaces by their names."),
-    "get": Entry(_load_get, "Show objects, one line each or whole; of a workflow, its tree."),
+    "terminate": Entry(_load_workflow_commands, "Stop workflows immediately, without their exit handlers."),
+    "suspend": Entry(_load_workflow_commands, "Suspend workflows: no new steps start."),
+    "resume": Entry(_load_workflow_commands, "Resume suspended workflows and steps."),
+    "retry": Entry(_load_workflow_commands, "Retry failed workflows; steps that succeeded do not run again."),
+    "resubmit": Entry(_load_workflow_commands, "Submit copies of workflows."),
+    "apply": Entry(_load_apply, "Create or update objects from files."),
+    "create": Entry(_load_apply, "Create objects from files, or a namespace by name."),
+    "get": Entry(_load_get, "List objects, or print them in full; a workflow is shown as a tree."),
     "describe": Entry(_load_describe, "Show objects in detail, with their events and why they wait or failed."),
-    "logs": Entry(_load_logs, "Print what containers wrote."),
-    "events": Entry(_load_events, "Show what happened, in order."),
+    "logs": Entry(_load_logs, "Print the logs of containers."),
+    "events": Entry(_load_events, "List events, oldest first."),
     "exec": Entry(_load_exec, "Run a command in a container."),
-    "wait": Entry(_load_wait, "Wait until objects are as they should be."),
+    "wait": Entry(_load_wait, "Wait for a condition on objects."),
     "delete": Entry(_load_apply, "Delete objects."),
-    "top": Entry(_load_top, "Show what nodes or Pods use."),
-    "operator": Entry(_load_operator, "Look after training jobs on a Kubernetes cluster."),
-    "workflows": Entry(_load_platform_workflows, "The platform's workflows and their versions."),
-    "runs": Entry(_load_platform_runs, "Runs of the platform's workflows."),
-    "clusters": Entry(_load_platform_clusters, "Virtual clusters: SKUs, totals, and who uses them."),
-    "storage": Entry(_load_platform_clusters, "Storage roots that nodes may mount."),
-    "modules": Entry(_load_platform_modules, "Modules that are built from repositories."),
-    "reviews": Entry(_load_platform_modules, "Reviews, by which modules are published."),
-    "categories": Entry(_load_platform_modules, "Categories of modules, for admins."),
-    "users": Entry(_load_platform_users, "Accounts, and who changed what."),
-    "teams": Entry(_load_platform_users, "Teams and who is in them."),
-    "tokens": Entry(_load_platform_users, "API tokens, for scripts."),
+    "top": Entry(_load_top, "Show the resource usage of nodes or Pods."),
+    "operator": Entry(_load_operator, "Run the training controller on a Kubernetes cluster."),
+    "workflows": Entry(_load_platform_workflows, "Manage the platform's workflows and their versions."),
+    "runs": Entry(_load_platform_runs, "Manage runs of the platform's workflows."),
+    "clusters": Entry(_load_platform_clusters, "Manage virtual clusters: SKUs, totals and usage."),
+    "storage": Entry(_load_platform_clusters, "Manage the storage roots that nodes may mount."),
+    "modules": Entry(_load_platform_modules, "Manage modules, which are built from git repositories."),
+    "reviews": Entry(_load_platform_modules, "Manage the reviews that publish modules."),
+    "categories": Entry(_load_platform_modules, "Manage the categories of modules (admins only)."),
+    "users": Entry(_load_platform_users, "Manage accounts, and show the audit log."),
+    "teams": Entry(_load_platform_users, "Manage teams and their members."),
+    "tokens": Entry(_load_platform_users, "Manage API tokens for scripts."),
     "login": Entry(
         _load_platform_login,
-        "Choose the platform that workflows, modules, runs, users ... are on, and who you are there.",
+        "Log in to a platform.",
     ),
-    "logout": Entry(_load_platform_login, "Forget that platform; the commands are for the one in the box again."),
+    "logout": Entry(_load_platform_login, "Log out of the platform."),
     "openapi": Entry(_load_platform_login, "Print the OpenAPI document of the platform's API."),
-    "env": Entry(_load_cluster, "Print the settings with which kubectl, argo and Hera find the cluster."),
-    "doctor": Entry(_load_doctor, "Show what this machine can do, and what to install for the rest."),
+    "env": Entry(_load_cluster, "Print the environment variables that connect kubectl, argo and Hera to the cluster."),
+    "doctor": Entry(_load_doctor, "Check what this machine supports, and what to install for the rest."),
     "version": Entry(_load_cluster, "Print the version of the command and of the cluster."),
 }
 
@@ -209,7 +207,7 @@ _WITH_VALUE = ("-n", "--namespace", "--kubeconfig", "--context")
 
 
 class Commands(TyperGroup):
-    """The table above as a command group."""
+    """The commands of the table as a Typer group."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -264,7 +262,7 @@ def muster(
 ) -> None:
     """Run machine-learning jobs and workflows, on this machine or on a Kubernetes cluster.
 
-    `muster run FILE` needs nothing else. `muster up` starts a cluster that stays.
+    `muster run FILE` works on its own. `muster up` starts a cluster that keeps running.
     """
 
 
@@ -273,33 +271,33 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command line and answers its exit code."""
-    debug = "--debug" in _before_dashes(arguments)
+    """Runs the command line and returns its exit code."""
+    debug = "--debug" in _words_before_dashes(arguments)
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        app(args=booleans_as_flags(command_first(arguments)), prog_name="muster")
+        app(args=convert_boolean_options(move_command_first(arguments)), prog_name="muster")
     except CommandExit as end:
         return end.exit_code
     except SystemExit as end:
-        # 2 is what the parser ends with; kubectl, and so this command, says 1.
+        # The parser exits with 2; kubectl, and so this command, exits with 1.
         return 1 if end.code == 2 else int(end.code or 0)
     except CommandError as failure:
         if debug:
             raise
-        _complain(failure.message)
+        _print_error(failure.message)
         return failure.exit_code
     except Exception as error:
         if debug:
             raise
         from muster.cli.errors import describe_error
 
-        _complain(describe_error(error))
+        _print_error(describe_error(error))
         return 1
     return 0
 
 
-def command_first(arguments: Sequence[str]) -> list[str]:
-    """`muster -n x get pods` is `muster get -n x pods`: every command has these options itself."""
+def move_command_first(arguments: Sequence[str]) -> list[str]:
+    """Turns `muster -n x get pods` into `muster get -n x pods`: these options belong to each command."""
     words = list(arguments)
     end = 0
     while end < len(words) and words[end].startswith("-"):
@@ -313,22 +311,22 @@ def command_first(arguments: Sequence[str]) -> list[str]:
     return [*words[end : end + 1], *words[:end], *words[end + 1 :]]
 
 
-def booleans_as_flags(arguments: Sequence[str]) -> list[str]:
-    """`--wait=false` is `--no-wait` here and `--wait=true` is `--wait`, as kubectl's users write them."""
-    ours = _before_dashes(arguments)
-    written = [re.sub(r"^--([a-z][a-z-]*)=(true|false)$", _flag, word) for word in ours]
+def convert_boolean_options(arguments: Sequence[str]) -> list[str]:
+    """Turns kubectl's `--wait=false` into `--no-wait`, and `--wait=true` into `--wait`."""
+    ours = _words_before_dashes(arguments)
+    written = [re.sub(r"^--([a-z][a-z-]*)=(true|false)$", _to_flag, word) for word in ours]
     return [*written, *arguments[len(ours) :]]
 
 
-def _flag(match: re.Match[str]) -> str:
+def _to_flag(match: re.Match[str]) -> str:
     return f"--{match[1]}" if match[2] == "true" else f"--no-{match[1]}"
 
 
-def _before_dashes(arguments: Sequence[str]) -> list[str]:
+def _words_before_dashes(arguments: Sequence[str]) -> list[str]:
     words = list(arguments)
     return words[: words.index("--")] if "--" in words else words
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     sys.stdout.flush()
     sys.stderr.write(message if message.endswith("\n") else f"{message}\n")

@@ -20,45 +20,45 @@ if TYPE_CHECKING:
     from muster.kube.remote.kubeconfig import Access
 
 
-# Merged from operator_install: `muster operator install` and `uninstall`: the operator as a Deployment of a cluster.
-
-
-OwnNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Where the operator itself runs.")]
+OwnNamespace = Annotated[str, typer.Option("--namespace", "-n", help="The namespace of the operator.")]
 
 
 def install(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be applied; touch nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the manifests but apply nothing.")] = False,
     namespace: OwnNamespace = "muster-system",
-    image: Annotated[str, typer.Option("--image", help="Of the operator; deploy/Containerfile builds it.")] = "",
-    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Of these one works, the others stand by.")] = 2,
+    image: Annotated[str, typer.Option("--image", help="The operator's image; deploy/Containerfile builds it.")] = "",
+    replicas: Annotated[
+        int, typer.Option("--replicas", min=1, help="Number of replicas; one is active, the others are on standby.")
+    ] = 2,
     gang: Annotated[
         str,
         typer.Option(
             "--gang-scheduler-name",
-            help="none, volcano, scheduler-plugins or scheduler-plugins:ITS-NAME: all jobs are gangs there.",
+            help="none, volcano, scheduler-plugins or scheduler-plugins:SCHEDULER-NAME. Makes every job a gang.",
         ),
     ] = "none",
     watched: Annotated[
         list[str] | None,
-        typer.Option("--jobs-in", help="A namespace whose jobs it looks after; as often as needed. Untold: all."),
+        typer.Option("--jobs-in", help="A namespace whose jobs the operator runs; may be repeated. Default: all."),
     ] = None,
     policy: Annotated[
-        str, typer.Option("--failure-policy", help="Of the webhook, while no replica answers: Ignore or Fail.")
+        str, typer.Option("--failure-policy", help="Failure policy of the webhook: Ignore or Fail.")
     ] = "Ignore",
     issuer: Annotated[
         str,
-        typer.Option("--cert-manager-issuer", help="Issuer/NAME or ClusterIssuer/NAME, for the webhook's certificate."),
+        typer.Option("--cert-manager-issuer", help="Issuer/NAME or ClusterIssuer/NAME of the webhook's certificate."),
     ] = "",
     replace: Annotated[
-        bool, typer.Option("--replace", help="Stop training-operator and paddle-operator first; their jobs go on.")
+        bool,
+        typer.Option("--replace", help="Stop training-operator and paddle-operator first, and take over their jobs."),
     ] = False,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Although another operator looks after such jobs.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Install even if another operator runs these jobs.")] = False,
     timeout: Timeout = "3m",
     kubeconfig: Kubeconfig = "",
     context: ContextName = "",
 ) -> None:
-    """Install the operator, or bring it up to date: definitions, accounts, Deployment, webhook."""
-    gang_scheduler(gang)
+    """Install or update the operator: definitions, accounts, Deployment and webhook."""
+    parse_gang_scheduler(gang)
     if policy not in ("Ignore", "Fail"):
         raise CommandError(f'error: --failure-policy "{policy}" is not one of Ignore, Fail')
 
@@ -73,21 +73,21 @@ def install(
         gang=gang,
         namespaces=tuple(watched or ()),
         failure_policy=policy,
-        issuer=_issuer(issuer),
+        issuer=_parse_issuer(issuer),
     )
     if dry_run:
         echo("---\n".join(dump(obj) for obj in build_manifests(options)).rstrip())
         return
-    patience = parse_duration(timeout, "--timeout")
+    timeout_seconds = parse_duration(timeout, "--timeout")
     _run_on_cluster(
         kubeconfig,
         context,
-        lambda cluster: put(cluster, options, echo, seconds=patience, replace=replace, anyway=anyway),
+        lambda cluster: put(cluster, options, echo, seconds=timeout_seconds, replace=replace, anyway=anyway),
     )
 
 
-def gang_scheduler(written: str) -> tuple[Scheduler, str]:
-    """Which it is, and what a scheduler with the plugin is called."""
+def parse_gang_scheduler(written: str) -> tuple[Scheduler, str]:
+    """Returns the scheduler, and the name under which it runs."""
     try:
         return parse_scheduler(written)
     except ValueError as error:
@@ -97,12 +97,12 @@ def gang_scheduler(written: str) -> tuple[Scheduler, str]:
 def uninstall(
     namespace: OwnNamespace = "muster-system",
     crds: Annotated[
-        bool, typer.Option("--crds", help="Delete the CustomResourceDefinitions too, and so every job there is.")
+        bool, typer.Option("--crds", help="Also delete the CustomResourceDefinitions, and with them all jobs.")
     ] = False,
     kubeconfig: Kubeconfig = "",
     context: ContextName = "",
 ) -> None:
-    """Remove the operator. Jobs stay, and their Pods go on."""
+    """Remove the operator. Jobs stay, and their Pods keep running."""
     from muster.operator.install import uninstall as take_away
     from muster.operator.install_manifests import InstallOptions
 
@@ -110,12 +110,14 @@ def uninstall(
     _run_on_cluster(kubeconfig, context, lambda cluster: take_away(cluster, options, echo, definitions=crds))
 
 
-def _issuer(written: str) -> dict[str, str] | None:
+def _parse_issuer(written: str) -> dict[str, str] | None:
     if not written:
         return None
     kind, _, name = written.partition("/")
     if kind not in ("Issuer", "ClusterIssuer") or not name:
-        raise CommandError(f'error: --cert-manager-issuer "{written}": write Issuer/NAME or ClusterIssuer/NAME')
+        raise CommandError(
+            f'error: --cert-manager-issuer "{written}" is not valid; use Issuer/NAME or ClusterIssuer/NAME'
+        )
     return {"kind": kind, "name": name}
 
 
@@ -134,11 +136,8 @@ def _run_on_cluster(kubeconfig: str, context: str, action: Callable[[RemoteClust
         raise CommandError(f"error: {error}") from None
 
 
-# Merged from operator: `muster operator`: Muster's training controller on a real Kubernetes.
-
-
 operator_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help="Look after training jobs on a Kubernetes cluster."
+    add_completion=False, rich_markup_mode=None, help="Run the training controller on a Kubernetes cluster."
 )  # fmt: skip
 operator_app.command("install")(install)
 operator_app.command("uninstall")(uninstall)
@@ -147,63 +146,74 @@ operator_app.command("uninstall")(uninstall)
 @operator_app.callback(invoke_without_command=True)
 def operator(
     context: typer.Context,
-    kubeconfig: Annotated[str, typer.Option("--kubeconfig", help="Inside a cluster, none is needed.")] = "",
-    kube_context: Annotated[str, typer.Option("--context", help="Of the kubeconfig.")] = "",
+    kubeconfig: Annotated[
+        str, typer.Option("--kubeconfig", help="A kubeconfig file. Not needed inside a cluster.")
+    ] = "",
+    kube_context: Annotated[str, typer.Option("--context", help="The context of the kubeconfig.")] = "",
     namespace: Annotated[
-        list[str] | None, typer.Option("--namespace", "-n", help="Whose jobs; as often as needed. Untold: all.")
+        list[str] | None,
+        typer.Option("--namespace", "-n", help="A namespace whose jobs it runs; may be repeated. Default: all."),
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--enable-scheme", help="A kind of job, such as PyTorchJob; as often as needed. Untold: all."),
+        typer.Option("--enable-scheme", help="A kind of job, such as PyTorchJob; may be repeated. Default: all."),
     ] = None,
     gang: Annotated[
         str,
         typer.Option(
             "--gang-scheduler-name",
-            help="none, volcano, scheduler-plugins or scheduler-plugins:ITS-NAME: all jobs are gangs there.",
+            help="none, volcano, scheduler-plugins or scheduler-plugins:SCHEDULER-NAME. Makes every job a gang.",
         ),
     ] = "none",
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Jobs looked at at the same time.")] = 16,
-    requests: Annotated[int, typer.Option("--max-requests", min=1, help="Requests at the same time.")] = 12,
-    elect: Annotated[bool, typer.Option("--leader-elect/--no-leader-elect", help="Of several, one works.")] = True,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Number of jobs processed in parallel.")] = 16,
+    requests: Annotated[int, typer.Option("--max-requests", min=1, help="Number of parallel requests.")] = 12,
+    elect: Annotated[
+        bool, typer.Option("--leader-elect/--no-leader-elect", help="Let only one of several replicas be active.")
+    ] = True,
     election_namespace: Annotated[
-        str, typer.Option("--leader-election-namespace", help="Where the Lease is; untold: where the operator is.")
+        str,
+        typer.Option("--leader-election-namespace", help="The namespace of the Lease. Default: that of the operator."),
     ] = "",
-    lease: Annotated[float, typer.Option("--lease-duration", help="Seconds for which a lease is left alone.")] = 15.0,
-    renew: Annotated[float, typer.Option("--renew-deadline", help="Seconds in which the holder must renew it.")] = 10.0,
-    retry: Annotated[float, typer.Option("--retry-period", help="Seconds between two tries.")] = 2.0,
-    host: Annotated[str, typer.Option("--host", help="Where /healthz, /readyz, /metrics are served.")] = "0.0.0.0",  # noqa: S104
-    port: Annotated[int, typer.Option("--port", help="The port of these.")] = 8080,
+    lease: Annotated[
+        float, typer.Option("--lease-duration", help="Seconds before another replica may take the Lease.")
+    ] = 15.0,
+    renew: Annotated[
+        float, typer.Option("--renew-deadline", help="Seconds within which the leader must renew the Lease.")
+    ] = 10.0,
+    retry: Annotated[float, typer.Option("--retry-period", help="Seconds between two attempts.")] = 2.0,
+    host: Annotated[str, typer.Option("--host", help="The address of /healthz, /readyz and /metrics.")] = "0.0.0.0",  # noqa: S104
+    port: Annotated[int, typer.Option("--port", help="The port of /healthz, /readyz and /metrics.")] = 8080,
     webhook_port: Annotated[
-        int, typer.Option("--webhook-port", help="Where API servers ask what is wrong with a job. 0: nowhere.")
+        int, typer.Option("--webhook-port", help="The port of the validating webhook; 0 disables it.")
     ] = 0,
     certificates: Annotated[
         Path | None,
         typer.Option(
             "--webhook-certificates",
-            help="A folder with the webhook's tls.crt and tls.key. Untold: the operator makes its own, in a Secret.",
+            help="A folder with the webhook's tls.crt and tls.key. Default: the operator creates a Secret.",
         ),
     ] = None,
-    log_format: Annotated[str, typer.Option("--log-format", help="text or json.")] = "text",
+    log_format: Annotated[str, typer.Option("--log-format", help="Log format: text or json.")] = "text",
     waiting_image: Annotated[
         str,
         typer.Option(
             "--pytorch-init-container-image",
-            help="Workers of PyTorchJobs wait in it (it has nslookup) for their Master's name. Untold: they do not.",
+            help="An image with nslookup, in which PyTorchJob workers wait for their Master. Default: no wait.",
         ),
     ] = "",
     delivery_image: Annotated[
         str,
         typer.Option(
-            "--mpi-kubectl-delivery-image", help="Brings kubectl to launchers that have neither it nor Python."
+            "--mpi-kubectl-delivery-image",
+            help="An image that provides kubectl to launchers without kubectl and Python.",
         ),
     ] = "",
     debug: Debug = False,
 ) -> None:
-    """Look after training jobs on a Kubernetes cluster, until stopped."""
+    """Run the training controller on a Kubernetes cluster until stopped."""
     if context.invoked_subcommand is not None:
         return
-    scheduler, scheduler_name = gang_scheduler(gang)
+    scheduler, scheduler_name = parse_gang_scheduler(gang)
     if log_format not in ("text", "json"):
         raise CommandError(f'error: --log-format "{log_format}" is not one of text, json')
 
@@ -241,13 +251,13 @@ def operator(
     except (SettingsError, ValueError) as error:
         raise CommandError(f"error: {error}") from None
     except OSError as error:
-        raise CommandError(f"error: {host}:{port} cannot be served on: {error.strerror or error}") from None
+        raise CommandError(f"error: cannot listen on {host}:{port}: {error.strerror or error}") from None
     except asyncio.CancelledError:
         return
 
 
 def load_access(kubeconfig: str, context: str) -> Access:
-    """What is named goes first, then what a Pod is given, then kubectl's own."""
+    """Uses the given kubeconfig or context, else the Pod's service account, else kubectl's default kubeconfig."""
     from muster.kube.remote.kubeconfig import KubeconfigError, in_cluster, load_kubeconfig
 
     usual = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path] or ["~/.kube/config"]

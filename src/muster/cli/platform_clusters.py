@@ -10,42 +10,56 @@ import typer
 from muster.cli.errors import CommandError
 from muster.cli.output import echo, format_table
 from muster.cli.platform_login import connect_platform
-from muster.cli.platform_users import JsonOption, LimitOption, SearchOption, print_json, print_records
+from muster.cli.platform_records import JsonOption, LimitOption, SearchOption, print_json, print_records
 
 clusters_app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Virtual clusters: SKUs, totals, and who uses them.",
+    help="Manage virtual clusters: SKUs, totals and usage.",
 )
 storage_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Storage roots that nodes may mount."
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Manage the storage roots that nodes may mount.",
 )
 
-_Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Name or id.")]
-_Root = Annotated[str, typer.Argument(metavar="ROOT", help="Name or id.")]
-_Description = Annotated[str | None, typer.Option("--description", help="What it is for.")]
-_Team = Annotated[str | None, typer.Option("--team", help="The team that may use it; '' for everybody.")]
+_Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="The name or id of the virtual cluster.")]
+_Root = Annotated[str, typer.Argument(metavar="ROOT", help="The name or id of the storage root.")]
+_Description = Annotated[str | None, typer.Option("--description", help="What it is used for.")]
+_Team = Annotated[str | None, typer.Option("--team", help="The team that may use it; '' allows everyone.")]
 _Pairs = list[str] | None
 _Sku = Annotated[
-    _Pairs, typer.Option("--sku", metavar="RESOURCE=AMOUNT", help="Of one SKU: gpu=1, cpu=10, memory=80G; repeatable.")
+    _Pairs,
+    typer.Option(
+        "--sku",
+        metavar="RESOURCE=AMOUNT",
+        help="An amount in one SKU, as in gpu=1, cpu=10 or memory=80G; may be repeated.",
+    ),
 ]
 _Selector = Annotated[
-    _Pairs, typer.Option("--node-selector", metavar="LABEL=VALUE", help="Which machines; repeatable.")
+    _Pairs, typer.Option("--node-selector", metavar="LABEL=VALUE", help="A label of its machines; may be repeated.")
 ]
-_Total = Annotated[int | None, typer.Option("--total", help="How many SKUs there are.")]
-_ReadOnly = Annotated[bool | None, typer.Option("--read-only/--read-write", help="Whether nodes may write.")]
-_HostPath = Annotated[str | None, typer.Option("--host-path", help="Where it is on the machines, if elsewhere.")]
-_Claim = Annotated[str | None, typer.Option("--claim", help="The PersistentVolumeClaim it is.")]
+_Total = Annotated[int | None, typer.Option("--total", help="The number of SKUs.")]
+_ReadOnly = Annotated[bool | None, typer.Option("--read-only/--read-write", help="Whether nodes may write to it.")]
+_HostPath = Annotated[str | None, typer.Option("--host-path", help="The path on the machines, if it differs.")]
+_Claim = Annotated[str | None, typer.Option("--claim", help="The PersistentVolumeClaim behind it.")]
 
 
 @clusters_app.command("list")
 def list_clusters(q: SearchOption = "", most: LimitOption = 100, as_json: JsonOption = False) -> None:
-    """List virtual clusters and how much of them is in use."""
+    """List virtual clusters and their usage."""
     with connect_platform() as muster:
         found = list(muster.clusters.list(q=q, most=most))
     rows = [
-        (c.name, _amounts(c.sku), f"{c.used}/{'-' if c.total is None else c.total}", c.team_name or "", c.description)
+        (
+            c.name,
+            _format_amounts(c.sku),
+            f"{c.used}/{'-' if c.total is None else c.total}",
+            c.team_name or "",
+            c.description,
+        )
         for c in found
     ]
     print_records(found, ["NAME", "SKU", "USED", "TEAM", "DESCRIPTION"], rows, as_json)
@@ -53,7 +67,7 @@ def list_clusters(q: SearchOption = "", most: LimitOption = 100, as_json: JsonOp
 
 @clusters_app.command("get")
 def get_cluster(cluster: _Cluster, as_json: JsonOption = False) -> None:
-    """Show a virtual cluster and who uses it."""
+    """Show a virtual cluster and the runs that use it."""
     with connect_platform() as muster:
         found = muster.clusters.get(cluster)
         running, waiting = muster.clusters.uses(cluster)
@@ -61,8 +75,8 @@ def get_cluster(cluster: _Cluster, as_json: JsonOption = False) -> None:
         uses = {"uses": [asdict(use) for use in running], "waiting": [asdict(use) for use in waiting]}
         print_json(asdict(found) | uses)
         return
-    total = "as many as there is room for" if found.total is None else str(found.total)
-    echo(f"{found.name}: SKU {_amounts(found.sku)}; {found.used} of {total} in use")
+    total = "unlimited" if found.total is None else str(found.total)
+    echo(f"{found.name}: SKU {_format_amounts(found.sku)}; {found.used} of {total} in use")
     rows = [(kind, use.skus, use.run_name, use.node, use.owner_name, use.run_id) for kind, uses in
             (("running", running), ("waiting", waiting)) for use in uses]  # fmt: skip
     if rows:
@@ -79,45 +93,47 @@ def create_cluster(
     team: _Team = None,
 ) -> None:
     """Create a virtual cluster."""
-    more = _said(description=description, total=total, team=team, node_selector=_pairs(selector) if selector else None)
+    more = _given_options(
+        description=description, total=total, team=team, node_selector=_parse_pairs(selector) if selector else None
+    )
     with connect_platform() as muster:
-        echo(f"{muster.clusters.create(name, _pairs(sku), **more).name} is created")
+        echo(f"{muster.clusters.create(name, _parse_pairs(sku), **more).name} created")
 
 
 @clusters_app.command("edit")
 def edit_cluster(
     cluster: _Cluster,
-    name: Annotated[str | None, typer.Option("--name", help="What to call it from now on.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The new name.")] = None,
     sku: _Sku = None,
     total: _Total = None,
-    unlimited: Annotated[bool, typer.Option("--unlimited", help="As many SKUs as there is room for.")] = False,
+    unlimited: Annotated[bool, typer.Option("--unlimited", help="Do not limit the number of SKUs.")] = False,
     selector: _Selector = None,
     description: _Description = None,
     team: _Team = None,
 ) -> None:
-    """Change a virtual cluster."""
-    changes = _said(
+    """Edit a virtual cluster."""
+    changes = _given_options(
         name=name,
-        sku=_pairs(sku) if sku else None,
+        sku=_parse_pairs(sku) if sku else None,
         total=total,
-        node_selector=_pairs(selector) if selector else None,
+        node_selector=_parse_pairs(selector) if selector else None,
         description=description,
         team=team,
     )
     if unlimited:
         changes["total"] = None
     if not changes:
-        raise CommandError("error: say what to change: --sku, --total, --unlimited, --node-selector, --team ...")
+        raise CommandError("error: nothing to change; use --sku, --total, --unlimited, --node-selector, --team ...")
     with connect_platform() as muster:
-        echo(f"{muster.clusters.edit(cluster, **changes).name} is changed")
+        echo(f"{muster.clusters.edit(cluster, **changes).name} updated")
 
 
 @clusters_app.command("delete")
 def delete_cluster(cluster: _Cluster) -> None:
-    """Delete a virtual cluster; versions that name it cannot be run any more."""
+    """Delete a virtual cluster; versions that use it can no longer run."""
     with connect_platform() as muster:
         muster.clusters.delete(cluster)
-    echo(f"{cluster} is deleted")
+    echo(f"{cluster} deleted")
 
 
 @storage_app.command("list")
@@ -134,8 +150,8 @@ def list_roots(q: SearchOption = "", most: LimitOption = 100, as_json: JsonOptio
 
 @storage_app.command("create")
 def create_root(
-    name: Annotated[str, typer.Argument(help="The name of the storage_app root.")],
-    path: Annotated[str, typer.Argument(help="Where nodes find it.")],
+    name: Annotated[str, typer.Argument(help="The name of the storage root.")],
+    path: Annotated[str, typer.Argument(help="The path in nodes.")],
     host_path: _HostPath = None,
     claim: _Claim = None,
     read_only: _ReadOnly = None,
@@ -143,45 +159,45 @@ def create_root(
     team: _Team = None,
 ) -> None:
     """Create a storage root."""
-    more = _said(host_path=host_path, claim=claim, read_only=read_only, description=description, team=team)
+    more = _given_options(host_path=host_path, claim=claim, read_only=read_only, description=description, team=team)
     with connect_platform() as muster:
-        echo(f"{muster.storage.create(name, path, **more).name} is created")
+        echo(f"{muster.storage.create(name, path, **more).name} created")
 
 
 @storage_app.command("edit")
 def edit_root(
     root: _Root,
-    name: Annotated[str | None, typer.Option("--name", help="What to call it from now on.")] = None,
-    path: Annotated[str | None, typer.Option("--path", help="Where nodes find it.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The new name.")] = None,
+    path: Annotated[str | None, typer.Option("--path", help="The path in nodes.")] = None,
     host_path: _HostPath = None,
     claim: _Claim = None,
     read_only: _ReadOnly = None,
     description: _Description = None,
     team: _Team = None,
 ) -> None:
-    """Change a storage root."""
-    changes = _said(
+    """Edit a storage root."""
+    changes = _given_options(
         name=name, path=path, host_path=host_path, claim=claim, read_only=read_only, description=description, team=team
     )
     if not changes:
-        raise CommandError("error: say what to change: --path, --host-path, --claim, --read-only, --team ...")
+        raise CommandError("error: nothing to change; use --path, --host-path, --claim, --read-only, --team ...")
     with connect_platform() as muster:
-        echo(f"{muster.storage.edit(root, **changes).name} is changed")
+        echo(f"{muster.storage.edit(root, **changes).name} updated")
 
 
 @storage_app.command("delete")
 def delete_root(root: _Root) -> None:
-    """Delete a storage root; what is stored there stays."""
+    """Delete a storage root; the stored files stay."""
     with connect_platform() as muster:
         muster.storage.delete(root)
-    echo(f"{root} is deleted")
+    echo(f"{root} deleted")
 
 
-def _said(**options: Any) -> dict[str, Any]:
+def _given_options(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _pairs(given: list[str] | None) -> dict[str, str]:
+def _parse_pairs(given: list[str] | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in given or ():
         name, sign, value = each.partition("=")
@@ -191,5 +207,5 @@ def _pairs(given: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _amounts(sku: dict[str, str]) -> str:
+def _format_amounts(sku: dict[str, str]) -> str:
     return ", ".join(f"{name} {amount}" for name, amount in sku.items())

@@ -10,46 +10,62 @@ import typer
 from muster.cli.errors import CommandError, CommandExit
 from muster.cli.output import echo, warn
 from muster.cli.platform_login import connect_platform
-from muster.cli.platform_users import JsonOption, LimitOption, SearchOption, format_time, print_json, print_records
+from muster.cli.platform_records import (
+    JsonOption,
+    LimitOption,
+    SearchOption,
+    format_time,
+    print_json,
+    print_records,
+    split_version,
+)
 from muster.sdk import Muster
 
-# Merged from modules: `muster modules ...`: reusable units that are built from git repositories.
-
-
 modules_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Modules that are built from repositories."
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Manage modules, which are built from git repositories.",
 )
 
-_Module = Annotated[str, typer.Argument(metavar="MODULE", help="Its name or id.")]
+_Module = Annotated[str, typer.Argument(metavar="MODULE", help="The name or id of the module.")]
 _One = Annotated[
-    str, typer.Argument(metavar="MODULE[@VERSION]", help="A version is its number or id; the newest if left out.")
+    str, typer.Argument(metavar="MODULE[@VERSION]", help="A version is a number or id. Default: the newest.")
 ]
-_Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Show the log of the build, and wait for its end.")]
-_Description = Annotated[str | None, typer.Option("--description", help="What it does.")]
-_Team = Annotated[str | None, typer.Option("--team", help="The team whose leader may review it.")]
-_Dockerfile = Annotated[str | None, typer.Option("--dockerfile", help="Its path in the repository.")]
-_BuildDir = Annotated[str | None, typer.Option("--build-dir", help="The folder that the image is built from.")]
-_Readme = Annotated[str | None, typer.Option("--readme", help="The path of its description, in Markdown.")]
-_Env = Annotated[list[str] | None, typer.Option("--env", help="NAME=VALUE; as often as needed.")]
-_Input = Annotated[list[str] | None, typer.Option("--input", help="NAME or NAME=DESCRIPTION; as often as needed.")]
+_Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the build, and print its log.")]
+_Description = Annotated[str | None, typer.Option("--description", help="What the module does.")]
+_Team = Annotated[str | None, typer.Option("--team", help="The team whose leaders may review it.")]
+_Dockerfile = Annotated[str | None, typer.Option("--dockerfile", help="The path of the Dockerfile in the repository.")]
+_BuildDir = Annotated[str | None, typer.Option("--build-dir", help="The folder to build the image from.")]
+_Readme = Annotated[str | None, typer.Option("--readme", help="The path of the README, in Markdown.")]
+_Env = Annotated[
+    list[str] | None, typer.Option("--env", help="An environment variable, as NAME=VALUE; may be repeated.")
+]
+_Input = Annotated[
+    list[str] | None, typer.Option("--input", help="An input, as NAME or NAME=DESCRIPTION; may be repeated.")
+]
 _Output = Annotated[
     list[str] | None,
-    typer.Option("--output", help="NAME=PATH for a text, NAME=file:PATH for a file or folder; as often as needed."),
+    typer.Option(
+        "--output", help="An output: NAME=PATH for text, NAME=file:PATH for a file or folder; may be repeated."
+    ),
 ]
 
 
 @modules_app.command("list")
 def list_modules(
     q: SearchOption = "",
-    category: Annotated[str, typer.Option("--category", help="Only those of this category.")] = "",
-    owner: Annotated[str, typer.Option("--owner", help="Only those of this user.")] = "",
-    state: Annotated[str, typer.Option("--state", help='Such as published, private or "in review".')] = "",
-    mine: Annotated[bool, typer.Option("--mine", help="Only my own.")] = False,
-    usable: Annotated[bool, typer.Option("--usable", help="Only those that I may use in a workflow.")] = False,
+    category: Annotated[str, typer.Option("--category", help="Show only modules of this category.")] = "",
+    owner: Annotated[str, typer.Option("--owner", help="Show only modules of this user.")] = "",
+    state: Annotated[
+        str, typer.Option("--state", help='Show only this state, such as published, private or "in review".')
+    ] = "",
+    mine: Annotated[bool, typer.Option("--mine", help="Show only your modules.")] = False,
+    usable: Annotated[bool, typer.Option("--usable", help="Show only modules that you may use in a workflow.")] = False,
     most: LimitOption = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """List modules, the one that changed last first."""
+    """List modules, most recently changed first."""
     with connect_platform() as muster:
         found = list(
             muster.modules.list(q=q, category=category, owner=owner, state=state, mine=mine, usable=usable, most=most)
@@ -60,7 +76,7 @@ def list_modules(
 
 @modules_app.command("versions")
 def list_versions(module: _Module, as_json: JsonOption = False) -> None:
-    """List the versions of a module, the newest first."""
+    """List the versions of a module, newest first."""
     with connect_platform() as muster:
         found = list(muster.modules.versions(module))
     rows = [
@@ -72,8 +88,8 @@ def list_versions(module: _Module, as_json: JsonOption = False) -> None:
 
 @modules_app.command("get")
 def get_module(one: _One, as_json: JsonOption = False) -> None:
-    """Show a version: what it takes and gives, and where it comes from."""
-    module, version = _split(one)
+    """Show a version: inputs, outputs and source."""
+    module, version = split_version(one)
     with connect_platform() as muster:
         found = muster.modules.version(module, version)
     if as_json:
@@ -94,17 +110,19 @@ def get_module(one: _One, as_json: JsonOption = False) -> None:
 
 @modules_app.command("readme")
 def print_readme(one: _One) -> None:
-    """Print what its author wrote about it."""
-    module, version = _split(one)
+    """Print the README of a version."""
+    module, version = split_version(one)
     with connect_platform() as muster:
         echo(muster.modules.version(module, version).readme.removesuffix("\n"))
 
 
 @modules_app.command("create")
 def create_module(
-    name: Annotated[str, typer.Argument(help="Lower-case letters, digits and -.")],
-    category: Annotated[str, typer.Option("--category", help="An admin makes them: muster categories.")],
-    git_url: Annotated[str, typer.Option("--git-url", help="The repository.")],
+    name: Annotated[str, typer.Argument(help="The name: lower-case letters, digits and hyphens.")],
+    category: Annotated[
+        str, typer.Option("--category", help="The category; admins create them with `muster categories`.")
+    ],
+    git_url: Annotated[str, typer.Option("--git-url", help="The URL of the git repository.")],
     git_ref: Annotated[str, typer.Option("--git-ref", help="A branch, tag or commit.")] = "main",
     description: _Description = None,
     team: _Team = None,
@@ -116,18 +134,18 @@ def create_module(
     outputs: _Output = None,
     wait: _Wait = True,
 ) -> None:
-    """Create a module, and build its first version."""
-    fields = _fields(description, team, dockerfile, build_dir, readme_path, env, inputs, outputs)
+    """Create a module and build its first version."""
+    fields = _module_fields(description, team, dockerfile, build_dir, readme_path, env, inputs, outputs)
     with connect_platform() as muster:
         muster.modules.create(name, category=category, git_url=git_url, git_ref=git_ref, **fields)
-        _follow(muster, name, wait)
+        _follow_build(muster, name, wait)
 
 
 @modules_app.command("edit")
 def edit_module(
     module: _Module,
-    category: Annotated[str | None, typer.Option("--category", help="Put it into this category.")] = None,
-    git_url: Annotated[str | None, typer.Option("--git-url", help="The repository.")] = None,
+    category: Annotated[str | None, typer.Option("--category", help="Move the module to this category.")] = None,
+    git_url: Annotated[str | None, typer.Option("--git-url", help="The URL of the git repository.")] = None,
     git_ref: Annotated[str | None, typer.Option("--git-ref", help="A branch, tag or commit.")] = None,
     description: _Description = None,
     team: _Team = None,
@@ -139,53 +157,54 @@ def edit_module(
     outputs: _Output = None,
     wait: _Wait = True,
 ) -> None:
-    """Change a module. Unless it is about its description, category or team, a new version is built."""
-    fields = _fields(description, team, dockerfile, build_dir, readme_path, env, inputs, outputs)
+    """Edit a module. Any change except description, category and team builds a new version."""
+    fields = _module_fields(description, team, dockerfile, build_dir, readme_path, env, inputs, outputs)
     places = {"category": category, "git_url": git_url, "git_ref": git_ref}
     fields |= {name: value for name, value in places.items() if value is not None}
     if not fields:
-        raise CommandError("say what to change, as in --git-ref v2")
+        raise CommandError("error: nothing to change; use an option such as --git-ref v2")
     with connect_platform() as muster:
         before = muster.modules.get(module)
         after = muster.modules.edit(module, **fields)
         if after.versions == before.versions:
-            echo(f"{after.name} is changed" if after.revision != before.revision else f"{after.name} was so already")
+            echo(f"{after.name} updated" if after.revision != before.revision else f"{after.name} unchanged")
         else:
-            _follow(muster, module, wait)
+            _follow_build(muster, module, wait)
 
 
 @modules_app.command("build")
 def build_module(module: _Module, wait: _Wait = True) -> None:
-    """Build a new version of what the branch or tag is by now."""
+    """Build a new version from the current commit of the branch or tag."""
     with connect_platform() as muster:
         muster.modules.build(module)
-        _follow(muster, module, wait)
+        _follow_build(muster, module, wait)
 
 
 @modules_app.command("retry")
 def retry_build(one: _One, wait: _Wait = True) -> None:
-    """Try a build that failed once more."""
-    module, version = _split(one)
+    """Retry a failed build."""
+    module, version = split_version(one)
     with connect_platform() as muster:
         again = muster.modules.retry(module, version)
-        _follow(muster, module, wait, str(again.number))
+        _follow_build(muster, module, wait, str(again.number))
 
 
 @modules_app.command("stop")
 def stop_build(one: _One) -> None:
     """Stop a build."""
-    module, version = _split(one)
+    module, version = split_version(one)
     with connect_platform() as muster:
         stopped = muster.modules.stop(module, version)
-    echo(f"{module}@{stopped.number} is not built any more")
+    echo(f"{module}@{stopped.number} stopped")
 
 
 @modules_app.command("log")
 def build_log(
-    one: _One, follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until it is over.")] = False
+    one: _One,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the build ends.")] = False,
 ) -> None:
     """Print the log of a build."""
-    module, version = _split(one)
+    module, version = split_version(one)
     with connect_platform() as muster:
         if follow:
             for text in muster.modules.follow_log(module, version):
@@ -196,10 +215,10 @@ def build_log(
 
 @modules_app.command("review")
 def ask_review(
-    one: _One, message: Annotated[str, typer.Option("--message", "-m", help="For whoever decides.")] = ""
+    one: _One, message: Annotated[str, typer.Option("--message", "-m", help="A message for the reviewer.")] = ""
 ) -> None:
-    """Ask for a review, by which a version is published."""
-    module, version = _split(one)
+    """Request the review that publishes a version."""
+    module, version = split_version(one)
     with connect_platform() as muster:
         review = muster.modules.ask_review(module, version, message)
     echo(f"{review.module_name}@{review.number} is in review: {review.id}")
@@ -207,37 +226,32 @@ def ask_review(
 
 @modules_app.command("deprecate")
 def deprecate_module(one: _One) -> None:
-    """Keep other workflows from using a published version."""
-    module, version = _split(one)
+    """Deprecate a published version: new workflows cannot use it."""
+    module, version = split_version(one)
     with connect_platform() as muster:
-        echo(f"{module}@{muster.modules.deprecate(module, version).number} is deprecated")
+        echo(f"{module}@{muster.modules.deprecate(module, version).number} deprecated")
 
 
 @modules_app.command("restore")
 def restore_module(one: _One) -> None:
     """Publish a deprecated version again."""
-    module, version = _split(one)
+    module, version = split_version(one)
     with connect_platform() as muster:
-        echo(f"{module}@{muster.modules.restore(module, version).number} is published")
+        echo(f"{module}@{muster.modules.restore(module, version).number} published")
 
 
 @modules_app.command("delete")
 def delete_module(module: _Module) -> None:
-    """Delete a module with all its versions, unless a workflow uses one."""
+    """Delete a module and its versions, unless a workflow uses one."""
     with connect_platform() as muster:
         muster.modules.delete(module)
-    echo(f"{module} is deleted")
+    echo(f"{module} deleted")
 
 
-def _split(one: str) -> tuple[str, str]:
-    module, _, version = one.partition("@")
-    return module, version or "latest"
-
-
-def _follow(muster: Muster, module: str, wait: bool, version: str = "latest") -> None:
+def _follow_build(muster: Muster, module: str, wait: bool, version: str = "latest") -> None:
     begun = muster.modules.version(module, version)
     if not wait:
-        echo(f"{module}@{begun.number} is being built; see `muster modules log -f {module}@{begun.number}`")
+        echo(f"{module}@{begun.number} is being built; follow it with `muster modules log -f {module}@{begun.number}`")
         return
     for text in muster.modules.follow_log(module, str(begun.number)):
         warn(text.removesuffix("\n"))
@@ -248,49 +262,49 @@ def _follow(muster: Muster, module: str, wait: bool, version: str = "latest") ->
     echo(f"{module}@{ended.number} is {ended.state}")
 
 
-def _fields(
+def _module_fields(
     description: str | None, team: str | None, dockerfile: str | None, build_dir: str | None, readme_path: str | None,
     env: list[str] | None, inputs: list[str] | None, outputs: list[str] | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """What was said, as the API takes it."""
+    """Returns the fields for the API from the options that were given."""
     plain = {
         "description": description, "team": team, "dockerfile": dockerfile, "build_dir": build_dir,
         "readme_path": readme_path,
     }  # fmt: skip
     fields: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
     if env:
-        fields["env"] = [{"name": name, "value": value} for name, value in _pairs("--env", env)]
+        fields["env"] = [{"name": name, "value": value} for name, value in _parse_pairs("--env", env)]
     if inputs:
         named = (given.partition("=") for given in inputs)
         fields["inputs"] = [{"name": name, "description": description} for name, _, description in named]
     if outputs:
         fields["outputs"] = [
             {"name": name, "path": place.removeprefix("file:"), "type": "file" if place.startswith("file:") else "text"}
-            for name, place in _pairs("--output", outputs)
+            for name, place in _parse_pairs("--output", outputs)
         ]
     return fields
 
 
-def _pairs(option: str, written: list[str]) -> list[tuple[str, str]]:
+def _parse_pairs(option: str, written: list[str]) -> list[tuple[str, str]]:
     pairs = [(name, value) for name, separator, value in (one.partition("=") for one in written) if separator]
     if len(pairs) != len(written):
-        raise CommandError(f"{option} is written NAME=VALUE")
+        raise CommandError(f"{option} must be NAME=VALUE")
     return pairs
 
 
-# Merged from categories: `muster categories ...`: how modules are grouped.
-
-
 categories_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Categories of modules, for admins."
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Manage the categories of modules (admins only).",
 )
 
-_Category = Annotated[str, typer.Argument(metavar="CATEGORY", help="Its name or id.")]
+_Category = Annotated[str, typer.Argument(metavar="CATEGORY", help="The name or id of the category.")]
 
 
 @categories_app.command("list")
 def list_categories(q: SearchOption = "", as_json: JsonOption = False) -> None:
-    """List the categories."""
+    """List categories."""
     with connect_platform() as muster:
         found = list(muster.categories.list(q=q))
     print_records(
@@ -301,57 +315,56 @@ def list_categories(q: SearchOption = "", as_json: JsonOption = False) -> None:
 @categories_app.command("create")
 def create_category(
     name: Annotated[str, typer.Argument(help="The name of the category.")],
-    description: Annotated[str, typer.Option("--description", help="What is in it.")] = "",
+    description: Annotated[str, typer.Option("--description", help="What the category contains.")] = "",
 ) -> None:
     """Create a category."""
     with connect_platform() as muster:
         muster.categories.create(name, description)
-    echo(f"{name} is there")
+    echo(f"{name} created")
 
 
 @categories_app.command("edit")
 def edit_category(
     category: _Category,
-    name: Annotated[str | None, typer.Option("--name", help="Its new name.")] = None,
-    description: Annotated[str | None, typer.Option("--description", help="What is in it.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The new name.")] = None,
+    description: Annotated[str | None, typer.Option("--description", help="What the category contains.")] = None,
 ) -> None:
-    """Change a category."""
+    """Edit a category."""
     changes = {key: value for key, value in (("name", name), ("description", description)) if value is not None}
     if not changes:
-        raise CommandError("say what to change: --name or --description")
+        raise CommandError("error: nothing to change; use --name or --description")
     with connect_platform() as muster:
-        echo(f"{muster.categories.edit(category, **changes).name} is changed")
+        echo(f"{muster.categories.edit(category, **changes).name} updated")
 
 
 @categories_app.command("delete")
 def delete_category(category: _Category) -> None:
-    """Delete a category that no module is in."""
+    """Delete an empty category."""
     with connect_platform() as muster:
         muster.categories.delete(category)
-    echo(f"{category} is deleted")
-
-
-# Merged from reviews: `muster reviews ...`: what waits for somebody to decide, and what was decided.
+    echo(f"{category} deleted")
 
 
 reviews_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Reviews, by which modules are published."
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage the reviews that publish modules."
 )
 
-_Review = Annotated[str, typer.Argument(metavar="REVIEW", help="Its id.")]
+_Review = Annotated[str, typer.Argument(metavar="REVIEW", help="The id of the review.")]
 
 
 @reviews_app.command("list")
 def list_reviews(
     q: SearchOption = "",
-    state: Annotated[str, typer.Option("--state", help="open, approved, rejected or withdrawn.")] = "",
-    module: Annotated[str, typer.Option("--module", help="Only those of this module.")] = "",
-    author: Annotated[str, typer.Option("--author", help="Only those that this user asked for.")] = "",
-    mine: Annotated[bool, typer.Option("--mine", help="Only those that I asked for.")] = False,
+    state: Annotated[
+        str, typer.Option("--state", help="Show only this state: open, approved, rejected or withdrawn.")
+    ] = "",
+    module: Annotated[str, typer.Option("--module", help="Show only reviews of this module.")] = "",
+    author: Annotated[str, typer.Option("--author", help="Show only reviews that this user requested.")] = "",
+    mine: Annotated[bool, typer.Option("--mine", help="Show only reviews that you requested.")] = False,
     most: LimitOption = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """List reviews, the newest first: one's own, those of a team one leads, all for an admin."""
+    """List reviews, newest first: yours, those of teams you lead, or all if you are an admin."""
     with connect_platform() as muster:
         found = list(muster.reviews.list(q=q, state=state, module=module, author=author, mine=mine, most=most))
     rows = [
@@ -374,27 +387,27 @@ def list_reviews(
 
 @reviews_app.command("approve")
 def approve_review(
-    review: _Review, reason: Annotated[str, typer.Option("--reason", "-m", help="What is to be said to it.")] = ""
+    review: _Review, reason: Annotated[str, typer.Option("--reason", "-m", help="A comment for the author.")] = ""
 ) -> None:
-    """Publish a module."""
+    """Approve a review, which publishes the module."""
     with connect_platform() as muster:
         done = muster.reviews.approve(review, reason)
-    echo(f"{done.module_name}@{done.number} is published")
+    echo(f"{done.module_name}@{done.number} published")
 
 
 @reviews_app.command("reject")
 def reject_review(
-    review: _Review, reason: Annotated[str, typer.Option("--reason", "-m", help="What the author is to mend.")]
+    review: _Review, reason: Annotated[str, typer.Option("--reason", "-m", help="What the author has to change.")]
 ) -> None:
-    """Do not publish a module, and say why."""
+    """Reject a review, with a reason."""
     with connect_platform() as muster:
         done = muster.reviews.reject(review, reason)
-    echo(f"{done.module_name}@{done.number} is rejected")
+    echo(f"{done.module_name}@{done.number} rejected")
 
 
 @reviews_app.command("withdraw")
 def withdraw_review(review: _Review) -> None:
-    """Take back what one asked for."""
+    """Withdraw your request for a review."""
     with connect_platform() as muster:
         done = muster.reviews.withdraw(review)
     echo(f"{done.module_name}@{done.number} is private again")

@@ -11,22 +11,23 @@ import typer
 from muster.cli.errors import CommandError, CommandExit
 from muster.cli.output import echo, format_table, warn
 from muster.cli.platform_login import connect_platform
-from muster.cli.platform_users import JsonOption, LimitOption, SearchOption, format_time, print_json, print_records
+from muster.cli.platform_records import JsonOption, LimitOption, SearchOption, format_time, print_json, print_records
 from muster.platform.records import Run, RunDetail
 from muster.sdk import Muster
 from muster.sdk.runs import ENDED
 
 runs_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Runs of the platform's workflows."
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage runs of the platform's workflows."
 )
 
-_Run = Annotated[str, typer.Argument(metavar="RUN", help="Its id.")]
+_Run = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")]
 _Node = Annotated[str, typer.Argument(metavar="NODE", help="The name of a node.")]
 _Values = Annotated[
-    list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="An initial parameter; repeatable.")
+    list[str] | None,
+    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="An initial parameter; may be repeated."),
 ]
-_Name = Annotated[str, typer.Option("--name", help="What to call the run.")]
-_Wait = Annotated[bool, typer.Option("--wait", "-w", help="Until it has ended; the exit code tells how.")]
+_Name = Annotated[str, typer.Option("--name", help="The name of the run.")]
+_Wait = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the run ends; the exit code is its result.")]
 _HEADERS = ["ID", "NAME", "WORKFLOW", "STATE", "NODES", "OWNER", "CREATED", "DURATION"]
 
 
@@ -34,19 +35,27 @@ _HEADERS = ["ID", "NAME", "WORKFLOW", "STATE", "NODES", "OWNER", "CREATED", "DUR
 def list_runs(
     q: SearchOption = "",
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="waiting, running, succeeded, failed, stopped; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--state", help="Show only this state: waiting, running, succeeded, failed or stopped; may be repeated."
+        ),
     ] = None,
-    workflow: Annotated[str, typer.Option("--workflow", help="Its name or id; with @VERSION only that one.")] = "",
-    owner: Annotated[str, typer.Option("--owner", help="Only those of this user.")] = "",
-    team: Annotated[str, typer.Option("--team", help="Only those shared with this team.")] = "",
+    workflow: Annotated[
+        str, typer.Option("--workflow", help="Show only runs of this workflow (name or id, optionally @VERSION).")
+    ] = "",
+    owner: Annotated[str, typer.Option("--owner", help="Show only runs of this user.")] = "",
+    team: Annotated[str, typer.Option("--team", help="Show only runs shared with this team.")] = "",
     sort: Annotated[
         str,
-        typer.Option("--sort", help="created, started, finished, name, state, workflow, version, owner; -x reverses."),
+        typer.Option(
+            "--sort",
+            help="Sort by created, started, finished, name, state, workflow, version or owner; -NAME reverses.",
+        ),
     ] = "",
     most: LimitOption = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """List runs, the newest first."""
+    """List runs, newest first."""
     name, _, version = workflow.partition("@")
     with connect_platform() as muster:
         found = list(
@@ -59,19 +68,21 @@ def list_runs(
 
 @runs_app.command("create")
 def create_run(
-    one: Annotated[str, typer.Argument(metavar="WORKFLOW[@VERSION]", help="The latest version if none is named.")],
+    one: Annotated[str, typer.Argument(metavar="WORKFLOW[@VERSION]", help="Default: the latest version.")],
     values: _Values = None,
     name: _Name = "",
     team: Annotated[
-        str | None, typer.Option("--team", help="A team to share it with; the workflow's if left out.")
+        str | None, typer.Option("--team", help="The team to share it with. Default: the team of the workflow.")
     ] = None,
     wait: _Wait = False,
 ) -> None:
     """Run a version of a workflow."""
     workflow, _, version = one.partition("@")
     with connect_platform() as muster:
-        run = muster.runs.create(workflow, version or "latest", name=name, parameters=_values(values), team=team)
-        _begun(muster, run, wait)
+        run = muster.runs.create(
+            workflow, version or "latest", name=name, parameters=_parse_parameters(values), team=team
+        )
+        _print_created(muster, run, wait)
 
 
 @runs_app.command("copy")
@@ -79,17 +90,19 @@ def copy_run(
     run: _Run,
     values: _Values = None,
     name: _Name = "",
-    version: Annotated[str, typer.Option("--version", help="Another version of the workflow.")] = "",
+    version: Annotated[str, typer.Option("--version", help="Use another version of the workflow.")] = "",
     wait: _Wait = False,
 ) -> None:
-    """Run again with the values of an old run, except for what is said."""
+    """Create a run with the parameters of another run, and the given changes."""
     with connect_platform() as muster:
-        _begun(muster, muster.runs.copy(run, name=name, version=version, parameters=_values(values)), wait)
+        _print_created(
+            muster, muster.runs.copy(run, name=name, version=version, parameters=_parse_parameters(values)), wait
+        )
 
 
 @runs_app.command("get")
 def get_run(run: _Run, as_json: JsonOption = False) -> None:
-    """Show a run and how its nodes fare."""
+    """Show a run and the state of its nodes."""
     with connect_platform() as muster:
         found = muster.runs.get(run)
     if as_json:
@@ -101,12 +114,12 @@ def get_run(run: _Run, as_json: JsonOption = False) -> None:
         }
         print_json({"run": data, **more})
         return
-    _say_run(found)
+    _print_run(found)
 
 
 @runs_app.command("node")
 def get_node(run: _Run, node: _Node, as_json: JsonOption = False) -> None:
-    """Show one node: inputs and outputs with their values, how it was run, its attempts."""
+    """Show a node: inputs, outputs, command, resources and attempts."""
     with connect_platform() as muster:
         found = muster.runs.node(run, node)
     if as_json:
@@ -114,8 +127,8 @@ def get_node(run: _Run, node: _Node, as_json: JsonOption = False) -> None:
         return
     echo(f"{found.name}: {found.state}" + (f" ({found.message})" if found.message else ""))
     echo(f"image      {found.image}")
-    asked = ", ".join(f"{name} {amount}" for name, amount in found.resources.items())
-    echo(f"resources  {asked}" + (f"; {found.skus} SKUs of {found.cluster}" if found.cluster else ""))
+    requested = ", ".join(f"{name} {amount}" for name, amount in found.resources.items())
+    echo(f"resources  {requested}" + (f"; {found.skus} SKUs of {found.cluster}" if found.cluster else ""))
     echo("command    " + found.command.rstrip("\n").replace("\n", "\n           "))
     for title, values in (("INPUT", found.inputs), ("OUTPUT", found.outputs)):
         if values:
@@ -130,14 +143,14 @@ def get_node(run: _Run, node: _Node, as_json: JsonOption = False) -> None:
 def print_log(
     run: _Run,
     node: _Node,
-    attempt: Annotated[int | None, typer.Option("--attempt", help="Which one; the last if left out.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it is written.")] = False,
-    tail: Annotated[int | None, typer.Option("--tail", help="Only the last so many lines.")] = None,
-    times: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False,
+    attempt: Annotated[int | None, typer.Option("--attempt", help="The attempt. Default: the last one.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines.")] = False,
+    tail: Annotated[int | None, typer.Option("--tail", help="Print only the last N lines.")] = None,
+    times: Annotated[bool, typer.Option("--timestamps", help="Print the time of each line.")] = False,
 ) -> None:
-    """Print what a node has written."""
+    """Print the log of a node."""
     if follow and (tail is not None or times):
-        raise CommandError("error: --follow prints everything, without times; leave --tail and --timestamps out")
+        raise CommandError("error: --follow cannot be combined with --tail or --timestamps")
     with connect_platform() as muster:
         if follow:
             for line in muster.runs.follow_log(run, node, attempt=attempt):
@@ -150,14 +163,14 @@ def print_log(
 
 @runs_app.command("wait")
 def wait_for_run(run: _Run) -> None:
-    """Wait until a run has ended; the exit code tells how."""
+    """Wait until a run ends; the exit code is its result."""
     with connect_platform() as muster:
-        _waited(muster, run)
+        _wait_for_end(muster, run)
 
 
 @runs_app.command("stop")
 def stop_run(run: _Run) -> None:
-    """Begin nothing new, and end what runs."""
+    """Stop a run and its running nodes."""
     with connect_platform() as muster:
         muster.runs.stop(run)
     echo(f"{run} is being stopped")
@@ -165,29 +178,29 @@ def stop_run(run: _Run) -> None:
 
 @runs_app.command("retry")
 def retry_run(run: _Run, wait: _Wait = False) -> None:
-    """Go on from what failed or was not finished: what has succeeded is not done again."""
+    """Retry a run from the nodes that did not succeed."""
     with connect_platform() as muster:
         muster.runs.retry(run)
-        echo(f"{run} goes on")
+        echo(f"{run} continues")
         if wait:
-            _waited(muster, run)
+            _wait_for_end(muster, run)
 
 
 @runs_app.command("delete")
 def delete_run(run: _Run) -> None:
-    """Delete a run with all that belongs to it."""
+    """Delete a run and everything that belongs to it."""
     with connect_platform() as muster:
         muster.runs.delete(run)
-    echo(f"{run} is deleted")
+    echo(f"{run} deleted")
 
 
-def _begun(muster: Muster, run: Run, wait: bool) -> None:
+def _print_created(muster: Muster, run: Run, wait: bool) -> None:
     echo(run.id)
     if wait:
-        _waited(muster, run.id)
+        _wait_for_end(muster, run.id)
 
 
-def _waited(muster: Muster, run_id: str) -> None:
+def _wait_for_end(muster: Muster, run_id: str) -> None:
     for found in muster.runs.watch(run_id):
         if found.state in ENDED:
             warn(f"{found.name}: {found.state}" + (f" ({found.message})" if found.message else ""))
@@ -196,17 +209,17 @@ def _waited(muster: Muster, run_id: str) -> None:
             return
 
 
-def _values(given: list[str] | None) -> dict[str, str]:
+def _parse_parameters(given: list[str] | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in given or ():
         name, sign, value = each.partition("=")
         if not sign or not name:
-            raise CommandError(f'error: "{each}" is no value; write NAME=VALUE')
+            raise CommandError(f'error: "{each}" is not valid; use NAME=VALUE')
         found[name] = value
     return found
 
 
-def _say_run(found: RunDetail) -> None:
+def _print_run(found: RunDetail) -> None:
     run = found
     echo(f"{run.name} ({run.id}): {run.state}" + (f" ({run.message})" if run.message else ""))
     echo(f"{run.workflow_name}@{run.version_number} ({run.version_name}), {run.owner_name}, {format_time(run.created)}")

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from muster.cli.errors import CommandError
-from muster.cli.output import echo, format_table, warn
+from muster.cli.output import echo, warn
 from muster.cli.platform_login import connect_platform
-
-# Merged from users: `muster users ...`: accounts, and what was changed.
-
+from muster.cli.platform_records import JsonOption, LimitOption, SearchOption, format_time, print_json, print_records
 
 users_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Accounts, and who changed what."
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage accounts, and show the audit log."
 )
 
-_User = Annotated[str, typer.Argument(metavar="USER", help="Name or id.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
-SearchOption = Annotated[str, typer.Option("--search", "-q", help="Words that have to occur.")]
-LimitOption = Annotated[int, typer.Option("--limit", help="How many at most.")]
+teams_app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage teams and their members."
+)
+tokens_app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage API tokens for scripts."
+)
+
+_User = Annotated[str, typer.Argument(metavar="USER", help="The name or id of the user.")]
+_Team = Annotated[str, typer.Argument(metavar="TEAM", help="The name or id of the team.")]
 
 
 @users_app.command("list")
 def list_users(
     q: SearchOption = "",
-    role: Annotated[str, typer.Option("--role", help="admin, leader or member.")] = "",
-    disabled: Annotated[bool, typer.Option("--disabled", help="Only those that are disabled.")] = False,
+    role: Annotated[str, typer.Option("--role", help="Show only users with this role: admin, leader or member.")] = "",
+    disabled: Annotated[bool, typer.Option("--disabled", help="Show only disabled accounts.")] = False,
     most: LimitOption = 100,
     as_json: JsonOption = False,
 ) -> None:
@@ -44,63 +46,63 @@ def list_users(
 
 @users_app.command("whoami")
 def who_am_i(as_json: JsonOption = False) -> None:
-    """Show who the platform takes you for."""
+    """Show the account that these commands use."""
     with connect_platform() as muster:
         me = muster.users.me()
     if as_json:
         print_json(asdict(me))
     else:
-        echo(f"{me.user.name} ({me.user.role}), by {me.via}, may {', '.join(me.scopes)}")
+        echo(f"{me.user.name} ({me.user.role}), authenticated by {me.via}, scopes: {', '.join(me.scopes)}")
 
 
 @users_app.command("create")
 def create_user(
     name: Annotated[str, typer.Argument(help="The name of the account.")],
-    display_name: Annotated[str, typer.Option("--display-name", help="What people call them.")] = "",
-    email: Annotated[str, typer.Option("--email", help="Where to reach them.")] = "",
-    admin: Annotated[bool, typer.Option("--admin", help="They may do everything.")] = False,
+    display_name: Annotated[str, typer.Option("--display-name", help="The name to display.")] = "",
+    email: Annotated[str, typer.Option("--email", help="The email address.")] = "",
+    admin: Annotated[bool, typer.Option("--admin", help="Make the user an admin.")] = False,
 ) -> None:
-    """Create an account, and print the link by which its person chooses a password."""
+    """Create an account, and print the link with which its user sets a password."""
     with connect_platform() as muster:
         user, link = muster.users.create(
             name, display_name=display_name, email=email, role="admin" if admin else "member"
         )
-    echo(f"{user.name} is created; to choose a password, open\n  {link}")
+    echo(f"{user.name} created; the user sets a password at\n  {link}")
 
 
 @users_app.command("edit")
 def edit_user(
     user: _User,
-    display_name: Annotated[str | None, typer.Option("--display-name", help="What people call them.")] = None,
-    email: Annotated[str | None, typer.Option("--email", help="Where to reach them.")] = None,
-    role: Annotated[str | None, typer.Option("--role", help="admin or member.")] = None,
+    display_name: Annotated[str | None, typer.Option("--display-name", help="The name to display.")] = None,
+    email: Annotated[str | None, typer.Option("--email", help="The email address.")] = None,
+    role: Annotated[str | None, typer.Option("--role", help="The new role: admin or member.")] = None,
 ) -> None:
-    """Change an account."""
+    """Edit an account."""
     said = {"display_name": display_name, "email": email, "role": role}
     changes = {name: value for name, value in said.items() if value is not None}
     if not changes:
-        raise CommandError("error: say what to change: --display-name, --email or --role")
+        raise CommandError("error: nothing to change; use --display-name, --email or --role")
     with connect_platform() as muster:
-        echo(f"{muster.users.edit(user, **changes).name} is changed")
+        echo(f"{muster.users.edit(user, **changes).name} updated")
 
 
 @users_app.command("disable")
 def disable_user(user: _User) -> None:
-    """Shut an account out: its sessions end, its tokens stop working."""
+    """Disable an account: its sessions end and its tokens stop working."""
     with connect_platform() as muster:
-        echo(f"{muster.users.edit(user, disabled=True).name} is disabled")
+        echo(f"{muster.users.edit(user, disabled=True).name} disabled")
 
 
 @users_app.command("enable")
 def enable_user(user: _User) -> None:
-    """Let an account in again."""
+    """Enable an account again."""
     with connect_platform() as muster:
-        echo(f"{muster.users.edit(user, disabled=False).name} is enabled")
+        echo(f"{muster.users.edit(user, disabled=False).name} enabled")
 
 
 @users_app.command("reset-password")
 def reset_password(user: _User) -> None:
-    """Print a link by which the person chooses a new password."""
+    """Print a link with which the user sets a new password."""
     with connect_platform() as muster:
         echo(muster.users.reset_password(user))
 
@@ -108,45 +110,18 @@ def reset_password(user: _User) -> None:
 @users_app.command("audit")
 def list_audit(
     q: SearchOption = "",
-    user: Annotated[str, typer.Option("--user", help="Only what this user did.")] = "",
-    kind: Annotated[str, typer.Option("--kind", help="Only about such things: user, team, workflow, ...")] = "",
+    user: Annotated[str, typer.Option("--user", help="Show only changes by this user.")] = "",
+    kind: Annotated[
+        str, typer.Option("--kind", help="Show only changes to this kind of record: user, team, workflow, ...")
+    ] = "",
     most: LimitOption = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who changed what, the newest first."""
+    """Show the audit log, newest first."""
     with connect_platform() as muster:
         found = list(muster.audit.list(q=q, actor=user, kind=kind, most=most))
     rows = [(format_time(e.at), e.actor_name, e.via, e.address, e.action, e.kind, e.subject_name) for e in found]
     print_records(found, ["TIME", "WHO", "BY", "FROM", "DID", "TO", "NAME"], rows, as_json)
-
-
-def print_records(found: list[Any], headers: list[str], rows: list[tuple[Any, ...]], as_json: bool) -> None:
-    """A list, for people or for programs."""
-    if as_json:
-        print_json([asdict(one) for one in found])
-    else:
-        echo("\n".join(format_table(headers, rows)))
-
-
-def print_json(value: Any) -> None:
-    import json
-
-    echo(json.dumps(value, indent=2, ensure_ascii=False, default=lambda one: one.isoformat()))
-
-
-def format_time(at: datetime | None) -> str:
-    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else ""
-
-
-# Merged from teams: `muster teams ...`: who works together, and who leads.
-
-
-teams_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Teams and who is in them."
-)
-
-_Team = Annotated[str, typer.Argument(metavar="TEAM", help="Name or id.")]
-_Member = Annotated[str, typer.Argument(metavar="USER", help="Name or id.")]
 
 
 @teams_app.command("list")
@@ -161,7 +136,7 @@ def list_teams(q: SearchOption = "", most: LimitOption = 100, as_json: JsonOptio
 
 @teams_app.command("members")
 def list_members(team: _Team, as_json: JsonOption = False) -> None:
-    """List who is in a team."""
+    """List the members of a team."""
     with connect_platform() as muster:
         found = list(muster.teams.members(team))
     rows = [(m.name, m.display_name, m.role, format_time(m.since)) for m in found]
@@ -171,57 +146,49 @@ def list_members(team: _Team, as_json: JsonOption = False) -> None:
 @teams_app.command("create")
 def create_team(
     name: Annotated[str, typer.Argument(help="The name of the new team.")],
-    description: Annotated[str, typer.Option("--description", help="What it does.")] = "",
+    description: Annotated[str, typer.Option("--description", help="What the team does.")] = "",
 ) -> None:
     """Create a team."""
     with connect_platform() as muster:
-        echo(f"{muster.teams.create(name, description).name} is created")
+        echo(f"{muster.teams.create(name, description).name} created")
 
 
 @teams_app.command("delete")
 def delete_team(team: _Team) -> None:
-    """Delete a team; what was shared with it stays with its owners."""
+    """Delete a team; shared records stay with their owners."""
     with connect_platform() as muster:
         muster.teams.delete(team)
-    echo(f"{team} is deleted")
+    echo(f"{team} deleted")
 
 
 @teams_app.command("add")
 def add_member(
     team: _Team,
-    user: _Member,
-    leader: Annotated[bool, typer.Option("--leader", help="They lead it.")] = False,
+    user: _User,
+    leader: Annotated[bool, typer.Option("--leader", help="Make the user a leader of the team.")] = False,
 ) -> None:
-    """Put somebody into a team, or change what they are in it."""
+    """Add a user to a team, or change the user's role in it."""
     with connect_platform() as muster:
         muster.teams.set_member(team, user, "leader" if leader else "member")
-    echo(f"{user} is {'a leader' if leader else 'a member'} of {team}")
+    echo(f"{user} is now {'a leader' if leader else 'a member'} of {team}")
 
 
 @teams_app.command("remove")
-def remove_member(team: _Team, user: _Member) -> None:
-    """Take somebody out of a team."""
+def remove_member(team: _Team, user: _User) -> None:
+    """Remove a user from a team."""
     with connect_platform() as muster:
         muster.teams.remove_member(team, user)
-    echo(f"{user} is no longer in {team}")
-
-
-# Merged from tokens: `muster tokens ...`: what scripts show instead of a password.
-
-
-tokens_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="API tokens, for scripts."
-)
+    echo(f"{user} removed from {team}")
 
 
 @tokens_app.command("list")
 def list_tokens(
-    user: Annotated[str, typer.Option("--user", help="Those of this user.")] = "",
-    all: Annotated[bool, typer.Option("--all", help="Those that were revoked or have expired, too.")] = False,
+    user: Annotated[str, typer.Option("--user", help="Show only tokens of this user.")] = "",
+    all: Annotated[bool, typer.Option("--all", help="Include revoked and expired tokens.")] = False,
     most: LimitOption = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """List tokens: your own, or everybody's if you are an admin."""
+    """List your tokens, or all tokens if you are an admin."""
     with connect_platform() as muster:
         found = list(muster.tokens.list(user=user, all=all, most=most))
     rows = [
@@ -241,24 +208,24 @@ def list_tokens(
 
 @tokens_app.command("create")
 def create_token(
-    name: Annotated[str, typer.Argument(help="What it is for.")],
+    name: Annotated[str, typer.Argument(help="A name that says what the token is for.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help="read, write or admin; may be repeated. Default: read and write."),
+        typer.Option("--scope", help="A scope: read, write or admin; may be repeated. Default: read and write."),
     ] = None,
-    days: Annotated[float, typer.Option("--days", help="How long it lasts; 0 for ever.")] = 90,
+    days: Annotated[float, typer.Option("--days", help="Days until the token expires; 0 for never.")] = 90,
 ) -> None:
     """Create a token for yourself and print its secret, which is not shown again."""
     with connect_platform() as muster:
         token, secret = muster.tokens.create(name, scopes=scope or ["read", "write"], days=days or None)
-    warn(f"{token.name} is created ({token.id}); this is shown once:")
+    warn(f"{token.name} created ({token.id}); copy the secret now, it is not shown again:")
     echo(secret)
 
 
 @tokens_app.command("revoke")
 def revoke_token(
-    token: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `muster tokens list` shows it.")],
+    token: Annotated[str, typer.Argument(metavar="ID", help="The token's id; `muster tokens list` shows it.")],
 ) -> None:
-    """End a token: it opens nothing from now on."""
+    """Revoke a token; it stops working immediately."""
     with connect_platform() as muster:
-        echo(f"{muster.tokens.revoke(token).name} is revoked")
+        echo(f"{muster.tokens.revoke(token).name} revoked")

@@ -11,14 +11,12 @@ from muster.kube.errors import ApiError
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
 from muster.kube.pod_diagnosis import find_failed_containers
 
-# Merged from logtail: The end of the logs of containers that ended badly: usually where the reason stands.
-
-
 _TAIL_TIMEOUT = 5.0
 
 
 async def read_log_tails(cluster: Cluster, pod: Object, count: int) -> dict[str, list[str]]:
-    """By container. A log that cannot be read is left out: the status already says that the container failed."""
+    """Returns the last lines of each failed container, which usually contain the reason. A log that cannot be read is
+    left out."""
     ends = find_failed_containers(pod)
     found = await asyncio.gather(*(_tail(cluster, pod, end.container, count, end.running_again) for end in ends))
     return {end.container: lines for end, lines in zip(ends, found, strict=True) if lines}
@@ -35,7 +33,7 @@ async def _tail(cluster: Cluster, pod: Object, container: str, count: int, previ
 
 
 def decode_lines(data: bytes) -> list[str]:
-    """Text lines; of a line that redraws itself (a progress bar), what it showed last."""
+    """Returns the lines of a log. A line that redraws itself, such as a progress bar, is reduced to its last state."""
     lines = data.decode(errors="replace").split("\n")
     if not lines[-1]:
         lines.pop()
@@ -46,14 +44,8 @@ def visible_text(line: str) -> str:
     return line.rstrip("\r").rpartition("\r")[2]
 
 
-# Merged from follow: Following the logs of many Pods at once: every container, every attempt, from the first line to
-# the last.
-#
-# Lines are asked for with time stamps, which tell what has been seen when a stream has to be opened again.
-
-
 _RETRIES = 12
-_STATUS_PATIENCE = 1.0
+_STATUS_TIMEOUT = 1.0
 
 
 class LogSource(NamedTuple):
@@ -61,7 +53,7 @@ class LogSource(NamedTuple):
     pod: str
     container: str
     alone: bool
-    """Whether it is its Pod's only container, so that the Pod's name says enough."""
+    """Whether the Pod has no other container. Then the Pod's name identifies the source."""
 
     def __str__(self) -> str:
         return self.pod if self.alone else f"{self.pod}/{self.container}"
@@ -76,8 +68,11 @@ Emit: TypeAlias = Callable[[LogSource, list[LogLine]], None]
 
 
 class LogFollower:
-    """Show it Pods as they change (`see`, `gone`); it emits their lines. `drain` waits for what is still to come from
-    Pods that have ended."""
+    """Follows the logs of many Pods and emits their lines.
+
+    Call `update` when a Pod changes and `finish` when it ends; `drain` waits for the last lines. Lines are requested
+    with timestamps, so that a stream which is opened again continues after the last line.
+    """
 
     def __init__(
         self,
@@ -95,7 +90,7 @@ class LogFollower:
         self._first = LogQuery(follow=True, timestamps=True, tail_lines=tail_lines, since_seconds=since_seconds)
         self._streams: dict[tuple[str, str], _Stream] = {}
 
-    def see(self, pod: Object) -> None:
+    def update(self, pod: Object) -> None:
         alone = len(spec_of(pod).get("containers") or ()) + len(spec_of(pod).get("initContainers") or ()) == 1
         ended = status_of(pod).get("phase") in ("Succeeded", "Failed")
         for attempt in container_attempts(pod):
@@ -106,22 +101,22 @@ class LogFollower:
                 source = LogSource(namespace_of(pod), name_of(pod), attempt.container, alone)
                 stream = _Stream(self._cluster, source, self._emit, self._first)
                 self._streams[uid_of(pod), attempt.container] = stream
-            stream.see(attempt)
+            stream.update(attempt)
         if ended:
-            self.gone(pod)
+            self.finish(pod)
 
     def _emit(self, source: LogSource, lines: list[LogLine]) -> None:
         self._emitted += 1
         self._show(source, lines)
 
-    def gone(self, pod: Object) -> None:
-        """The Pod has ended or was deleted: there will be no further attempt."""
+    def finish(self, pod: Object) -> None:
+        """Call this when the Pod has ended or was deleted: its containers do not restart any more."""
         for (uid, _), stream in self._streams.items():
             if uid == uid_of(pod):
-                stream.no_more()
+                stream.finish()
 
     async def drain(self, silence: float | None = None) -> None:
-        """Returns when everything that ended Pods wrote has been emitted, or nothing has come for so many seconds."""
+        """Returns when all lines of finished Pods are emitted, or after `silence` seconds without a line."""
         waiting = {stream.task for stream in self._streams.values() if stream.ending}
         while waiting:
             before = self._emitted
@@ -142,7 +137,7 @@ class ContainerAttempt(NamedTuple):
 
 
 def container_attempts(pod: Object) -> Iterator[ContainerAttempt]:
-    """The latest attempt of every container that has run at all, in the order in which they run."""
+    """Yields the latest attempt of every container that has started, in start order."""
     status = status_of(pod)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         state, last = container.get("state") or {}, container.get("lastState") or {}
@@ -157,7 +152,7 @@ def split_timestamp(line: str) -> LogLine:
 
 
 class _Stream:
-    """One container. Its task reads attempt after attempt."""
+    """Reads the log of one container, attempt by attempt."""
 
     def __init__(self, cluster: Cluster, source: LogSource, emit: Emit, first: LogQuery) -> None:
         self._cluster = cluster
@@ -172,13 +167,13 @@ class _Stream:
         self.ending = False
         self.task = asyncio.create_task(self._run(), name=f"log of {source}")
 
-    def see(self, attempt: ContainerAttempt) -> None:
+    def update(self, attempt: ContainerAttempt) -> None:
         if attempt.number > self._begun or (attempt.over and attempt.number > self._over):
             self._begun = attempt.number
             self._over = attempt.number if attempt.over else attempt.number - 1
             self._changed.set()
 
-    def no_more(self) -> None:
+    def finish(self) -> None:
         self.ending = True
         self._changed.set()
 
@@ -201,7 +196,7 @@ class _Stream:
             # The log ends with the container, but so does a connection with its server: only the status tells which.
             self._changed.clear()
             try:
-                async with asyncio.timeout(_STATUS_PATIENCE):
+                async with asyncio.timeout(_STATUS_TIMEOUT):
                     await self._changed.wait()
             except TimeoutError:
                 await self._follow(previous=False)

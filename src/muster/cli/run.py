@@ -1,4 +1,4 @@
-"""`muster run`: applies files, shows their progress, and exits as the work ends."""
+"""`muster run`: applies files, shows their progress, and exits with their result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from muster.cli.errors import CommandError, CommandExit
 from muster.cli.options import ContextName, Debug, Gang, Kubeconfig, Namespace, configure_logging, parse_duration
 from muster.cli.pod_logs import read_log_tails
-from muster.cli.run_display import Display, create_display, format_duration
+from muster.cli.run_display import Display, create_display, format_run_time
 from muster.cli.run_objects import (
     AppliedObject,
     Outcome,
@@ -38,64 +38,59 @@ from muster.kube.manifests import Document
 from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
 from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, select_pods_to_diagnose
 
-# Merged from summary: The last words of a run: that all went well, or what failed and why.
-
 
 class FailureReport(NamedTuple):
-    """A piece of work that failed or did not end, with its Pods, their events, and the end of their logs."""
+    """A workload that failed or did not finish, with its Pods, their events and the last lines of their logs."""
 
     title: str
     outcome: Outcome | None
-    """None: it had not ended when the time was up."""
+    """None if it had not finished at the timeout."""
     pods: Sequence[Object]
     events: Mapping[str, Sequence[Object]]
-    """By the Pod's uid."""
+    """By Pod uid."""
     lines: Mapping[str, Mapping[str, Sequence[str]]]
-    """By the Pod's uid and the container's name."""
+    """By Pod uid and container name."""
 
 
-def format_failure(trouble: FailureReport) -> list[str]:
-    lines = [f"{trouble.title} {_verdict(trouble.outcome)}"]
-    shown = select_pods_to_diagnose(trouble.pods)
+def format_failure(report: FailureReport) -> list[str]:
+    lines = [f"{report.title} {_format_outcome(report.outcome)}"]
+    shown = select_pods_to_diagnose(report.pods)
     stories: dict[tuple[str, ...], list[str]] = {}
     for pod in shown[:MAX_DIAGNOSED_PODS]:
-        stories.setdefault(tuple(_story(pod, trouble)), []).append(f"pod/{name_of(pod)}")
+        stories.setdefault(tuple(_describe_pod(pod, report)), []).append(f"pod/{name_of(pod)}")
     for story, pods in stories.items():
         margin = "  "
-        if pods != [trouble.title]:
+        if pods != [report.title]:
             lines.append(f"  {', '.join(pods)}:")
             margin = "    "
         lines += [f"{margin}{line}" for line in story]
     if len(shown) > MAX_DIAGNOSED_PODS:
-        lines.append(f"  ... and {len(shown) - MAX_DIAGNOSED_PODS} more Pods, which `muster describe` tells about")
+        lines.append(f"  ... and {len(shown) - MAX_DIAGNOSED_PODS} more Pods; `muster describe` shows them")
     return lines
 
 
-def _story(pod: Object, trouble: FailureReport) -> list[str]:
-    told = [line for reason in _reasons(pod, trouble) for line in reason.splitlines()]
-    for container, last in (trouble.lines.get(uid_of(pod)) or {}).items():
-        told += [f'last lines of container "{container}":', *(f"  {line}" for line in last)]
-    if not told and trouble.outcome is None and status_of(pod).get("phase") == "Running":
-        return ["it is running"]
-    return told
+def _describe_pod(pod: Object, report: FailureReport) -> list[str]:
+    lines = [line for reason in _find_reasons(pod, report) for line in reason.splitlines()]
+    for container, last in (report.lines.get(uid_of(pod)) or {}).items():
+        lines += [f'last lines of container "{container}":', *(f"  {line}" for line in last)]
+    if not lines and report.outcome is None and status_of(pod).get("phase") == "Running":
+        return ["still running"]
+    return lines
 
 
-def _verdict(outcome: Outcome | None) -> str:
+def _format_outcome(outcome: Outcome | None) -> str:
     if outcome is None:
-        return "had not ended when the time was up"
+        return "had not finished at the timeout"
     if outcome.reason == "Deleted":
-        return "was deleted before it was done"
-    said = ": ".join(text for text in (outcome.reason, outcome.message) if text and text != "Failed")
-    return f"failed: {said}" if said else "failed"
+        return "was deleted before it finished"
+    detail = ": ".join(text for text in (outcome.reason, outcome.message) if text and text != "Failed")
+    return f"failed: {detail}" if detail else "failed"
 
 
-def _reasons(pod: Object, trouble: FailureReport) -> list[str]:
-    reasons = diagnose_pod(pod, trouble.events.get(uid_of(pod)) or ())
-    already = ": ".join(text for text in (trouble.outcome or ()) if isinstance(text, str) and text)
+def _find_reasons(pod: Object, report: FailureReport) -> list[str]:
+    reasons = diagnose_pod(pod, report.events.get(uid_of(pod)) or ())
+    already = ": ".join(text for text in (report.outcome or ()) if isinstance(text, str) and text)
     return [reason for reason in reasons if reason != already]
-
-
-# Merged from runfile: `muster run`: applies files, shows what becomes of them, and ends as the work ends.
 
 
 _LOG_LINES = 15
@@ -105,55 +100,57 @@ _LOOK_SECONDS = 2.0
 
 def run(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, directories, or - for stdin.")],
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave everything as it is in the end, what runs included.")
+    keep: Annotated[bool, typer.Option("--keep", help="Keep all objects at the end, including running ones.")] = False,
+    rm: Annotated[bool, typer.Option("--rm", help="Delete all applied objects at the end.")] = False,
+    timeout: Annotated[str, typer.Option("--timeout", help="Stop after this time, as in 30m.")] = "",
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Stop everything when the first workload fails.")
     ] = False,
-    rm: Annotated[bool, typer.Option("--rm", help="Delete everything that was applied in the end.")] = False,
-    timeout: Annotated[str, typer.Option("--timeout", help="Give up after this long, as in 30m.")] = "",
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop everything when the first work fails.")] = False,
-    runtime: Annotated[str, typer.Option("--runtime", help="sandbox, podman or docker; for a private cluster.")] = "",
+    runtime: Annotated[
+        str, typer.Option("--runtime", help="What runs Pods: sandbox, podman or docker. Only if no cluster runs yet.")
+    ] = "",
     gang: Gang = False,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = "",
     context: ContextName = "",
     debug: Debug = False,
 ) -> None:
-    """Run what files describe and end as it ends.
+    """Apply files, show their progress, and exit with their result.
 
-    Uses the cluster that runs, or brings one up for as long as the work takes. Exit code: 0 if all work succeeded,
-    1 if any failed, 130 after Ctrl-C, which also deletes what was applied.
+    Uses the running cluster, or starts one that ends with this command. The exit code is 0 if all workloads succeeded,
+    1 if any failed, and 130 after Ctrl-C, which also deletes the applied objects.
     """
     configure_logging(debug)
     if keep and rm:
-        raise CommandError("give either --keep or --rm")
-    patience = parse_duration(timeout, "--timeout") if timeout else None
+        raise CommandError("--keep and --rm cannot be combined")
+    timeout_seconds = parse_duration(timeout, "--timeout") if timeout else None
     documents = sort_for_apply(read_manifests(files))
     if not documents:
-        raise CommandError(f"no objects in {', '.join(files)}")
-    job = _Run(documents, keep=keep, rm=rm, patience=patience, fail_fast=fail_fast)
+        raise CommandError(f"no objects found in {', '.join(files)}")
+    job = _Run(documents, keep=keep, rm=rm, timeout=timeout_seconds, fail_fast=fail_fast)
 
-    async def connected() -> int:
+    async def run_connected() -> int:
         with job.display:
-            job.display.wait("looking for a cluster, or starting one")
+            job.display.wait("connecting to a cluster, or starting one")
             async with connect_or_start(kubeconfig, context, namespace, runtime=runtime, gang=gang) as session:
                 return await job.run(session)
 
     import uvloop
 
-    code = uvloop.run(connected())
+    code = uvloop.run(run_connected())
     if code:
         raise CommandExit(code)
 
 
 class _Run:
     def __init__(
-        self, documents: Sequence[Document], *, keep: bool, rm: bool, patience: float | None, fail_fast: bool
+        self, documents: Sequence[Document], *, keep: bool, rm: bool, timeout: float | None, fail_fast: bool
     ) -> None:
         self.display: Display = create_display()
         self._documents = documents
         self._keep = keep
         self._rm = rm
-        self._patience = patience
+        self._timeout = timeout
         self._fail_fast = fail_fast
         self._applied: list[AppliedObject] = []
 
@@ -167,11 +164,11 @@ class _Run:
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
                 interrupted.clear()
-                cleaning = asyncio.create_task(self._interrupted(session))
+                cleaning = asyncio.create_task(self._handle_interrupt(session))
                 again = asyncio.create_task(interrupted.wait())
                 await asyncio.wait([cleaning, again], return_when=asyncio.FIRST_COMPLETED)
                 if not cleaning.done():
-                    self.display.say("not everything was deleted; `muster get all` shows what is left", "yellow")
+                    self.display.say("some objects could not be deleted; list them with `muster get all`", "yellow")
                 for task in (cleaning, again):
                     task.cancel()
                 await asyncio.gather(cleaning, again, return_exceptions=True)
@@ -190,36 +187,36 @@ class _Run:
             await delete_applied(cluster, namespaces)
             raise
         for one in namespaces:
-            self._take_in(one)
+            self._add(one)
         with session.warnings():
             for document in self._documents:
-                self._take_in(await apply_document(session, document))
+                self._add(await apply_document(session, document))
         watch = RunWatch(cluster, self._applied, display)
         if not watch.has_work and not watch.stays:
-            display.say("nothing here runs; all of it is applied")
+            display.say("all objects are applied; none of them is a workload")
             return 0
         async with watch.watching():
-            in_time = await self._until_done(session, watch)
+            in_time = await self._wait_until_done(session, watch)
             code = await self._report(session, watch, time.monotonic() - began, in_time=in_time)
             left = [pod for end in watch.finished() for pod in end.pods if not _has_ended(pod)]
         await self._clean_up(session, left)
         return code
 
-    def _take_in(self, one: AppliedObject) -> None:
+    def _add(self, one: AppliedObject) -> None:
         self._applied.append(one)
         called = resource_name(one.kind, name_of(one.object))
         self.display.say(f"{called} {one.change}", "dim")
         if is_workload(one.object) and one.change in ("configured", "unchanged"):
             # One that has ended would have been replaced.
-            self.display.say(f"{called} has begun before: this follows it; delete it first to start it anew", "yellow")
+            self.display.say(f"{called} is already running; following it. To start it again, delete it first", "yellow")
 
-    async def _until_done(self, session: Session, watch: RunWatch) -> bool:
+    async def _wait_until_done(self, session: Session, watch: RunWatch) -> bool:
         if not watch.has_work:
-            self.display.say("nothing here ends by itself; Ctrl-C stops and deletes it", "dim")
-        telling = asyncio.create_task(self._tell_trouble(session))
+            self.display.say("no object ends by itself; press Ctrl-C to stop and delete them", "dim")
+        telling = asyncio.create_task(self._report_storage_problems(session))
         try:
-            async with asyncio.timeout(self._patience):
-                await watch.until_done(fail_fast=self._fail_fast)
+            async with asyncio.timeout(self._timeout):
+                await watch.wait_until_done(fail_fast=self._fail_fast)
         except TimeoutError:
             await watch.settle()
             return False
@@ -227,19 +224,19 @@ class _Run:
             telling.cancel()
         return True
 
-    async def _tell_trouble(self, session: Session) -> None:
-        """Until cancelled: what keeps the cluster from storing how the work goes, and when that is over."""
-        said = ""
+    async def _report_storage_problems(self, session: Session) -> None:
+        """Reports, until cancelled, when the cluster cannot store anything and when it can again."""
+        reported = ""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             trouble = await session.trouble()
-            if trouble != said:
-                said = trouble
-                self.display.say(f"waiting: {trouble}" if trouble else "the cluster goes on", "yellow")
+            if trouble != reported:
+                reported = trouble
+                self.display.say(f"waiting: {trouble}" if trouble else "the cluster is working again", "yellow")
 
     async def _report(self, session: Session, watch: RunWatch, took: float, *, in_time: bool) -> int:
         if not watch.has_work:
-            self.display.say(f"stopped after {format_duration(took)}, as told")
+            self.display.say(f"stopped after {format_run_time(took)} by --timeout")
             return 0
         failures = [end for end in watch.finished() if not end.outcome.succeeded]
         troubles = [
@@ -264,40 +261,40 @@ class _Run:
             late = (
                 ""
                 if in_time
-                else f"timed out: {len(watch.unfinished())} of {total} not done after {format_duration(took)}"
+                else f"timed out: {len(watch.unfinished())} of {total} not finished after {format_run_time(took)}"
             )
             self.display.say("; ".join(text for text in (failed, late) if text), "red")
             return 1
         ends = watch.finished()
         what = resource_name(ends[0].work.kind, name_of(ends[0].work.object)) if len(ends) == 1 else f"all {len(ends)}"
-        self.display.say(f"{what} succeeded in {format_duration(took)}", "green")
+        self.display.say(f"{what} succeeded in {format_run_time(took)}", "green")
         return 0
 
     async def _clean_up(self, session: Session, left: Sequence[Object]) -> None:
-        """Finished work stays to be looked at; what would run on for nobody goes: servers, and Pods that are `left` of
-        jobs that are over, such as parameter servers and MPI workers."""
+        """Deletes what would keep running: services, and Pods that are `left` of finished jobs, such as parameter
+        servers and MPI workers. Finished workloads stay, so that they can be inspected."""
         if self._keep:
             return
         ours = [one for one in self._applied if one.ours]
         if not self._rm:
-            now = [await _now(session, one) for one in ours if is_workload(one.object) or is_service(one.object)]
+            now = [await _refresh(session, one) for one in ours if is_workload(one.object) or is_service(one.object)]
             ours = [one for one in now if one is not None and find_outcome(one.object) is None]
             pods = session.cluster.catalogue.of("v1", "Pod")
             ours += [AppliedObject(pods, pod, "created") for pod in left]
         await delete_applied(session.cluster, ours)
 
-    async def _interrupted(self, session: Session) -> None:
+    async def _handle_interrupt(self, session: Session) -> None:
         if self._keep:
-            self.display.say("interrupted; everything is left as it is", "yellow")
+            self.display.say("interrupted; all objects are kept", "yellow")
             return
         ours = [one for one in self._applied if one.ours]
         if ours:
-            self.display.say("interrupted: deleting what was applied (Ctrl-C again to leave it)", "yellow")
+            self.display.say("interrupted: deleting the applied objects (press Ctrl-C again to keep them)", "yellow")
         for one in await delete_applied(session.cluster, ours):
             self.display.say(f"{resource_name(one.kind, name_of(one.object))} deleted", "dim")
         trouble = await session.trouble() if ours else ""
         if trouble:
-            self.display.say(f"not everything was deleted: {trouble}", "yellow")
+            self.display.say(f"some objects could not be deleted: {trouble}", "yellow")
 
 
 def _has_ended(pod: Object) -> bool:
@@ -326,7 +323,7 @@ async def _events(session: Session, pod: Object) -> list[Object]:
     return events_in_order(page.items)
 
 
-async def _now(session: Session, one: AppliedObject) -> AppliedObject | None:
+async def _refresh(session: Session, one: AppliedObject) -> AppliedObject | None:
     try:
         obj = await session.cluster.get(one.kind, name_of(one.object), namespace_of(one.object))
     except ApiError:
@@ -336,7 +333,7 @@ async def _now(session: Session, one: AppliedObject) -> AppliedObject | None:
 
 @asynccontextmanager
 async def _interruptions() -> AsyncIterator[asyncio.Event]:
-    """Set by Ctrl-C and SIGTERM while the block runs."""
+    """Yields an event that Ctrl-C and SIGTERM set while the block runs."""
     loop = asyncio.get_running_loop()
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,8 @@
-"""Shows the progress of a run: a live table below the scrolling logs, or plain lines."""
+"""Shows the progress of a run: a live table below the scrolling logs, or plain lines.
+
+There is one row per workload and per Pod. Times are measured when a change arrives: the timestamps of objects are whole
+seconds, too coarse for short work.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from muster.cli.output import pick_color, supports_color
 from muster.cli.pod_logs import LogLine, LogSource
 from muster.cli.run_objects import find_outcome, is_workload
 from muster.cli.targets import type_name
-from muster.cli.workflow_status import find_waiting_node, is_workflow
+from muster.cli.workflow_status import format_suspension, is_workflow
 from muster.kube.columns import pod_status
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, is_deleting, name_of, spec_of, status_of, uid_of
@@ -24,13 +28,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-# Merged from progress: How a run is going: one row per piece of work and per Pod, kept current from the objects,
-# shown as lines or a table.
-#
-# Times are taken from the moment a change was seen: an object's own time stamps are whole seconds, too coarse for
-# work that takes one.
-
-
 _ORDER = {"Failed": 0, "Running": 1, "Pending": 2, "Succeeded": 3}
 
 
@@ -38,10 +35,10 @@ _ORDER = {"Failed": 0, "Running": 1, "Pending": 2, "Succeeded": 3}
 class ProgressRow:
     title: str
     owner: str = ""
-    """The uid of the work it belongs to, for the Pods of a Job."""
+    """The uid of the workload that owns this Pod."""
     state: str = "Pending"
     stage: str = "Pending"
-    """Pending, Running, Succeeded or Failed: what the state comes down to."""
+    """Pending, Running, Succeeded or Failed."""
     note: str = ""
     created: float = 0.0
     began: float | None = None
@@ -49,34 +46,34 @@ class ProgressRow:
 
 
 class ProgressBoard:
-    """The rows, by the uid of their object."""
+    """The rows of a run, by the uid of their object."""
 
     def __init__(self) -> None:
         self.rows: dict[str, ProgressRow] = {}
         self.workflows: dict[str, Object] = {}
-        """Those among the work that have a tree of nodes to show, whole."""
+        """The workflows with their full status; they are shown as trees."""
 
     def put(self, kind: Kind, obj: Object, now: float, owner: str = "", events: Sequence[Object] = ()) -> ProgressRow:
-        """Takes in an object as it is now. The events are its own, as far as known, in the order of time."""
+        """Updates the row of an object. `events` are its known events, oldest first."""
         before = self.rows.get(uid_of(obj))
         row = progress_row(kind, obj, before, now, owner, events)
         self.rows[uid_of(obj)] = row
         return row
 
-    def gone(self, uid: str, now: float) -> None:
-        """A row stays to say how it ended; one that had not ended was deleted."""
+    def remove(self, uid: str, now: float) -> None:
+        """Marks a deleted object. Its row stays and shows how it ended."""
         row = self.rows.get(uid)
         if row is not None and row.ended is None:
             self.rows[uid] = replace(row, state="Deleted", stage="Failed", note="", ended=now)
 
     def without_workflows(self) -> list[tuple[int, ProgressRow]]:
-        """Those rows that no tree tells about."""
-        told = self.workflows.keys()
-        titles = {id(row) for uid, row in self.rows.items() if uid in told or row.owner in told}
+        """Returns the rows that are not part of a workflow's tree."""
+        trees = self.workflows.keys()
+        titles = {id(row) for uid, row in self.rows.items() if uid in trees or row.owner in trees}
         return [(depth, row) for depth, row in self.in_order() if id(row) not in titles]
 
     def in_order(self) -> list[tuple[int, ProgressRow]]:
-        """(depth, row): work in the order it came, its Pods below it."""
+        """Returns (depth, row): workloads in order of arrival, each with its Pods below it."""
         below: dict[str, list[ProgressRow]] = {}
         for row in self.rows.values():
             below.setdefault(row.owner if row.owner in self.rows else "", []).append(row)
@@ -92,7 +89,7 @@ class ProgressBoard:
 def progress_row(
     kind: Kind, obj: Object, before: ProgressRow | None, now: float, owner: str = "", events: Sequence[Object] = ()
 ) -> ProgressRow:
-    state, stage, note = _pod(obj) if kind.kind == "Pod" and not kind.group else _work(obj)
+    state, stage, note = _pod_state(obj) if kind.kind == "Pod" and not kind.group else _workload_state(obj)
     if stage == "Pending" and not note:
         note = find_pending_cause(events)
     row = before or ProgressRow(f"{type_name(kind)}/{name_of(obj)}", owner, created=now)
@@ -104,19 +101,19 @@ def progress_row(
     return replace(row, owner=owner or row.owner, state=state, stage=stage, note=note, began=began, ended=ended)
 
 
-def progress_line(row: ProgressRow, before: ProgressRow | None, told: Mapping[str, str] | None = None) -> str | None:
-    """What to print where nothing can be redrawn: a line per change of state, nothing for what is not news. A note of
-    several lines says what to do, and is wanted whole, but once: `told` is what was said already, and of whom."""
+def progress_line(row: ProgressRow, before: ProgressRow | None, printed: Mapping[str, str] | None = None) -> str | None:
+    """Returns the line to print for a change of state, or None if nothing has changed. A note of several lines is
+    printed in full, but only once: `printed` maps the notes printed so far to their objects."""
     if before is not None and (row.state, row.note) == (before.state, before.note):
         return None
     if before is None and row.stage == "Pending" and not row.note:
         return None
-    took = f" after {format_duration(row.ended - (row.began or row.created))}" if row.ended is not None else ""
-    return f"{row.title} {row.state}{took}{_note(row.note, told or {})}"
+    took = f" after {format_run_time(row.ended - (row.began or row.created))}" if row.ended is not None else ""
+    return f"{row.title} {row.state}{took}{_format_note(row.note, printed or {})}"
 
 
-def format_duration(seconds: float) -> str:
-    """`0.4s`, `12s`, `3m05s`, `2h07m`."""
+def format_run_time(seconds: float) -> str:
+    """Returns `0.4s`, `12s`, `3m05s` or `2h07m`."""
     if seconds < 9.95:
         return f"{max(seconds, 0):.1f}s"
     whole = round(seconds)
@@ -129,15 +126,15 @@ def format_duration(seconds: float) -> str:
 
 
 def format_elapsed(row: ProgressRow, now: float) -> str:
-    """How long it has been running, or waiting for it."""
-    return format_duration(
+    """Returns how long it has been running or, before it starts, waiting."""
+    return format_run_time(
         (row.ended if row.ended is not None else now) - (row.began if row.began is not None else row.created)
     )
 
 
 def fit_rows(rows: list[tuple[int, ProgressRow]], height: int) -> tuple[list[tuple[int, ProgressRow]], str]:
-    """The rows that a screen of that height has room for, and a line about the others. What failed or runs is more
-    interesting than what has not begun, and that more than what is over."""
+    """Returns the rows that fit a screen of that height, and a line about the others. Failed rows come first, then
+    running, pending and succeeded ones."""
     if len(rows) <= height:
         return rows, ""
     room = max(height - 1, 1)
@@ -149,22 +146,22 @@ def fit_rows(rows: list[tuple[int, ProgressRow]], height: int) -> tuple[list[tup
 
 
 def format_counts(rows: Iterable[ProgressRow]) -> str:
-    """`3 succeeded, 1 running`: of the Pods, if there are any, else of the work."""
+    """Returns `3 succeeded, 1 running`: counts of the Pods or, without Pods, of the workloads."""
     all_rows = list(rows)
     stages = [row.stage for row in [r for r in all_rows if r.title.startswith("pod/")] or all_rows]
     order = ("Succeeded", "Running", "Pending", "Failed")
     return ", ".join(f"{stages.count(stage)} {stage.lower()}" for stage in order if stage in stages)
 
 
-def _note(note: str, told: Mapping[str, str]) -> str:
+def _format_note(note: str, printed: Mapping[str, str]) -> str:
     if not note:
         return ""
-    if "\n" in note and note in told:
-        return f": for the same reason as {told[note]}"
+    if "\n" in note and note in printed:
+        return f": same reason as {printed[note]}"
     return ": " + "\n  ".join(note.splitlines())
 
 
-def _pod(pod: Object) -> tuple[str, str, str]:
+def _pod_state(pod: Object) -> tuple[str, str, str]:
     phase = str(status_of(pod).get("phase") or "Pending")
     stage = phase if phase in _ORDER else "Pending"
     state = pod_status(pod)
@@ -184,14 +181,14 @@ def _pod(pod: Object) -> tuple[str, str, str]:
     return state, stage, re.sub(rf'^container "[^"]*": {re.escape(state)}: ', "", note)
 
 
-def _work(obj: Mapping[str, Any]) -> tuple[str, str, str]:
+def _workload_state(obj: Mapping[str, Any]) -> tuple[str, str, str]:
     outcome = find_outcome(obj)
     status = status_of(obj)
     if outcome is not None:
         stage = "Succeeded" if outcome.succeeded else "Failed"
         detail = ": ".join(text for text in (outcome.reason, outcome.message) if text and text != stage)
-        return stage, stage, _counts(obj) if outcome.succeeded else detail
-    held = find_waiting_node(dict(obj)) if is_workflow(dict(obj)) else ""
+        return stage, stage, _job_counts(obj) if outcome.succeeded else detail
+    held = format_suspension(dict(obj)) if is_workflow(dict(obj)) else ""
     if held:
         return "Suspended", "Pending" if spec_of(obj).get("suspend") else "Running", held
     if spec_of(obj).get("suspend"):
@@ -202,10 +199,10 @@ def _work(obj: Mapping[str, Any]) -> tuple[str, str, str]:
     if not phase and is_workload(obj):
         true = [c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"]
         phase = "Running" if status.get("active") or "Running" in true else "Pending"
-    return phase or "Applied", "Pending" if phase in ("", "Pending") else "Running", _counts(obj)
+    return phase or "Applied", "Pending" if phase in ("", "Pending") else "Running", _job_counts(obj)
 
 
-def _counts(obj: Mapping[str, Any]) -> str:
+def _job_counts(obj: Mapping[str, Any]) -> str:
     status, spec = status_of(obj), spec_of(obj)
     if obj.get("kind") != "Job" or not str(obj.get("apiVersion")).startswith("batch/"):
         return str(status.get("progress") or "")
@@ -216,14 +213,11 @@ def _counts(obj: Mapping[str, Any]) -> str:
     return f"{succeeded}/{wanted} done" + (f", {failed} failed" if failed else "")
 
 
-# Merged from display: Where a run is shown: a table that redraws itself below the scrolling logs, or plain lines.
-
-
 _STAGE_STYLES = {"Pending": "yellow", "Running": "cyan", "Succeeded": "green", "Failed": "bold red"}
 _MARKS = {"Pending": "·", "Running": "▸", "Succeeded": "✓", "Failed": "✗"}
 _WIDEST_PREFIX, _TALLEST = 32, 50
 PENDING_GRACE = 1.0
-"""Everything is Pending for a moment; only what stays so is worth a line."""
+"""Every object is Pending for a moment. It gets a line only if it stays so for this many seconds."""
 
 
 class Display(Protocol):
@@ -236,15 +230,15 @@ class Display(Protocol):
     def say(self, text: str, style: str = "") -> None: ...
 
     def wait(self, text: str) -> None:
-        """What is going on before there is anything to see."""
+        """Shows a message until there is a row to show."""
         ...
 
     def update(self, board: ProgressBoard, now: float) -> None:
-        """The board has changed, or some time has passed."""
+        """Call this when the board has changed or some time has passed."""
         ...
 
     def settle(self, board: ProgressBoard, now: float) -> None:
-        """The board will not change any more; what is said from now on stands below it."""
+        """Call this when the board will not change any more. Later messages appear below it."""
         ...
 
 
@@ -253,7 +247,7 @@ def create_display(terminal: bool | None = None) -> Display:
 
 
 class PlainDisplay:
-    """A line per thing that happens; logs with the Pod's name in front."""
+    """Prints a line per change, and log lines with the Pod's name."""
 
     def __init__(self) -> None:
         self._printed: dict[str, ProgressRow] = {}
@@ -302,7 +296,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """Logs scroll by in colours; the table stays below them."""
+    """Prints colored logs above a table that redraws itself."""
 
     def __init__(self, console: Console | None = None) -> None:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""The objects of one `muster run`: creates them in order, tells whether they are done, and deletes them."""
+"""The objects of a `muster run`: creates them in order, finds their outcome, and deletes them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from muster.kube.kinds import Kind
 from muster.kube.manifests import Document
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, split_api_version, status_of, uid_of
 
-# Merged from outcome: Is a piece of work done, and how did it end? Answered from an object alone, whatever its kind.
-
-
 _SUCCEEDED = frozenset({"succeeded", "succeed", "complete", "completed"})
 _FAILED = frozenset({"failed", "error", "aborted", "terminated"})
 _WORK_SUFFIXES = ("Job", "JobSet", "Workflow", "Run")
@@ -34,8 +31,8 @@ class Outcome(NamedTuple):
 
 
 def is_workload(obj: Mapping[str, Any]) -> bool:
-    """Whether the object ends by itself one day. Everything else (ConfigMap, PVC, Service, PodGroup, a Pod that is
-    restarted for ever) only supports the work."""
+    """Whether the object finishes by itself, whatever its kind. Others (ConfigMap, PVC, Service, PodGroup, a Pod that
+    always restarts) only support workloads."""
     kind = str(obj.get("kind") or "")
     if kind == "Pod" and obj.get("apiVersion") == "v1":
         return bool(spec_of(obj).get("restartPolicy", "Always") != "Always")
@@ -44,23 +41,23 @@ def is_workload(obj: Mapping[str, Any]) -> bool:
 
 
 def find_outcome(obj: Mapping[str, Any]) -> Outcome | None:
-    """None while it is under way, or if it is not work at all."""
+    """Returns how a workload ended; None while it runs, and for other objects."""
     if not is_workload(obj):
         return None
     status = status_of(obj)
     # The phase goes first: a Workflow that failed has the condition Completed as well.
-    return _by_phase(status) or _by_conditions(status)
+    return _find_outcome_by_phase(status) or _find_outcome_by_conditions(status)
 
 
 def is_service(obj: Mapping[str, Any]) -> bool:
-    """Whether it runs until somebody stops it, and so is worth staying for although it never ends."""
+    """Whether the object runs until it is stopped, so that `muster run` stays with it."""
     kind = str(obj.get("kind") or "")
     if kind == "Pod":
         return not is_workload(obj)
     return kind in _SERVICES
 
 
-def _by_phase(status: Mapping[str, Any]) -> Outcome | None:
+def _find_outcome_by_phase(status: Mapping[str, Any]) -> Outcome | None:
     state = status.get("state")
     holder = state if isinstance(state, Mapping) and "phase" in state else status
     phase = str(holder.get("phase") or "")
@@ -72,7 +69,7 @@ def _by_phase(status: Mapping[str, Any]) -> Outcome | None:
     return None
 
 
-def _by_conditions(status: Mapping[str, Any]) -> Outcome | None:
+def _find_outcome_by_conditions(status: Mapping[str, Any]) -> Outcome | None:
     true = [c for c in status.get("conditions") or () if c.get("status") == "True"]
     for names, succeeded in ((_FAILED, False), (_SUCCEEDED, True)):
         for condition in true:
@@ -80,10 +77,6 @@ def _by_conditions(status: Mapping[str, Any]) -> Outcome | None:
             if kind.lower() in names:
                 return Outcome(succeeded, str(condition.get("reason") or kind), str(condition.get("message") or ""))
     return None
-
-
-# Merged from applied: What one `muster run` brought into a cluster: put there in an order that works, and taken away
-# again.
 
 
 Change: TypeAlias = Literal["created", "configured", "unchanged", "replaced"]
@@ -98,18 +91,18 @@ class AppliedObject:
 
     @property
     def ours(self) -> bool:
-        """Whether it came with this run. What was there before is not taken away in the end."""
+        """Whether this run created it. Objects that existed before are not deleted at the end."""
         return self.change in ("created", "replaced")
 
 
 def sort_for_apply(documents: Sequence[Document]) -> list[Document]:
-    """Namespaces and definitions first, work last, and otherwise as they stand in the files."""
+    """Sorts namespaces and definitions first and workloads last; otherwise keeps the order of the files."""
     return sorted(documents, key=lambda d: 0 if d.object.get("kind") in _FIRST else 2 if is_workload(d.object) else 1)
 
 
 async def create_namespaces(session: Session, documents: Sequence[Document]) -> list[AppliedObject]:
-    """Creates the namespaces that the documents are in and the box does not have: a manifest from a cluster names
-    that cluster's. On any other cluster they are their owners' to make, and storing the first object says so."""
+    """Creates the missing namespaces of the documents on the embedded cluster: manifests from another cluster name its
+    namespaces. On a real cluster, a missing namespace is an error when the first object is stored."""
     if not session.in_the_box:
         return []
     kind = session.cluster.catalogue.of("v1", "Namespace")
@@ -127,7 +120,7 @@ async def create_namespaces(session: Session, documents: Sequence[Document]) -> 
 
 
 async def check_documents(session: Session, documents: Sequence[Document]) -> None:
-    """Refuses everything if anything is wrong, naming every mistake, before anything is stored."""
+    """Validates all documents before any is stored. Raises an error that lists every mistake."""
     defined = {
         ((d.object.get("spec") or {}).get("names") or {}).get("kind")
         for d in documents
@@ -154,13 +147,13 @@ async def check_documents(session: Session, documents: Sequence[Document]) -> No
 
 
 async def apply_document(session: Session, document: Document) -> AppliedObject:
-    """Creates or changes the object. Finished work of the same name makes way: whoever runs a file twice means it."""
+    """Creates or updates the object. A finished workload of the same name is replaced: a file can be run twice."""
     cluster = session.cluster
     try:
         kind, obj = await resolve_document(document, session)
         if not name_of(obj):
             return AppliedObject(kind, await cluster.create(obj), "created")
-        replaced = is_workload(obj) and await _make_way(cluster, kind, obj)
+        replaced = is_workload(obj) and await _delete_finished(cluster, kind, obj)
         change, stored = await apply_object(cluster, kind, obj)
         if change == "serverside-applied":
             raise AssertionError(change)
@@ -172,7 +165,7 @@ async def apply_document(session: Session, document: Document) -> AppliedObject:
 async def delete_applied(
     cluster: Cluster, applied: Sequence[AppliedObject], *, grace_seconds: int | None = None
 ) -> list[AppliedObject]:
-    """Deletes these, last come first gone, waits until they are, and answers those that could be deleted."""
+    """Deletes these objects in reverse order, waits until they are gone, and returns those that could be deleted."""
     deleted = []
     for one in reversed(applied):
         try:
@@ -192,7 +185,7 @@ async def delete_applied(
 
 
 async def _namespace(session: Session, document: Document) -> str:
-    """Where it belongs; '' for what is in none, or of a kind that nobody knows yet."""
+    """Returns the namespace of the object; '' if its kind is not namespaced or not known yet."""
     try:
         kind = await session.kind_of(document.object)
     except NotFound:
@@ -200,7 +193,7 @@ async def _namespace(session: Session, document: Document) -> str:
     return (namespace_of(document.object) or session.namespace) if kind.namespaced else ""
 
 
-async def _make_way(cluster: Cluster, kind: Kind, obj: Object) -> bool:
+async def _delete_finished(cluster: Cluster, kind: Kind, obj: Object) -> bool:
     try:
         there = await cluster.get(kind, name_of(obj), namespace_of(obj))
     except NotFound:

@@ -21,15 +21,12 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, namespace_of, owners_of, status_of, uid_of
 from muster.training.diagnosis import waiting_message
 
-# Merged from waits: What a run waits for where its objects do not say so themselves: their events, and PodGroups
-# without room.
-
-
 _POD_GROUP_VERSIONS = ("scheduling.volcano.sh/v1beta1", "scheduling.x-k8s.io/v1alpha1")
 
 
 class WaitReasons:
-    """Asks the cluster nothing before `listen`: most runs never wait for long."""
+    """Finds out what a run waits for from events and PodGroups. It asks the cluster only after `listen`: most runs
+    never wait for long."""
 
     def __init__(
         self,
@@ -39,7 +36,7 @@ class WaitReasons:
         on_event: Callable[[str], None],
         on_group: Callable[[Object], None],
     ) -> None:
-        """`on_event` is told the uid of an object with news, `on_group` the PodGroup that has changed."""
+        """`on_event` gets the uid of an object with a new event, `on_group` a PodGroup that has changed."""
         self.listening = False
         self._cluster = cluster
         self._namespaces = namespaces
@@ -48,21 +45,21 @@ class WaitReasons:
         self._events: list[Informer] = []
 
     def events_of(self, uid: str) -> list[Object]:
-        """What is known of the object with this uid, in the order of time."""
+        """Returns the known events of the object with this uid, oldest first."""
         return sort_events(event for informer in self._events for event in informer.by("about", uid))
 
     async def listen(self, stack: AsyncExitStack) -> None:
-        """From now on, until the stack is closed."""
+        """Watches events and PodGroups until the stack is closed."""
         self.listening = True
         for namespace in self._namespaces:
-            await self._hear_events(stack, namespace)
+            await self._watch_events(stack, namespace)
             for version in _POD_GROUP_VERSIONS:
                 await self._watch_groups(stack, version, namespace)
 
-    async def _hear_events(self, stack: AsyncExitStack, namespace: str) -> None:
+    async def _watch_events(self, stack: AsyncExitStack, namespace: str) -> None:
         def on_change(_: Object | None, after: Object | None) -> None:
             if after is not None:
-                self._on_event(_involved(after))
+                self._on_event(_involved_uid(after))
 
         kind = self._cluster.catalogue.of("v1", "Event")
         events = Informer(
@@ -70,7 +67,7 @@ class WaitReasons:
             kind,
             namespace,
             on_change=on_change,
-            indexers={"about": lambda event: [_involved(event)]},
+            indexers={"about": lambda event: [_involved_uid(event)]},
         )
         self._events.append(events)
         await self._enter(stack, events, namespace)
@@ -87,7 +84,7 @@ class WaitReasons:
         await self._enter(stack, Informer(self._cluster, kind, namespace, on_change=on_change), namespace)
 
     async def _enter(self, stack: AsyncExitStack, informer: Informer, namespace: str) -> None:
-        """Unless the cluster does not have the kind, or does not let us see it."""
+        """Starts the informer, unless the cluster does not have the kind or denies access to it."""
         try:
             await self._cluster.list(informer.kind, namespace, limit=1)
         except (ApiError, OSError):
@@ -95,21 +92,19 @@ class WaitReasons:
         await stack.enter_async_context(informer)
 
 
-def _involved(event: Object) -> str:
+def _involved_uid(event: Object) -> str:
     return str((event.get("involvedObject") or {}).get("uid") or "")
 
 
-# Merged from watching: Watching what a run applied, and the Pods that come of it, until all work is done.
-
-
 _TICK = 0.25
-_PATIENCE = 2.0
-"""What is not done after so long may be waiting for something: then more is asked than how the objects are."""
-_LOG_PATIENCE = 10.0
+_LISTEN_AFTER_SECONDS = 2.0
+"""After this many seconds, an unfinished workload may be waiting for something: events and PodGroups are watched, too.
+"""
+_LOG_TIMEOUT = 10.0
 
 
 class Finished(NamedTuple):
-    """A piece of work, how it ended, and its Pods as they were last seen."""
+    """A workload, how it ended, and the last state of its Pods."""
 
     work: AppliedObject
     outcome: Outcome
@@ -121,7 +116,7 @@ class RunWatch:
         self.board = ProgressBoard()
         self.outcomes: dict[str, Outcome] = {}
         self.pods: dict[str, Object] = {}
-        """By uid: those that belong to this run, as they were last seen."""
+        """By uid: the last state of the Pods of this run."""
         self._cluster = cluster
         self._applied = {uid_of(one.object): one for one in applied}
         self._work = {uid for uid, one in self._applied.items() if is_workload(one.object)}
@@ -129,15 +124,15 @@ class RunWatch:
         self._follower = LogFollower(cluster, display.logs)
         self._pod_kind = cluster.catalogue.of("v1", "Pod")
         self._roots: dict[str, str] = {}
-        """The uid of any owner -> that of the applied object it belongs to, or ''."""
+        """The uid of an owner -> the uid of its applied object, or ''."""
         self._searches: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._namespaces = {namespace_of(one.object) for one in applied} - {""}
         self._waits = WaitReasons(cluster, self._namespaces, on_event=self._on_event, on_group=self._on_group)
         self._seen: dict[str, tuple[Kind, Object]] = {}
-        """By uid: what has a row on the board."""
+        """By uid: the objects with a row on the board."""
         self._groups: dict[str, str] = {}
-        """The uid of a PodGroup -> what was said of it last."""
+        """The uid of a PodGroup -> the last message about it."""
         self._stack = AsyncExitStack()
 
     @property
@@ -146,7 +141,7 @@ class RunWatch:
 
     @property
     def stays(self) -> bool:
-        """Whether there is something that runs until somebody stops it."""
+        """Whether an object runs until it is stopped."""
         return any(is_service(one.object) for one in self._applied.values())
 
     @property
@@ -178,8 +173,8 @@ class RunWatch:
                 search.cancel()
             await self._follower.close()
 
-    async def until_done(self, *, fail_fast: bool = False) -> None:
-        """Keeps the display current meanwhile. What never ends is watched until this is cancelled."""
+    async def wait_until_done(self, *, fail_fast: bool = False) -> None:
+        """Updates the display until all workloads are done. Services are watched until this is cancelled."""
         began = time.monotonic()
         while not ((self.done and self.has_work) or (fail_fast and self.failed)):
             self._changed.clear()
@@ -187,13 +182,13 @@ class RunWatch:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TICK):
                     await self._changed.wait()
-            if not self._waits.listening and time.monotonic() - began > _PATIENCE:
+            if not self._waits.listening and time.monotonic() - began > _LISTEN_AFTER_SECONDS:
                 await self._waits.listen(self._stack)
         await self.settle()
 
     async def settle(self) -> None:
-        """Shows what has been written but not yet shown. Much takes its time; only silence is given up on."""
-        await self._follower.drain(_LOG_PATIENCE)
+        """Shows the remaining log lines. Stops only after a time without any line."""
+        await self._follower.drain(_LOG_TIMEOUT)
         self._display.settle(self.board, time.monotonic())
 
     def finished(self) -> list[Finished]:
@@ -214,7 +209,7 @@ class RunWatch:
             obj = after or before
             if obj is None or uid_of(obj) not in self._applied:
                 return
-            self._take_in(kind, obj, deleted=after is None)
+            self._add(kind, obj, deleted=after is None)
 
         return on_change
 
@@ -224,14 +219,14 @@ class RunWatch:
             return
         root = self._root_of(pod)
         if root is None:
-            self._search(pod, lambda: self._on_pod(None, self.pods.get(uid_of(pod), pod)))
+            self._start_root_search(pod, lambda: self._on_pod(None, self.pods.get(uid_of(pod), pod)))
         if not root:
             return
         self.pods[uid_of(pod)] = pod
-        self._follower.see(pod)
+        self._follower.update(pod)
         if after is None:
-            self._follower.gone(pod)
-        self._take_in(self._pod_kind, pod, deleted=after is None, owner="" if root == uid_of(pod) else root)
+            self._follower.finish(pod)
+        self._add(self._pod_kind, pod, deleted=after is None, owner="" if root == uid_of(pod) else root)
 
     def _on_event(self, uid: str) -> None:
         row, seen = self.board.rows.get(uid), self._seen.get(uid)
@@ -242,32 +237,32 @@ class RunWatch:
     def _on_group(self, group: Object) -> None:
         root = self._root_of(group)
         if root is None:
-            self._search(group, lambda: self._on_group(group))
-        said = waiting_message(group) if status_of(group).get("phase") in (None, "", "Pending") else ""
-        if root and said and self._groups.get(uid_of(group)) != said:
-            self._groups[uid_of(group)] = said
-            self._display.say(f"podgroup/{name_of(group)} waits for room: {said}", "yellow")
+            self._start_root_search(group, lambda: self._on_group(group))
+        reason = waiting_message(group) if status_of(group).get("phase") in (None, "", "Pending") else ""
+        if root and reason and self._groups.get(uid_of(group)) != reason:
+            self._groups[uid_of(group)] = reason
+            self._display.say(f"podgroup/{name_of(group)} waits for room: {reason}", "yellow")
 
-    def _take_in(self, kind: Kind, obj: Object, *, deleted: bool, owner: str = "") -> None:
+    def _add(self, kind: Kind, obj: Object, *, deleted: bool, owner: str = "") -> None:
         uid, now = uid_of(obj), time.monotonic()
         if is_workflow(obj):
             obj = self.board.workflows[uid] = with_full_status(self._cluster, obj)
         self._seen[uid] = kind, obj
         self.board.put(kind, obj, now, owner, self._waits.events_of(uid))
         if deleted:
-            self.board.gone(uid, now)
+            self.board.remove(uid, now)
         if uid in self._work and uid not in self.outcomes:
             outcome = find_outcome(obj)
             if outcome is not None and not outcome.succeeded and is_workflow(obj):
                 outcome = outcome._replace(message=outcome.message or failure_message(obj))
             if outcome is None and deleted:
-                outcome = Outcome(False, "Deleted", "it was deleted before it was done")
+                outcome = Outcome(False, "Deleted", "it was deleted before it finished")
             if outcome is not None:
                 self.outcomes[uid] = outcome
         self._changed.set()
 
     def _root_of(self, obj: Object) -> str | None:
-        """The uid of the applied object that this one belongs to, '' if there is none, None if it is not known yet."""
+        """Returns the uid of the applied object that owns this one; '' if there is none, None if not known yet."""
         if uid_of(obj) in self._applied:
             return uid_of(obj)
         answer: str | None = ""
@@ -282,13 +277,13 @@ class RunWatch:
                 answer = None
         return answer
 
-    def _search(self, obj: Object, then: Callable[[], None]) -> None:
+    def _start_root_search(self, obj: Object, then: Callable[[], None]) -> None:
         search = asyncio.create_task(self._find_root(obj, then))
         self._searches.add(search)
         search.add_done_callback(self._searches.discard)
 
     async def _find_root(self, obj: Object, then: Callable[[], None]) -> None:
-        """Walks up the owners of a Pod or PodGroup until one is known."""
+        """Follows the owners of a Pod or PodGroup until one is known."""
         pending = [(namespace_of(obj), ref) for ref in owners_of(obj)]
         visited: list[str] = []
         root = ""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from muster.cli.errors import CommandError
 from muster.cli.output import warn
@@ -14,23 +15,22 @@ from muster.cli.targets import Target
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, Gone, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.manifests import Document, load_manifest_files
 from muster.kube.objects import Object, name_of, namespace_of, version_of
 
-# Merged from selection: From the words of a command line to objects: those named, those in files, or all of a kind
-# that match.
+if TYPE_CHECKING:
+    from muster.kube.manifests import Document
 
 
 @dataclass(slots=True)
 class Selection:
-    """What was found, in the order asked for, and what was not."""
+    """The objects that were found, in the order of the request, and the errors for those that were not."""
 
     objects: list[tuple[Kind, Object]] = field(default_factory=list)
     errors: list[ApiError] = field(default_factory=list)
     by_name: bool = False
-    """Whether every object was named, rather than found."""
+    """Whether the request names every object, rather than a type or a selector."""
     namespaced: bool = True
-    """Whether any of the kinds asked for lives in namespaces."""
+    """Whether any of the requested kinds is namespaced."""
 
 
 async def select_objects(
@@ -43,18 +43,23 @@ async def select_objects(
     all_namespaces: bool = False,
     prefixes: bool = False,
 ) -> Selection:
-    """`prefixes`: a name that nothing has stands for all that begin with it, as `describe` takes it."""
+    """Returns the objects that the words, files or selectors name.
+
+    With `prefixes`, a name that does not exist selects all objects whose names start with it, as in `kubectl describe`.
+    """
     namespace = "" if all_namespaces else session.namespace
     if files:
         if words or labels:
-            raise CommandError("give either files or types and names, not both")
-        return await _from_files(session, files)
+            raise CommandError("files cannot be combined with types, names or a selector")
+        return await _select_from_files(session, files)
     targets = await session.targets(words)
     named = any(target.names for target in targets)
     if named and (labels or fields):
-        raise CommandError("selectors choose among all objects of a type; leave out either them or the names")
+        raise CommandError("a selector cannot be combined with names; remove one of them")
     if named and all_namespaces:
-        raise CommandError("an object cannot be fetched by its name across all namespaces; use -n")
+        raise CommandError(
+            "an object cannot be requested by name across all namespaces; use -n NAMESPACE instead of -A"
+        )
     answer = Selection(by_name=named, namespaced=any(target.kind.namespaced for target in targets))
     for found in await asyncio.gather(
         *(_select_target(session, t, namespace, labels, fields, prefixes) for t in targets)
@@ -65,7 +70,7 @@ async def select_objects(
 
 
 def format_nothing_found(namespace: str) -> str:
-    """What to say instead of an empty answer; '' for objects outside of namespaces, or in all of them."""
+    """Returns kubectl's message for an empty result. `namespace` is empty for cluster-scoped kinds and for -A."""
     return f"No resources found in {namespace} namespace." if namespace else "No resources found"
 
 
@@ -76,7 +81,7 @@ def namespace_for(kind: Kind, namespace: str) -> str:
 async def list_objects(
     session: Session, kind: Kind, namespace: str, labels: str = "", fields: str = ""
 ) -> list[Object]:
-    """All pages."""
+    """Lists all pages."""
     objects: list[Object] = []
     token = ""
     while True:
@@ -102,7 +107,7 @@ async def _select_target(
         try:
             found.objects.append((kind, await session.cluster.get(kind, name, namespace_for(kind, namespace))))
         except NotFound as error:
-            similar = await _beginning_with(session, kind, namespace, name) if prefixes else []
+            similar = await _list_by_prefix(session, kind, namespace, name) if prefixes else []
             found.objects += similar
             if not similar:
                 found.errors.append(error)
@@ -111,13 +116,12 @@ async def _select_target(
     return found
 
 
-async def _beginning_with(session: Session, kind: Kind, namespace: str, prefix: str) -> list[tuple[Kind, Object]]:
+async def _list_by_prefix(session: Session, kind: Kind, namespace: str, prefix: str) -> list[tuple[Kind, Object]]:
     objects = await list_objects(session, kind, namespace)
     return [(kind, obj) for obj in objects if name_of(obj).startswith(prefix)]
 
 
-async def _from_files(session: Session, files: Iterable[str]) -> Selection:
-    # gone  # YAML takes a while to import
+async def _select_from_files(session: Session, files: Iterable[str]) -> Selection:
 
     answer = Selection(by_name=True)
     for document in read_manifests(files):
@@ -130,11 +134,8 @@ async def _from_files(session: Session, files: Iterable[str]) -> Selection:
     return answer
 
 
-# Merged from observe: One object over time.
-
-
 async def object_states(cluster: Cluster, kind: Kind, name: str, namespace: str) -> AsyncGenerator[Object | None, None]:
-    """The object as it is, and again after every change. None, and no more, once it is gone."""
+    """Yields the object now and after every change; then None, once, when it no longer exists."""
     while True:
         try:
             obj = await cluster.get(kind, name, namespace)
@@ -157,16 +158,17 @@ async def object_states(cluster: Cluster, kind: Kind, name: str, namespace: str)
 def watch_object(
     cluster: Cluster, kind: Kind, name: str, namespace: str
 ) -> aclosing[AsyncGenerator[Object | None, None]]:
-    """The same for `async with`, so that the watch ends with the block."""
+    """Returns `object_states` for use with `async with`, so that the watch ends with the block."""
     return aclosing(object_states(cluster, kind, name, namespace))
 
 
-# Merged from manifests: The files a command is given: read, and what is odd about them told.
-
-
 def read_manifests(files: Iterable[str], *, named: bool = True) -> list[Document]:
-    """Everything in these files, in order. What was read but is hardly what was meant goes to stderr. With
-    `named=False`, an object may have no name yet."""
+    """Returns the documents of these files, in order, and prints their warnings to stderr.
+
+    With `named=False`, an object may have no name yet.
+    """
+    from muster.kube.manifests import load_manifest_files  # YAML is slow to import, and most commands read no files
+
     documents = load_manifest_files(files, named=named)
     for document in documents:
         for warning in document.warnings:

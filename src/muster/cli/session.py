@@ -1,4 +1,4 @@
-"""The cluster a command talks to: the one in the box that is running, or the one a kubeconfig names."""
+"""Connects a command to its cluster: the running embedded cluster, or the cluster of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _LOOK_SECONDS = 0.5
 class Session:
     cluster: Cluster
     namespace: str
-    """Where objects without a namespace of their own are meant to be."""
+    """The namespace of objects that do not name one."""
     remote: RemoteCluster | None = None
-    """The same cluster where it is reached over HTTP, for what only a server can tell."""
+    """The same cluster, if it is reached over HTTP; for requests that only a server answers."""
     box: EmbeddedCluster | None = None
-    """The same cluster where it is in this process."""
+    """The same cluster, if it runs in this process."""
     in_the_box: bool = False
-    """Whether it is the cluster in the box, and the box ours to arrange."""
+    """Whether it is the embedded cluster of this user."""
     warn_of: Callable[[str], None] = lambda text: warn(f"Warning: {text}")
 
     @contextmanager
     def warnings(self) -> Iterator[None]:
-        """Shows what the cluster warns of while the block stores things. A server says so by itself; a box in this
-        process has to be asked."""
+        """Prints the warnings that writes in this block cause. A server sends them with its responses; for a cluster in
+        this process, they are collected here."""
         if self.remote is not None:
             yield
             return
@@ -58,17 +58,17 @@ class Session:
                     self.warn_of(text)
 
     async def targets(self, words: Sequence[str]) -> list[Target]:
-        """What the words of a command line are about."""
-        if not all(self._knows(word) for word in type_words(words)):
+        """Returns the kinds and names that the words of a command line select."""
+        if not all(self._is_known(word) for word in type_words(words)):
             await self.discover()
-        with _unknown_types():
+        with _unknown_type_errors():
             return parse_targets(words, self.cluster.catalogue)
 
     async def target(self, word: str, default: str = "pods") -> tuple[Kind, str]:
-        """One object: TYPE/NAME, or a NAME of the `default` type."""
-        if not all(self._knows(type_word) for type_word in type_words([word]) if "/" in word):
+        """Parses TYPE/NAME, or a NAME of the `default` type."""
+        if not all(self._is_known(type_word) for type_word in type_words([word]) if "/" in word):
             await self.discover()
-        with _unknown_types():
+        with _unknown_type_errors():
             return parse_target(word, self.cluster.catalogue, default)
 
     async def kind_of(self, obj: Object) -> Kind:
@@ -79,12 +79,12 @@ class Session:
             return self.cluster.catalogue.of_object(obj)
 
     async def discover(self) -> None:
-        """Learns the kinds that only the server knows. Asked for when needed: most commands are about Pods."""
+        """Loads the kinds of the server. Called only when needed: most commands are about built-in kinds."""
         if self.remote is not None:
             await self.remote.discover()
 
     async def trouble(self) -> str:
-        """Why the cluster in the box stores nothing at present, such as a full disk; '' if all is well."""
+        """Returns why the embedded cluster cannot store anything now, such as a full disk; '' if it can."""
         if not self.in_the_box:
             return ""
         try:
@@ -95,10 +95,10 @@ class Session:
         except StorageFull as error:
             return error.message
         except (ApiError, OSError):
-            pass  # who is away for a moment stores nothing either, but will again
+            pass  # a server that cannot be reached for a moment is not a storage problem
         return ""
 
-    def _knows(self, type_word: str) -> bool:
+    def _is_known(self, type_word: str) -> bool:
         try:
             self.cluster.catalogue.find(type_word)
         except NotFound:
@@ -108,9 +108,9 @@ class Session:
 
 @asynccontextmanager
 async def connect(kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
-    """The cluster of a kubeconfig if one is named, else the box that is running."""
-    access = _access(kubeconfig, context)
-    with _without_system_certificates():
+    """Connects to the cluster of the kubeconfig or context, if given; otherwise to the running embedded cluster."""
+    access = _load_access(kubeconfig, context)
+    with _skip_system_certificates():
         from muster.kube.remote.client import RemoteCluster
 
     async with RemoteCluster(access, on_warning=_warn_once()) as remote:
@@ -122,23 +122,24 @@ async def connect(kubeconfig: str = "", context: str = "", namespace: str = "") 
 async def connect_or_start(
     kubeconfig: str = "", context: str = "", namespace: str = "", *, runtime: str = "", gang: bool = False
 ) -> AsyncIterator[Session]:
-    """The same, or a box in this process for as long as the block lasts. Other commands can use it meanwhile."""
+    """Like `connect`, but starts an embedded cluster in this process if none runs. It ends with the block; until then
+    other commands can use it, too."""
     from muster.server.pidfile import ServerError, running_server
 
     if kubeconfig or context or running_server(home()) is not None:
         if runtime or gang:
             option = "--runtime" if runtime else "--gang"
             raise CommandError(
-                f"{option} is for a cluster that this command starts itself; say it to `muster up` instead"
+                f"{option} applies only to a cluster that this command starts; pass it to `muster up` instead"
             )
         async with connect(kubeconfig, context, namespace) as session:
-            stand_in = None if kubeconfig or context else asyncio.create_task(_stand_in())
+            takeover = None if kubeconfig or context else asyncio.create_task(_take_over_cluster())
             try:
                 yield session
             finally:
-                if stand_in is not None:
-                    stand_in.cancel()
-                    await asyncio.gather(stand_in, return_exceptions=True)
+                if takeover is not None:
+                    takeover.cancel()
+                    await asyncio.gather(takeover, return_exceptions=True)
         return
     from muster.server.serving import serving
 
@@ -162,12 +163,12 @@ def load_settings(runtime: str = "", *, gang: bool = False) -> Settings:
     if not runtime:
         return settings
     if runtime not in RUNTIMES:
-        raise CommandError(f'--runtime: "{runtime}" is not known; write {", ".join(RUNTIMES)}')
+        raise CommandError(f'--runtime: "{runtime}" is not a known runtime; use one of {", ".join(RUNTIMES)}')
     return replace(settings, agent=replace(settings.agent, runtime=runtime))
 
 
 def home() -> Path:
-    """Where the cluster in the box lives."""
+    """Returns the data directory of the embedded cluster."""
     given = os.environ.get("MUSTER_HOME")
     if given:
         return Path(given).expanduser().absolute()
@@ -175,9 +176,9 @@ def home() -> Path:
     return Path(data).expanduser() / "muster"
 
 
-async def _stand_in() -> None:
-    """The cluster may be that of another `muster run`, which takes it along when it ends. Then this process carries on
-    with it, at the same address."""
+async def _take_over_cluster() -> None:
+    """Serves the cluster, at the same address, if the process that serves it now ends first. That process may be
+    another `muster run`, whose cluster ends with it."""
     from muster.server.pidfile import ServerError, running_server
 
     while True:
@@ -192,19 +193,20 @@ async def _stand_in() -> None:
 
 
 def _warn_once() -> Callable[[str], None]:
-    """A run checks what it stores before it stores it, and is warned both times."""
-    told: set[str] = set()
+    """Returns a function that prints each warning once. A run validates objects before it stores them, so the cluster
+    sends each warning twice."""
+    printed: set[str] = set()
 
     def warn_of(text: str) -> None:
-        if text not in told:
-            told.add(text)
+        if text not in printed:
+            printed.add(text)
             warn(f"Warning: {text}")
 
     return warn_of
 
 
 @contextmanager
-def _unknown_types() -> Iterator[None]:
+def _unknown_type_errors() -> Iterator[None]:
     try:
         yield
     except NotFound as error:
@@ -212,9 +214,9 @@ def _unknown_types() -> Iterator[None]:
 
 
 @contextmanager
-def _without_system_certificates() -> Iterator[None]:
-    """Importing aiohttp reads all certificates of the machine, which takes a tenth of a second, for a default that our
-    client never uses: it makes a context of its own for every cluster."""
+def _skip_system_certificates() -> Iterator[None]:
+    """Skips the certificates that an import of aiohttp loads, which takes a tenth of a second. Our client does not use
+    that default context: it creates one for each cluster."""
     import ssl
 
     load = ssl.SSLContext.load_default_certs
@@ -225,15 +227,15 @@ def _without_system_certificates() -> Iterator[None]:
         setattr(ssl.SSLContext, "load_default_certs", load)  # noqa: B010
 
 
-def _access(kubeconfig: str, context: str) -> Access:
+def _load_access(kubeconfig: str, context: str) -> Access:
     from muster.kube.remote.kubeconfig import KubeconfigError, in_cluster, load_kubeconfig
     from muster.server.pidfile import running_server
 
     try:
         if kubeconfig or context:
-            return load_kubeconfig([kubeconfig] if kubeconfig else _usual_kubeconfigs(), context)
+            return load_kubeconfig([kubeconfig] if kubeconfig else _default_kubeconfigs(), context)
         if os.environ.get("KUBERNETES_SERVICE_HOST"):
-            return in_cluster()  # this is a Pod: it speaks for its service account
+            return in_cluster()  # in a Pod, the command uses the Pod's service account
         info = running_server(home())
         if info is None:
             raise CommandError(NO_CLUSTER)
@@ -242,5 +244,5 @@ def _access(kubeconfig: str, context: str) -> Access:
         raise CommandError(f"error: {error}") from None
 
 
-def _usual_kubeconfigs() -> list[str]:
+def _default_kubeconfigs() -> list[str]:
     return [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path] or ["~/.kube/config"]

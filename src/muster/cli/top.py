@@ -1,4 +1,4 @@
-"""`muster top`: what nodes and Pods use at the moment, from the cluster's metrics API."""
+"""`muster top`: shows the CPU and memory usage of nodes and Pods, from the metrics API."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ async def top(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")] = None,
     selector: LabelSelector = "",
     all_namespaces: AllNamespaces = False,
-    containers: Annotated[bool, typer.Option("--containers", help="Each container by itself.")] = False,
-    sort_by: Annotated[str, typer.Option("--sort-by", help="cpu or memory.")] = "",
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Without the line of headers.")] = False,
+    containers: Annotated[bool, typer.Option("--containers", help="Show each container separately.")] = False,
+    sort_by: Annotated[str, typer.Option("--sort-by", help="Sort by cpu or memory.")] = "",
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Do not print headers.")] = False,
 ) -> None:
-    """Show what nodes or Pods use."""
+    """Show the resource usage of nodes or Pods."""
     if sort_by not in ("", "cpu", "memory"):
-        raise CommandError(f'--sort-by: "{sort_by}" is not known; write cpu or memory')
+        raise CommandError(f'--sort-by: "{sort_by}" is not a known column; use cpu or memory')
     nodes = what.lower() in ("node", "nodes", "no")
     if not nodes and what.lower() not in ("pod", "pods", "po"):
-        raise CommandError(f'"{what}" uses nothing that can be measured; write nodes or pods')
+        raise CommandError(f'"{what}" has no metrics; use nodes or pods')
     kind = NODE_METRICS if nodes else POD_METRICS
     try:
         page = await session.cluster.list(kind, "" if nodes or all_namespaces else session.namespace, labels=selector)
     except NotFound:
         raise CommandError(
-            "error: Metrics API not available: this cluster does not measure what nodes and Pods use"
+            "error: Metrics API not available: this cluster does not measure the usage of nodes and Pods"
         ) from None
     measured = [m for m in page.items if not names or name_of(m) in names]
     missing = set(names or ()) - {name_of(m) for m in measured}
     if missing:
-        raise CommandError(f'Error from server (NotFound): no metrics of {what} "{sorted(missing)[0]}"')
+        raise CommandError(f'Error from server (NotFound): no metrics for {what} "{sorted(missing)[0]}"')
     if not measured:
         warn(format_nothing_found("" if nodes or all_namespaces else session.namespace))
         return

@@ -1,4 +1,4 @@
-"""`muster wait`: until a condition, a value or the deletion of objects."""
+"""`muster wait`: waits for a condition, a value, the creation or the deletion of objects."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
 class Goal(NamedTuple):
     kind: Literal["condition", "jsonpath", "delete", "create"]
     path: str = ""
-    """The condition's type, or the JSONPath."""
+    """The type of the condition, or the JSONPath."""
     value: str | None = "true"
-    """None: any value will do."""
+    """None accepts any value."""
 
 
 @on_cluster
@@ -34,27 +34,32 @@ async def wait(
     session: Session,
     words: Annotated[list[str] | None, typer.Argument(metavar="(TYPE NAME... | TYPE/NAME...)")] = None,
     for_: Annotated[
-        str, typer.Option("--for", help="condition=TYPE[=VALUE], jsonpath={PATH}[=VALUE], delete or create.")
+        str,
+        typer.Option(
+            "--for", help="What to wait for: condition=TYPE[=VALUE], jsonpath={PATH}[=VALUE], delete or create."
+        ),
     ] = "",
     filename: Files = None,
     selector: LabelSelector = "",
-    all_: Annotated[bool, typer.Option("--all", help="All objects of the type in the namespace.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Wait for all objects of the type in the namespace.")] = False,
     all_namespaces: AllNamespaces = False,
-    timeout: Annotated[str, typer.Option("--timeout", help="How long to wait; 0 looks once.")] = "30s",
+    timeout: Annotated[
+        str, typer.Option("--timeout", help="How long to wait, as in 30s or 5m; 0 checks once.")
+    ] = "30s",
 ) -> None:
-    """Wait until objects are as they should be."""
+    """Wait for a condition on objects."""
     goal = parse_goal(for_)
-    patience = parse_duration(timeout, "--timeout")
-    if patience < 0:
-        patience = 7 * 86400.0
+    timeout_seconds = parse_duration(timeout, "--timeout")
+    if timeout_seconds < 0:
+        timeout_seconds = 7 * 86400.0
     if goal.kind == "create":
-        await _until_created(session, words or (), patience)
+        await _wait_until_created(session, words or (), timeout_seconds)
         return
     found = await select_objects(
         session, words or (), files=filename or (), labels=selector, all_namespaces=all_namespaces
     )
     if not found.by_name and not (all_ or selector):
-        raise CommandError("say which: names, a selector with -l, or --all")
+        raise CommandError("specify the objects by name, with a selector (-l), or with --all")
     errors = [e for e in found.errors if not (goal.kind == "delete" and isinstance(e, NotFound))]
     for error in errors:
         warn(format_api_error(error))
@@ -65,7 +70,8 @@ async def wait(
             return
         raise CommandError("error: no matching resources found")
     results = await asyncio.gather(
-        *(_one(session.cluster, kind, obj, goal, patience) for kind, obj in found.objects), return_exceptions=True
+        *(_wait_for_object(session.cluster, kind, obj, goal, timeout_seconds) for kind, obj in found.objects),
+        return_exceptions=True,
     )
     failures = [result for result in results if isinstance(result, BaseException)]
     for failure in failures:
@@ -84,9 +90,9 @@ def parse_goal(text: str) -> Goal:
         type_, _, value = rest.partition("=")
         return Goal("condition", type_, (value or "true").lower())
     if what == "jsonpath" and rest:
-        return _jsonpath_goal(rest)
+        return _parse_jsonpath_goal(rest)
     raise CommandError(
-        f'--for: "{text}" is not known; write condition=Complete, jsonpath={{.status.phase}}=Running, delete or create'
+        f'--for: "{text}" is not valid; use condition=Complete, jsonpath={{.status.phase}}=Running, delete or create'
     )
 
 
@@ -100,14 +106,14 @@ def is_reached(goal: Goal, obj: Object) -> bool:
     )
 
 
-def _jsonpath_goal(text: str) -> Goal:
+def _parse_jsonpath_goal(text: str) -> Goal:
     path, value = text, None
     if text.startswith("{"):
         end = text.rfind("}")
         path, rest = text[: end + 1], text[end + 1 :]
         value = rest[1:] if rest.startswith("=") else None
         if end < 0 or (rest and not rest.startswith("=")):
-            raise CommandError(f"--for: {text!r}: write jsonpath={{.status.phase}}=Running")
+            raise CommandError(f"--for: {text!r} is not valid; use jsonpath={{.status.phase}}=Running")
     elif "=" in text:
         path, _, value = text.partition("=")
     try:
@@ -117,16 +123,16 @@ def _jsonpath_goal(text: str) -> Goal:
     return Goal("jsonpath", path, value.strip("\"'") if value is not None else None)
 
 
-async def _one(cluster: Cluster, kind: Kind, obj: Object, goal: Goal, patience: float) -> None:
+async def _wait_for_object(cluster: Cluster, kind: Kind, obj: Object, goal: Goal, timeout_seconds: float) -> None:
     called = resource_name(kind, name_of(obj))
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout_seconds):
             if goal.kind == "delete":
                 await wait_until_deleted(cluster, [(kind, obj)])
             else:
-                await _until_reached(cluster, kind, obj, goal)
+                await _wait_until_reached(cluster, kind, obj, goal)
     except TimeoutError:
-        if patience == 0 and goal.kind != "delete" and is_reached(goal, obj):
+        if timeout_seconds == 0 and goal.kind != "delete" and is_reached(goal, obj):
             pass
         else:
             raise CommandError(
@@ -135,22 +141,24 @@ async def _one(cluster: Cluster, kind: Kind, obj: Object, goal: Goal, patience: 
     echo(f"{called} condition met")
 
 
-async def _until_reached(cluster: Cluster, kind: Kind, obj: Object, goal: Goal) -> None:
+async def _wait_until_reached(cluster: Cluster, kind: Kind, obj: Object, goal: Goal) -> None:
     async with watch_object(cluster, kind, name_of(obj), namespace_of(obj)) as states:
         async for now in states:
             if now is None:
-                raise CommandError(f"error: {resource_name(kind, name_of(obj))} was deleted while waiting for it")
+                raise CommandError(
+                    f"error: {resource_name(kind, name_of(obj))} was deleted while the command waited for it"
+                )
             if is_reached(goal, now):
                 return
 
 
-async def _until_created(session: Session, words: list[str] | tuple[str, ...], patience: float) -> None:
+async def _wait_until_created(session: Session, words: list[str] | tuple[str, ...], timeout_seconds: float) -> None:
     targets = await session.targets(words)
     if any(not target.names for target in targets):
-        raise CommandError("--for=create needs names")
+        raise CommandError("--for=create needs the names of objects")
     for kind, name in [(target.kind, name) for target in targets for name in target.names]:
         try:
-            async with asyncio.timeout(patience or 0.001):
+            async with asyncio.timeout(timeout_seconds or 0.001):
                 async for event in session.cluster.watch(
                     kind, namespace_for(kind, session.namespace), fields=f"metadata.name={name}"
                 ):

@@ -1,6 +1,5 @@
-"""`muster submit`, `list`, `stop`, `terminate`, `suspend`, `resume`, `retry` and `resubmit`: commands for Argo
-workflows.
-"""
+"""Commands for Argo workflows: `muster submit`, `list`, `stop`, `terminate`, `suspend`, `resume`, `retry`,
+`resubmit`."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from muster.cli.formats import format_objects, parse_format
 from muster.cli.options import AllNamespaces, LabelSelector, on_cluster, parse_duration
 from muster.cli.output import TableWriter, colorize, echo, supports_color, warn
 from muster.cli.session import Session
-from muster.cli.workflow_follow import LogOption, WaitOption, WatchOption, follow_workflow, require_one_way
+from muster.cli.workflow_follow import LogOption, WaitOption, WatchOption, check_follow_options, follow_workflow
 from muster.cli.workflow_lookup import find_workflow, list_workflow_summaries, workflow_kind
 from muster.cli.workflow_status import STYLES, format_age, format_workflow_time, is_finished, phase_of, status_word
 from muster.cli.workflow_tree import print_workflow
@@ -38,12 +37,9 @@ if TYPE_CHECKING:
     from muster.workflows.submit import SubmitOptions
 
 
-# Merged from submit: `muster submit`: starts a workflow from a file or from a template, and follows it if asked to.
-
-
 ParametersOption = Annotated[
     list[str] | None,
-    typer.Option("--parameter", "-p", help="NAME=VALUE, an argument of the workflow; may be repeated."),
+    typer.Option("--parameter", "-p", help="An argument of the workflow, as NAME=VALUE; may be repeated."),
 ]
 
 
@@ -53,38 +49,44 @@ async def submit(
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILE...]", help="Files, or - for stdin.")] = None,
     from_: Annotated[
         str,
-        typer.Option("--from", help="workflowtemplate/NAME, clusterworkflowtemplate/NAME or cronworkflow/NAME."),
+        typer.Option(
+            "--from", help="Submit from workflowtemplate/NAME, clusterworkflowtemplate/NAME or cronworkflow/NAME."
+        ),
     ] = "",
     parameter: ParametersOption = None,
     parameter_file: Annotated[
-        str, typer.Option("--parameter-file", "-f", help="A YAML or JSON file with a value per argument.")
+        str, typer.Option("--parameter-file", "-f", help="A YAML or JSON file with the values of arguments.")
     ] = "",
-    name: Annotated[str, typer.Option("--name", help="Instead of the name in the file.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Use this name instead of the one in the file.")] = "",
     generate_name: Annotated[
-        str, typer.Option("--generate-name", help="The beginning of the name; the cluster adds the rest.")
+        str, typer.Option("--generate-name", help="A prefix; the cluster completes the name.")
     ] = "",
-    entrypoint: Annotated[str, typer.Option("--entrypoint", help="The template to begin with.")] = "",
+    entrypoint: Annotated[str, typer.Option("--entrypoint", help="The template to start with.")] = "",
     labels: Annotated[str, typer.Option("--labels", "-l", help="Labels to add, as in team=x,run=7.")] = "",
     annotations: Annotated[str, typer.Option("--annotations", help="Annotations to add.")] = "",
-    serviceaccount: Annotated[str, typer.Option("--serviceaccount", help="Run all Pods as this one.")] = "",
-    priority: Annotated[int | None, typer.Option("--priority", help="Higher goes first.")] = None,
+    serviceaccount: Annotated[
+        str, typer.Option("--serviceaccount", help="Run all Pods with this service account.")
+    ] = "",
+    priority: Annotated[
+        int | None, typer.Option("--priority", help="The priority; workflows with a higher one start first.")
+    ] = None,
     watch: WatchOption = False,
     log: LogOption = False,
     wait: WaitOption = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="name, yaml or json.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, store nothing.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="Output format: name, yaml or json.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate everything but store nothing.")] = False,
 ) -> None:
-    """Start workflows from files or from a template.
+    """Submit workflows from files or from a template.
 
-    With --watch, --log or --wait, the exit code is 0 if all of them succeeded, else 1.
+    With --watch, --log or --wait, the exit code is 0 if all workflows succeed, and 1 otherwise.
     """
     from muster.workflows.submit import SubmitOptions
 
     if bool(files) == bool(from_):
-        raise CommandError("say what to submit: files, or --from KIND/NAME")
-    require_one_way(watch=watch, log=log, wait=wait)
+        raise CommandError("specify files, or a template with --from KIND/NAME")
+    check_follow_options(watch=watch, log=log, wait=wait)
     if dry_run and (watch or log or wait):
-        raise CommandError("a dry run starts nothing that could be followed")
+        raise CommandError("--dry-run cannot be combined with --watch, --log or --wait")
     format = parse_format(output)
     options = SubmitOptions(
         name=name,
@@ -97,11 +99,11 @@ async def submit(
         priority=priority,
     )
     if from_:
-        created = [await _create(session, await _from_resource(session, from_, options), dry_run)]
+        created = [await _create(session, await _create_from_resource(session, from_, options), dry_run)]
     else:
-        documents = _documents(files or ())
+        documents = _read_documents(files or ())
         if name and len(documents) > 1:
-            raise CommandError("--name is for one workflow; these files have several")
+            raise CommandError("--name works only for a single workflow; these files contain several")
         created = [await _create_document(session, document, options, dry_run) for document in documents]
     kind = workflow_kind()
     if output:
@@ -116,7 +118,7 @@ async def submit(
 
 
 def read_parameter_file(path: str) -> list[str]:
-    """NAME=VALUE for each entry of the file, JSON being YAML, too."""
+    """Returns NAME=VALUE for each entry of a YAML or JSON file."""
     from muster.kube.manifests import ManifestError, parse_mapping
     from muster.workflows.submit import parameters_from_file
 
@@ -129,7 +131,7 @@ def read_parameter_file(path: str) -> list[str]:
     return parameters_from_file(found.object) if found is not None else []
 
 
-def _documents(files: Sequence[str]) -> list[Document]:
+def _read_documents(files: Sequence[str]) -> list[Document]:
     from muster.kube.manifests import load_manifest_files
 
     documents = load_manifest_files(list(files), named=False)
@@ -137,15 +139,15 @@ def _documents(files: Sequence[str]) -> list[Document]:
         kind = document.object.get("kind")
         if kind != "Workflow":
             raise CommandError(
-                f"{document.where('kind')} kind: {kind} is not a Workflow; `muster apply -f` stores it, and "
-                "`muster submit --from KIND/NAME` then runs a template"
+                f"{document.where('kind')} kind: {kind} is not a Workflow; create it with `muster apply -f`, "
+                "and run a template with `muster submit --from KIND/NAME`"
             )
     if not documents:
-        raise CommandError(f"no workflow in {', '.join(files)}")
+        raise CommandError(f"no workflow found in {', '.join(files)}")
     return documents
 
 
-async def _from_resource(session: Session, resource: str, options: SubmitOptions) -> Object:
+async def _create_from_resource(session: Session, resource: str, options: SubmitOptions) -> Object:
     from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW, WORKFLOW_TEMPLATE
     from muster.workflows.submit import (
         SubmissionError,
@@ -157,7 +159,9 @@ async def _from_resource(session: Session, resource: str, options: SubmitOptions
 
     word, slash, name = resource.partition("/")
     if not slash or not name:
-        raise CommandError(f'--from: "{resource}": write KIND/NAME, as in workflowtemplate/{resource or "train"}')
+        raise CommandError(
+            f'--from: "{resource}" is not valid; use KIND/NAME, as in workflowtemplate/{resource or "train"}'
+        )
     try:
         wanted = source_kind(word)
         kind = next(k for k in (WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW) if k.kind == wanted)
@@ -187,14 +191,10 @@ async def _create(session: Session, workflow: Object, dry_run: bool) -> Object:
     return await session.cluster.create({**workflow, "metadata": placed}, dry_run=dry_run)
 
 
-# Merged from operate: `muster stop | terminate | suspend | resume | retry | resubmit`: what is done to workflows that
-# exist.
-
-
 Names = Annotated[list[str] | None, typer.Argument(metavar="(WORKFLOW... | @latest)")]
 Nodes = Annotated[
     str,
-    typer.Option("--node-field-selector", help="Only these nodes, as in displayName=approve or phase=Failed."),
+    typer.Option("--node-field-selector", help="Select nodes, as in displayName=approve or phase=Failed."),
 ]
 
 
@@ -204,7 +204,7 @@ async def stop(
     names: Names = None,
     selector: LabelSelector = "",
     node_field_selector: Nodes = "",
-    message: Annotated[str, typer.Option("--message", help="What to echo about the nodes that fail.")] = "",
+    message: Annotated[str, typer.Option("--message", help="The message of the nodes that are stopped.")] = "",
 ) -> None:
     """Stop workflows; their exit handlers still run."""
     from muster.workflows.operations.control import stop as stopped
@@ -214,7 +214,7 @@ async def stop(
 
 @on_cluster
 async def terminate(session: Session, names: Names = None, selector: LabelSelector = "") -> None:
-    """End workflows at once, without their exit handlers."""
+    """Stop workflows immediately, without their exit handlers."""
     from muster.workflows.operations.control import terminate as terminated
 
     await _change(session, names, selector, "terminated", terminated)
@@ -222,7 +222,7 @@ async def terminate(session: Session, names: Names = None, selector: LabelSelect
 
 @on_cluster
 async def suspend(session: Session, names: Names = None, selector: LabelSelector = "") -> None:
-    """Keep workflows from beginning anything new."""
+    """Suspend workflows: no new steps start."""
     from muster.workflows.operations.control import suspend as suspended
 
     await _change(session, names, selector, "suspended", suspended)
@@ -232,7 +232,7 @@ async def suspend(session: Session, names: Names = None, selector: LabelSelector
 async def resume(
     session: Session, names: Names = None, selector: LabelSelector = "", node_field_selector: Nodes = ""
 ) -> None:
-    """Let workflows, and steps that wait for somebody, go on."""
+    """Resume suspended workflows and steps."""
     from muster.workflows.operations.control import resume as resumed
 
     await _change(session, names, selector, "resumed", lambda w: resumed(w, node_field_selector))
@@ -246,14 +246,14 @@ async def retry(
     parameter: ParametersOption = None,
     restart_successful: Annotated[
         bool,
-        typer.Option("--restart-successful", help="Also what --node-field-selector chooses, though it succeeded."),
+        typer.Option("--restart-successful", help="Restart the nodes of --node-field-selector even if they succeeded."),
     ] = False,
     node_field_selector: Nodes = "",
     watch: WatchOption = False,
     log: LogOption = False,
     wait: WaitOption = False,
 ) -> None:
-    """Let failed workflows go on from where they failed; what succeeded is not run again."""
+    """Retry failed workflows; steps that succeeded do not run again."""
     from muster.workflows.operations import apply
 
     async def one(workflow: Object) -> Object:
@@ -265,8 +265,8 @@ async def retry(
             parameters=parameter or (),
         )
 
-    require_one_way(watch=watch, log=log, wait=wait)
-    done = await _each(session, names, selector, "retried", one)
+    check_follow_options(watch=watch, log=log, wait=wait)
+    done = await _change_each(session, names, selector, "retried", one)
     await follow_workflow(session, done, watch=watch, log=log, wait=wait)
 
 
@@ -277,21 +277,21 @@ async def resubmit(
     selector: LabelSelector = "",
     parameter: ParametersOption = None,
     memoized: Annotated[
-        bool, typer.Option("--memoized", help="Take over what succeeded, and run only the rest.")
+        bool, typer.Option("--memoized", help="Reuse the results of steps that succeeded, and run only the others.")
     ] = False,
     watch: WatchOption = False,
     log: LogOption = False,
     wait: WaitOption = False,
 ) -> None:
-    """Start workflows again, as new ones."""
+    """Submit copies of workflows."""
     from muster.workflows.operations.resubmit import resubmit as resubmitted
 
     async def one(workflow: Object) -> Object:
         new = resubmitted(workflow, memoized=memoized, parameters=parameter or ())
         return await session.cluster.create(new)
 
-    require_one_way(watch=watch, log=log, wait=wait)
-    done = await _each(session, names, selector, "resubmitted", one)
+    check_follow_options(watch=watch, log=log, wait=wait)
+    done = await _change_each(session, names, selector, "resubmitted", one)
     if not watch:
         for workflow in done:
             print_workflow(workflow)
@@ -306,24 +306,24 @@ async def _change(
     async def one(workflow: Object) -> Object:
         return await write(session.cluster, workflow, operation(workflow))
 
-    await _each(session, names, labels, verb, one)
+    await _change_each(session, names, labels, verb, one)
 
 
-async def _each(
+async def _change_each(
     session: Session,
     names: Sequence[str] | None,
     labels: str,
     verb: str,
     one: Callable[[Object], Awaitable[Object]],
 ) -> list[Object]:
-    """One that cannot be helped does not keep the others from it."""
+    """Changes the workflows one by one. An error in one does not stop the others."""
     if bool(names) == bool(labels):
-        raise CommandError("say which workflows: names, @latest, or a selector with -l")
+        raise CommandError("specify the workflows by name, with @latest, or with a selector (-l)")
     words = list(names or ()) or [
         name_of(found) for found in await list_workflow_summaries(session, session.namespace, labels)
     ]
     if not words:
-        raise CommandError(f"error: no workflow in the namespace {session.namespace} has the labels {labels}")
+        raise CommandError(f"error: no workflow in namespace {session.namespace} matches {labels}")
     done = []
     failed = False
     for word in dict.fromkeys(words):
@@ -342,9 +342,6 @@ async def _each(
     return done
 
 
-# Merged from workflow_list: `muster list`: workflows, one line each.
-
-
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Error")
 
 
@@ -354,39 +351,43 @@ class WorkflowFilter(NamedTuple):
     phases: tuple[str, ...] = ()
     prefix: str = ""
     since: datetime | None = None
-    """Created after."""
+    """Only workflows created after this time."""
     older: datetime | None = None
-    """Ended before."""
+    """Only workflows that ended before this time."""
 
 
 @on_cluster
 async def list_workflows(
     session: Session,
-    running: Annotated[bool, typer.Option("--running", help="Only those that have not ended.")] = False,
-    completed: Annotated[bool, typer.Option("--completed", help="Only those that have ended.")] = False,
+    running: Annotated[bool, typer.Option("--running", help="Show only workflows that have not finished.")] = False,
+    completed: Annotated[bool, typer.Option("--completed", help="Show only finished workflows.")] = False,
     status: Annotated[
-        list[str] | None, typer.Option("--status", help="Only those in this phase, as in Failed,Error.")
+        list[str] | None, typer.Option("--status", help="Show only workflows in these phases, as in Failed,Error.")
     ] = None,
-    since: Annotated[str, typer.Option("--since", help="Only those created since, as in 10m.")] = "",
-    older: Annotated[str, typer.Option("--older", help="Only those that ended longer ago, as in 2h.")] = "",
-    prefix: Annotated[str, typer.Option("--prefix", help="Only those whose name begins so.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", help="Show only workflows created within this time, as in 10m.")
+    ] = "",
+    older: Annotated[
+        str, typer.Option("--older", help="Show only workflows that finished longer ago than this, as in 2h.")
+    ] = "",
+    prefix: Annotated[str, typer.Option("--prefix", help="Show only workflows whose names start with this.")] = "",
     selector: LabelSelector = "",
     all_namespaces: AllNamespaces = False,
-    output: Annotated[str, typer.Option("--output", "-o", help="wide, name, yaml or json.")] = "",
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Without the line of headers.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="Output format: wide, name, yaml or json.")] = "",
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Do not print headers.")] = False,
 ) -> None:
-    """List workflows, those that run first."""
+    """List workflows, running ones first."""
     now = datetime.now(UTC)
     wanted = WorkflowFilter(
         running=running,
         completed=completed,
-        phases=_phases(status or ()),
+        phases=_parse_phases(status or ()),
         prefix=prefix,
         since=now - timedelta(seconds=parse_duration(since, "--since")) if since else None,
         older=now - timedelta(seconds=parse_duration(older, "--older")) if older else None,
     )
     if running and completed:
-        raise CommandError("--running and --completed leave nothing to show; give one of them")
+        raise CommandError("--running and --completed cannot be combined")
     format = parse_format(output)
     namespace = "" if all_namespaces else session.namespace
     found = sort_workflows(
@@ -399,7 +400,7 @@ async def list_workflows(
         echo(format_objects(format, [(kind, one) for one in found], single=False).removesuffix("\n"))
         return
     if not found:
-        warn("No workflows found" + (f" in the namespace {namespace}" if namespace else ""))
+        warn("No workflows found" + (f" in namespace {namespace}" if namespace else ""))
         return
     wide = format.kind == "wide"
     writer = TableWriter(_headers(wide, all_namespaces), show_headers=not no_headers)
@@ -408,7 +409,10 @@ async def list_workflows(
     head = 0 if no_headers else 1
     echo(
         "\n".join(
-            [*lines[:head], *(_coloured(line, one, coloured) for line, one in zip(lines[head:], found, strict=True))]
+            [
+                *lines[:head],
+                *(_colorize_row(line, one, coloured) for line, one in zip(lines[head:], found, strict=True)),
+            ]
         )
     )
 
@@ -429,7 +433,7 @@ def matches_filter(workflow: Object, wanted: WorkflowFilter) -> bool:
 
 
 def sort_workflows(workflows: Iterable[Object]) -> list[Object]:
-    """Those that run first, the newest first; then what has ended, the last to end first."""
+    """Sorts running workflows first (newest first), then finished ones (latest end first)."""
     found = sorted(workflows, key=creation_order, reverse=True)
     found.sort(key=lambda one: str(status_of(one).get("finishedAt") or ""), reverse=True)
     return sorted(found, key=lambda one: bool(status_of(one).get("finishedAt")))
@@ -449,7 +453,7 @@ def workflow_row(workflow: Object, now: datetime, *, wide: bool = False, with_na
         cells.insert(0, namespace_of(workflow))
     if wide:
         given = (spec.get("arguments") or {}).get("parameters") or ()
-        shown = ",".join(f"{p.get('name')}={_clipped(str(p['value']))}" for p in given if p.get("value") is not None)
+        shown = ",".join(f"{p.get('name')}={_clip(str(p['value']))}" for p in given if p.get("value") is not None)
         cells[-1:] = [str(status.get("progress") or ""), shown, cells[-1]]
     return cells
 
@@ -468,18 +472,18 @@ def _headers(wide: bool, with_namespace: bool) -> list[str]:
     ]
 
 
-def _coloured(line: str, workflow: Object, on: bool) -> str:
+def _colorize_row(line: str, workflow: Object, on: bool) -> str:
     word = status_word(workflow)
     return line.replace(word, colorize(word, STYLES.get(phase_of(workflow), ""), on=on), 1) if on else line
 
 
-def _phases(given: Iterable[str]) -> tuple[str, ...]:
+def _parse_phases(given: Iterable[str]) -> tuple[str, ...]:
     phases = tuple(part.strip().capitalize() for text in given for part in text.split(",") if part.strip())
     for phase in phases:
         if phase not in _PHASES:
-            raise CommandError(f'--status: "{phase}" is not a phase; write {", ".join(_PHASES)}')
+            raise CommandError(f'--status: "{phase}" is not a phase; use one of {", ".join(_PHASES)}')
     return phases
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= 50 else f"{text[:32]}...{text[-15:]}"

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from muster.workflows.logs import LogEntry
 
 
-# Merged from workflow_logs: Logs of a workflow: all its Pods together, or those of one node.
-
-
 @dataclass(frozen=True, slots=True)
 class LogView:
     node: str = ""
@@ -50,7 +47,7 @@ async def print_logs(session: Session, workflow: Object, view: LogView) -> None:
     )
     pods = find_pods_below(workflow, view.node) if view.node else {}
     printer = _Printer(view.timestamps)
-    jobs = _makes_objects(workflow)
+    jobs = _creates_objects(workflow)
     if jobs:
         await session.discover()  # what they are may be known to the server alone
     wanted = LogSelection(
@@ -62,8 +59,8 @@ async def print_logs(session: Session, workflow: Object, view: LogView) -> None:
 
 
 def find_pods_below(workflow: Object, word: str) -> dict[str, str]:
-    """The Pods of a node, or of all nodes inside it, by the ids of their nodes. The word is its id, its name, the name
-    it is shown by, or its Pod's. Raises Failure, which names similar ones."""
+    """Returns the Pods of a node, or of all nodes inside it, by node id. The word is the id, name or display name of
+    the node, or the name of its Pod. Raises a `CommandError` that suggests similar names."""
     from muster.workflows.logs import pod_name_of
 
     nodes: dict[str, Object] = status_of(workflow).get("nodes") or {}
@@ -77,22 +74,22 @@ def find_pods_below(workflow: Object, word: str) -> dict[str, str]:
         known = sorted({str(node.get("displayName")) for node in nodes.values()})
         near = get_close_matches(word, known, n=3, cutoff=0.6)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise CommandError(f'error: the workflow {name_of(workflow)} has no node "{word}"{hint}')
-    inside = _inside(nodes, meant)
+        raise CommandError(f'error: workflow {name_of(workflow)} has no node "{word}"{hint}')
+    inside = _nodes_inside(nodes, meant)
     found = {one: pod for one, pod in pods.items() if one in inside}
     if not found:
-        raise CommandError(f'error: the node "{word}" of the workflow {name_of(workflow)} has no Pod, so it has no log')
+        raise CommandError(f'error: node "{word}" of workflow {name_of(workflow)} has no Pod, so it has no log')
     return found
 
 
-def _makes_objects(workflow: Object) -> bool:
+def _creates_objects(workflow: Object) -> bool:
     status = status_of(workflow)
     stored = (status.get("storedWorkflowTemplateSpec") or {}).get("templates") or ()
     templates = (*(spec_of(workflow).get("templates") or ()), *stored, *(status.get("storedTemplates") or {}).values())
     return any("resource" in template for template in templates)
 
 
-def _inside(nodes: dict[str, Object], meant: list[str]) -> set[str]:
+def _nodes_inside(nodes: dict[str, Object], meant: list[str]) -> set[str]:
     members: dict[str, list[str]] = {}
     for one, node in nodes.items():
         members.setdefault(str(node.get("boundaryID") or ""), []).append(one)
@@ -110,38 +107,35 @@ def _inside(nodes: dict[str, Object], meant: list[str]) -> set[str]:
 
 
 class _Printer:
-    """Each line with the Pod it comes from, each Pod in a colour of its own."""
+    """Prints each line with its Pod, and each Pod in its own color."""
 
     def __init__(self, timestamps: bool) -> None:
         self._timestamps = timestamps
-        self._colours = supports_color()
+        self._colors = supports_color()
         self._known: dict[str, int] = {}
 
     def put(self, entry: LogEntry) -> None:
         number = self._known.setdefault(entry.pod, len(self._known))
         stamp = f"{entry.stamp} " if self._timestamps else ""
-        echo(f"{colorize(f'{entry.pod}:', pick_color(number), on=self._colours)} {stamp}{visible_text(entry.text)}")
+        echo(f"{colorize(f'{entry.pod}:', pick_color(number), on=self._colors)} {stamp}{visible_text(entry.text)}")
 
 
-# Merged from workflow_follow: Staying with workflows until they are over: the tree, the logs, or just the end.
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Show the tree of nodes until the workflow finishes.")]
+LogOption = Annotated[bool, typer.Option("--log", help="Print the logs until the workflow finishes.")]
+WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until the workflow finishes.")]
 
 
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Show the tree of nodes until the workflow is over.")]
-LogOption = Annotated[bool, typer.Option("--log", help="Print what it writes until the workflow is over.")]
-WaitOption = Annotated[bool, typer.Option("--wait", help="Return when the workflow is over.")]
-
-
-def require_one_way(*, watch: bool, log: bool, wait: bool) -> None:
+def check_follow_options(*, watch: bool, log: bool, wait: bool) -> None:
     if watch and log:
-        raise CommandError("--watch draws where --log would print; give one of them")
+        raise CommandError("--watch and --log cannot be combined")
     if watch and wait:
-        raise CommandError("--watch waits already; leave out --wait")
+        raise CommandError("--watch waits already; remove --wait")
 
 
 async def follow_workflow(
     session: Session, workflows: Sequence[Object], *, watch: bool, log: bool, wait: bool, quiet: bool = False
 ) -> None:
-    """In one of the ways, if any. Ended(1) unless all succeed."""
+    """Follows workflows in one of these ways, if any is set. Raises CommandExit(1) unless all succeed."""
     if not (watch or log or wait):
         return
     if watch:
@@ -159,7 +153,7 @@ async def follow_workflow(
 
 
 async def wait_until_finished(session: Session, workflow: Object) -> Object | None:
-    """None if it was deleted before it was over."""
+    """Returns the finished workflow, or None if it was deleted before."""
     where = (workflow_kind(), name_of(workflow), namespace_of(workflow))
     async with watch_object(session.cluster, *where) as states:
         async for state in states:
@@ -170,7 +164,7 @@ async def wait_until_finished(session: Session, workflow: Object) -> Object | No
 
 def format_end(workflow: Object, end: Object | None) -> str:
     if end is None:
-        return f"{name_of(workflow)} was deleted before it was over"
+        return f"{name_of(workflow)} was deleted before it finished"
     status = status_of(end)
     message = f": {status['message']}" if status.get("message") and not succeeded(end) else ""
     return f"{name_of(end)} {status_word(end)} at {status.get('finishedAt')}{message}"

@@ -1,4 +1,4 @@
-"""Which workflow a word means: a name, `wf/NAME`, or `@latest`."""
+"""Finds workflows by name, by `wf/NAME`, or by `@latest`."""
 
 from __future__ import annotations
 
@@ -33,48 +33,49 @@ def workflow_kind() -> Kind:
 
 
 def strip_workflow_type(word: str) -> str:
-    """`wf/x` is x; '' if the word is about something else."""
+    """Returns x for `wf/x`, and '' for words with another type."""
     kind, slash, name = word.rpartition("/")
     return name if not slash or kind.lower() in _WORDS else ""
 
 
 def with_full_status(cluster: Cluster, workflow: Object) -> Object:
-    """With its nodes, which the cluster in this process keeps apart; over HTTP they are always there."""
+    """Adds the nodes to the status. A cluster in this process stores them separately; over HTTP they are always
+    there."""
     join: Any = getattr(cluster, "whole", None)
     joined: Object = workflow if join is None else join(workflow, workflow_kind())
     return joined
 
 
 async def find_workflow(session: Session, word: str) -> Object:
-    """Raises Failure, which names similar ones."""
+    """Raises a `CommandError` that suggests similar names."""
     name = await resolve_workflow_name(session, word)
     try:
         found = await session.cluster.get(workflow_kind(), name, session.namespace)
     except NotFound:
-        raise CommandError(await _unknown(session, name)) from None
+        raise CommandError(await _format_not_found(session, name)) from None
     return with_full_status(session.cluster, found)
 
 
 async def resolve_workflow_name(session: Session, word: str) -> str:
-    """The name that a word stands for; it need not exist, unless it is `@latest`."""
+    """Returns the name that the word stands for. Only for `@latest` must the workflow exist."""
     name = strip_workflow_type(word)
     if not name:
-        raise CommandError(f'"{word}" is not a workflow; write its name, or {LATEST}')
+        raise CommandError(f'"{word}" is not a workflow; use a workflow name or {LATEST}')
     if name != LATEST:
         return name
     last = max(await list_workflow_summaries(session, session.namespace), key=creation_order, default=None)
     if last is None:
-        raise CommandError(f"there is no workflow in the namespace {session.namespace}, so there is no {LATEST} one")
+        raise CommandError(f"{LATEST}: there are no workflows in namespace {session.namespace}")
     return name_of(last)
 
 
 def is_single_name(words: Sequence[str]) -> bool:
-    """Whether the words of a command may be a workflow's name and nothing else."""
+    """Whether the words can only be the name of a workflow."""
     return len(words) == 1 and "," not in words[0] and bool(strip_workflow_type(words[0]))
 
 
 async def find_single_workflow(session: Session, words: Sequence[str]) -> Object | None:
-    """The workflow that a single word is about, where it is no type of objects, as in `muster get my-workflow`."""
+    """Returns the workflow that a single word names, unless it is a type, as in `muster get my-workflow`."""
     if not is_single_name(words):
         return None
     word = words[0]
@@ -90,19 +91,19 @@ async def find_single_workflow(session: Session, words: Sequence[str]) -> Object
 
 
 async def check_type_exists(session: Session, word: str) -> None:
-    """Raises Failure for a word that is neither a type nor a workflow, but nearly one."""
+    """Raises a `CommandError` if the word is neither a type nor a workflow, but similar to one."""
     if await _is_type(session, word):
         return
-    near = await _near(session, word)
+    near = await _find_similar_names(session, word)
     if near:
         raise CommandError(
-            f'error: "{word}" is neither a type nor a workflow in the namespace {session.namespace}; did you mean '
+            f'error: "{word}" is neither a type nor a workflow in namespace {session.namespace}; did you mean '
             f"{' or '.join(near)}?"
         )
 
 
 async def list_workflow_summaries(session: Session, namespace: str, labels: str = "") -> list[Object]:
-    """All workflows without their nodes: of a thousand workflows these would be many megabytes."""
+    """Lists workflows without their nodes, which would be many megabytes for a thousand workflows."""
     if session.remote is not None:
         query = urlencode({"fields": _LIGHT, **({"listOptions.labelSelector": labels} if labels else {})})
         try:
@@ -126,13 +127,13 @@ async def _is_type(session: Session, word: str) -> bool:
     return False
 
 
-async def _unknown(session: Session, name: str) -> str:
-    near = await _near(session, name)
+async def _format_not_found(session: Session, name: str) -> str:
+    near = await _find_similar_names(session, name)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f'error: there is no workflow "{name}" in the namespace {session.namespace}{hint}'
+    return f'error: there is no workflow "{name}" in namespace {session.namespace}{hint}'
 
 
-async def _near(session: Session, name: str) -> list[str]:
+async def _find_similar_names(session: Session, name: str) -> list[str]:
     try:
         known = sorted(name_of(one) for one in await list_workflow_summaries(session, session.namespace))
     except ApiError:

@@ -1,4 +1,4 @@
-"""What there is to say of a workflow in a word or a line. Pure, from the object alone."""
+"""Describes the state of a workflow in a word or a line. Pure functions of the object."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def is_workflow(obj: Object) -> bool:
 
 
 def failure_message(workflow: Object) -> str:
-    """What its nodes say, where the workflow itself says nothing."""
+    """Returns the messages of the failed nodes, if the workflow itself has no message."""
     nodes = (status_of(workflow).get("nodes") or {}).values()
     groups = ("Steps", "StepGroup", "DAG", "TaskGroup", "Retry")
     failed = [n for n in nodes if n.get("phase") in ("Failed", "Error") and n.get("type") not in groups]
-    told = [
+    messages = [
         f"{n.get('displayName')}: {n['message']}" if n.get("message") else str(n.get("displayName")) for n in failed
     ]
-    more = f", and {len(told) - _FAILURES_SHOWN} more" if len(told) > _FAILURES_SHOWN else ""
-    return "; ".join(told[:_FAILURES_SHOWN]) + more
+    more = f", and {len(messages) - _FAILURES_SHOWN} more" if len(messages) > _FAILURES_SHOWN else ""
+    return "; ".join(messages[:_FAILURES_SHOWN]) + more
 
 
 def is_finished(workflow: Object) -> bool:
@@ -50,7 +50,7 @@ def phase_of(workflow: Object) -> str:
 
 
 def status_word(workflow: Object) -> str:
-    """The phase, and what the phase does not tell: that it waits for somebody, or was stopped by somebody."""
+    """Returns the phase, and whether the workflow is suspended or was stopped."""
     phase = phase_of(workflow)
     if phase == "Running" and is_suspended(workflow):
         return "Running (Suspended)"
@@ -60,20 +60,20 @@ def status_word(workflow: Object) -> str:
 
 
 def is_suspended(workflow: Object) -> bool:
-    """As a whole, or at a step that waits to be resumed."""
+    """Whether the workflow, or one of its steps, is suspended."""
     nodes = status_of(workflow).get("nodes") or {}
     return bool(spec_of(workflow).get("suspend")) or any(is_waiting(node) for node in nodes.values())
 
 
 def is_waiting(node: Mapping[str, Any]) -> bool:
-    """For somebody to resume it."""
+    """Whether the node waits to be resumed."""
     return node.get("type") == "Suspend" and node.get("phase") == "Running"
 
 
-def find_waiting_node(workflow: Object) -> str:
-    """What it waits for and the command that lets it go on; '' if it goes on by itself."""
+def format_suspension(workflow: Object) -> str:
+    """Returns what the workflow waits for and the command that resumes it; '' if it does not wait."""
     status, spec = status_of(workflow), spec_of(workflow)
-    resume = f"`muster resume {name_of(workflow)}` lets it go on"
+    resume = f"continue with `muster resume {name_of(workflow)}`"
     if is_finished(workflow):
         return ""
     if spec.get("suspend"):
@@ -86,7 +86,7 @@ def find_waiting_node(workflow: Object) -> str:
 
 
 def format_workflow_time(thing: Mapping[str, Any], now: datetime) -> str:
-    """How long a workflow's status or a node says it took, or has taken so far; '' if it has not begun."""
+    """Returns how long a workflow or node took, or has taken so far; '' if it has not started."""
     if not thing.get("startedAt"):
         return ""
     began = parse_time(str(thing["startedAt"]))
@@ -95,7 +95,7 @@ def format_workflow_time(thing: Mapping[str, Any], now: datetime) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """`7s`, `3m05s`, `2h07m`, `3d4h`."""
+    """Returns `7s`, `3m05s`, `2h07m` or `3d4h`."""
     whole = max(int(seconds), 0)
     if whole < 60:
         return f"{whole}s"
@@ -112,7 +112,7 @@ def format_age(workflow: Object, now: datetime) -> str:
 
 
 def summary_fields(workflow: Object, now: datetime) -> list[tuple[str, str]]:
-    """(label, text) for what stands above the tree."""
+    """Returns (label, text) for the lines above the tree."""
     spec, status = spec_of(workflow), status_of(workflow)
     resolved = status.get("storedWorkflowTemplateSpec") or spec
     lines = [
@@ -128,7 +128,7 @@ def summary_fields(workflow: Object, now: datetime) -> list[tuple[str, str]]:
         if condition.get("type") not in ("Completed", "PodRunning")
     ]
     lines += [
-        (label, _moment(text, now))
+        (label, _format_moment(text, now))
         for label, text in (
             ("Created", meta(workflow).get("creationTimestamp")),
             ("Started", status.get("startedAt")),
@@ -147,7 +147,7 @@ def _parameters(label: str, parameters: Any) -> list[tuple[str, str]]:
     return [(label, ""), *values] if values else []
 
 
-def _moment(text: Any, now: datetime) -> str:
+def _format_moment(text: Any, now: datetime) -> str:
     if not text:
         return ""
     moment = parse_time(str(text))

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-# Merged from tree: The nodes of a workflow as a tree of lines. Pure.
-
-
 _GROUPS = ("StepGroup", "TaskGroup", "Retry")
-"""Their children belong to them, not to the template around."""
+"""Children of these nodes are drawn below them, not below the enclosing template."""
 _MARKS = {
     "Pending": "·",
     "Running": "●",
@@ -35,22 +32,22 @@ _MARKS = {
     "Omitted": "○",
 }
 _NUMBER = re.compile(r"\((\d+)(?::.*)?\)$")
-_UNEXCITING = ("Succeeded", "Pending", "Skipped", "Omitted")
-_INTEREST = {"Failed": 0, "Error": 0, "Running": 1, "Pending": 2, "Succeeded": 3}
+_FOLDABLE_PHASES = ("Succeeded", "Pending", "Skipped", "Omitted")
+_PHASE_ORDER = {"Failed": 0, "Error": 0, "Running": 1, "Pending": 2, "Succeeded": 3}
 _FOLD_FROM = 3
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 
 class TreeNode(NamedTuple):
-    """A node and what is drawn below it."""
+    """A node and the nodes drawn below it."""
 
     node: Object
-    twigs: tuple[TreeNode, ...] = ()
+    children: tuple[TreeNode, ...] = ()
 
 
 class TreeLine(NamedTuple):
     branch: str
-    """The lines that lead to it."""
+    """The lines that lead to the node."""
     mark: str
     name: str
     phase: str
@@ -61,60 +58,61 @@ class TreeLine(NamedTuple):
 
 
 def build_trees(workflow: Object) -> list[TreeNode]:
-    """The entrypoint, and what is not part of it: exit handlers and hooks."""
+    """Returns the tree of the entrypoint, and the trees beside it: exit handlers and hooks."""
     nodes: dict[str, Object] = status_of(workflow).get("nodes") or {}
     depths = _depths(nodes)
-    order = {one: (node.get("startedAt") or "9", depths[one], *_place(node)) for one, node in nodes.items()}
+    order = {one: (node.get("startedAt") or "9", depths[one], *_order_key(node)) for one, node in nodes.items()}
     below = {one: sorted(under, key=order.__getitem__) for one, under in _children(nodes).items()}
     main = name_of(workflow)
     roots = sorted(below.get("", ()), key=lambda one: one != main)
-    return [_twig(one, nodes, below) for one in roots]
+    return [_build_tree(one, nodes, below) for one in roots]
 
 
-def draw_trees(twigs: Iterable[TreeNode], now: datetime, pod: Callable[[Object], str]) -> list[TreeLine]:
-    """`pod` tells the name of a node's Pod."""
+def draw_trees(trees: Iterable[TreeNode], now: datetime, pod: Callable[[Object], str]) -> list[TreeLine]:
+    """Returns the lines of the trees. `pod` returns the name of a node's Pod."""
     drawn: list[TreeLine] = []
-    for twig in twigs:
-        _draw(twig, "", "", drawn, lambda node: _line(node, now, pod))
+    for tree in trees:
+        _draw(tree, "", "", drawn, lambda node: _line(node, now, pod))
     return drawn
 
 
-def fold_trees(twigs: Sequence[TreeNode], room: int) -> list[TreeNode]:
-    """For a screen with that many lines: where there are more, what has ended well is one line, with all below it, and
-    neighbours that ended or wait alike share one."""
-    if sum(_height(twig) for twig in twigs) <= room:
-        return list(twigs)
-    return [_folded(twig, 0) for twig in twigs]
+def fold_trees(trees: Sequence[TreeNode], room: int) -> list[TreeNode]:
+    """Fits the trees to a screen with that many lines. If there are more, a node that succeeded becomes one line with
+    all below it, and adjacent nodes in the same phase share one."""
+    if sum(_height(tree) for tree in trees) <= room:
+        return list(trees)
+    return [_fold(tree, 0) for tree in trees]
 
 
 def clip_lines(drawn: Sequence[TreeLine], room: int) -> tuple[list[TreeLine], str]:
-    """The lines that fit, and one about the others. What failed or runs is more interesting than what has not begun,
-    and that more than what is over."""
+    """Returns the lines that fit, and one about the others. Failed nodes come first, then running, pending and finished
+    ones."""
     if len(drawn) <= room:
         return list(drawn), ""
-    by_interest = sorted(range(len(drawn)), key=lambda n: (_INTEREST.get(drawn[n].phase, 4), n))
+    by_interest = sorted(range(len(drawn)), key=lambda n: (_PHASE_ORDER.get(drawn[n].phase, 4), n))
     kept = sorted(by_interest[: max(room - 1, 1)])
     hidden = [drawn[n].phase for n in by_interest[max(room - 1, 1) :]]
-    told = ", ".join(f"{hidden.count(phase)} {phase.lower()}" for phase in _MARKS if phase in hidden)
-    return [drawn[n] for n in kept], f"... and {len(hidden)} more: {told}"
+    counts = ", ".join(f"{hidden.count(phase)} {phase.lower()}" for phase in _MARKS if phase in hidden)
+    return [drawn[n] for n in kept], f"... and {len(hidden)} more: {counts}"
 
 
-def count_phases(twigs: Iterable[TreeNode]) -> dict[str, int]:
-    """How many leaves are in each phase."""
+def count_phases(trees: Iterable[TreeNode]) -> dict[str, int]:
+    """Counts the leaves in each phase."""
     found: dict[str, int] = {}
-    waiting = list(twigs)
+    waiting = list(trees)
     while waiting:
-        twig = waiting.pop()
-        if twig.twigs:
-            waiting += twig.twigs
+        tree = waiting.pop()
+        if tree.children:
+            waiting += tree.children
             continue
-        phase = str(twig.node.get("phase") or "Pending")
+        phase = str(tree.node.get("phase") or "Pending")
         found[phase] = found.get(phase, 0) + 1
     return found
 
 
 def _children(nodes: dict[str, Object]) -> dict[str, list[str]]:
-    """Below which node each one is drawn: the group it is a child of, or else the template around it."""
+    """Returns the nodes drawn below each node. A node is drawn below its group, or else below the enclosing
+    template."""
     of_group: dict[str, str] = {}
     for one, node in nodes.items():
         if node.get("type") in _GROUPS:
@@ -126,8 +124,8 @@ def _children(nodes: dict[str, Object]) -> dict[str, list[str]]:
     return below
 
 
-def _twig(root: str, nodes: dict[str, Object], below: dict[str, list[str]]) -> TreeNode:
-    """Without recursion: a workflow that calls itself may be thousands of levels deep."""
+def _build_tree(root: str, nodes: dict[str, Object], below: dict[str, list[str]]) -> TreeNode:
+    """Builds a tree without recursion: a recursive workflow may be thousands of levels deep."""
     made: dict[str, TreeNode] = {}
     waiting = [(root, False)]
     while waiting:
@@ -142,7 +140,8 @@ def _twig(root: str, nodes: dict[str, Object], below: dict[str, list[str]]) -> T
 
 
 def _depths(nodes: dict[str, Object]) -> dict[str, int]:
-    """How many nodes came before each one: within a second, which is all that times tell, much can follow."""
+    """Returns how many nodes precede each one. Timestamps are whole seconds, so they do not order nodes by
+    themselves."""
     before = dict.fromkeys(nodes, 0)
     for node in nodes.values():
         for child in node.get("children") or ():
@@ -161,27 +160,27 @@ def _depths(nodes: dict[str, Object]) -> dict[str, int]:
     return depths
 
 
-def _place(node: Object) -> tuple[int, int, str]:
-    """Among those that began together: its number in a loop, then its name."""
+def _order_key(node: Object) -> tuple[int, int, str]:
+    """Returns the sort key among nodes that started together: the number in a loop, then the name."""
     shown = str(node.get("displayName") or node.get("name") or "")
     number = _NUMBER.search(shown)
     return _number_of(node), int(number[1]) if number else -1, shown
 
 
 def _number_of(node: Object) -> int:
-    """Of a group of steps: `[12]`."""
+    """Returns the number of a step group, such as `[12]`."""
     shown = str(node.get("displayName") or "")
     return int(shown[1:-1]) if shown[:1] == "[" and shown[1:-1].isdigit() else -1
 
 
-def _draw(twig: TreeNode, branch: str, margin: str, drawn: list[TreeLine], line: Callable[[Object], TreeLine]) -> None:
-    stack: list[tuple[TreeNode, str, str]] = [(twig, branch, margin)]
+def _draw(tree: TreeNode, branch: str, margin: str, drawn: list[TreeLine], line: Callable[[Object], TreeLine]) -> None:
+    stack: list[tuple[TreeNode, str, str]] = [(tree, branch, margin)]
     while stack:
         one, at, beside = stack.pop()
         hidden, is_group = _is_hidden(one)
         if not hidden:
             drawn.append(line(one.node)._replace(branch=at))
-        children = [child for child in one.twigs if child.twigs or not _is_hidden(child)[0]]
+        children = [child for child in one.children if child.children or not _is_hidden(child)[0]]
         last = len(children) - 1
         below = []
         for number, child in enumerate(children):
@@ -195,7 +194,7 @@ def _draw(twig: TreeNode, branch: str, margin: str, drawn: list[TreeLine], line:
 
 
 def _corner(number: int, last: int, is_group: bool) -> tuple[str, str]:
-    """The piece of line in front of a child, and the one beside what is below it."""
+    """Returns the line before a child, and the line beside the nodes below it."""
     if is_group:
         if last == 0:
             return "──", "  "
@@ -204,14 +203,15 @@ def _corner(number: int, last: int, is_group: bool) -> tuple[str, str]:
     return ("└─", "  ") if number == last else ("├─", "│ ")
 
 
-def _is_hidden(twig: TreeNode) -> tuple[bool, bool]:
-    """(not drawn itself, its children run side by side). A retry with one attempt is that attempt."""
-    kind = twig.node.get("type")
+def _is_hidden(tree: TreeNode) -> tuple[bool, bool]:
+    """Returns (the node is not drawn, its children run in parallel). A retry with one attempt is drawn as that
+    attempt."""
+    kind = tree.node.get("type")
     if kind == "StepGroup":
         return True, True
-    if kind == "Retry" and len(twig.twigs) == 1:
+    if kind == "Retry" and len(tree.children) == 1:
         return True, False
-    return kind == "Skipped" and twig.node.get("phase") == "Omitted", False
+    return kind == "Skipped" and tree.node.get("phase") == "Omitted", False
 
 
 def _line(node: Object, now: datetime, pod: Callable[[Object], str]) -> TreeLine:
@@ -230,41 +230,38 @@ def _line(node: Object, now: datetime, pod: Callable[[Object], str]) -> TreeLine
     )
 
 
-def _height(twig: TreeNode) -> int:
-    height, waiting = 0, [twig]
+def _height(tree: TreeNode) -> int:
+    height, waiting = 0, [tree]
     while waiting:
         one = waiting.pop()
         height += not _is_hidden(one)[0]
-        waiting += one.twigs
+        waiting += one.children
     return height
 
 
-def _folded(twig: TreeNode, depth: int) -> TreeNode:
-    if depth > _DEEPEST or (twig.node.get("phase") == "Succeeded" and depth):
-        return TreeNode(twig.node)
+def _fold(tree: TreeNode, depth: int) -> TreeNode:
+    if depth > _MAX_DEPTH or (tree.node.get("phase") == "Succeeded" and depth):
+        return TreeNode(tree.node)
     kept: list[TreeNode] = []
     alike: list[TreeNode] = []
-    for child in [_folded(child, depth + 1) for child in twig.twigs]:
+    for child in [_fold(child, depth + 1) for child in tree.children]:
         if alike and alike[0].node.get("phase") != child.node.get("phase"):
-            kept += _together(alike)
+            kept += _join_alike(alike)
             alike = []
-        if child.twigs or child.node.get("phase") not in _UNEXCITING:
-            kept += [*_together(alike), child]
+        if child.children or child.node.get("phase") not in _FOLDABLE_PHASES:
+            kept += [*_join_alike(alike), child]
             alike = []
         else:
             alike.append(child)
-    return TreeNode(twig.node, (*kept, *_together(alike)))
+    return TreeNode(tree.node, (*kept, *_join_alike(alike)))
 
 
-def _together(alike: list[TreeNode]) -> list[TreeNode]:
+def _join_alike(alike: list[TreeNode]) -> list[TreeNode]:
     if len(alike) < _FOLD_FROM:
         return alike
     phase = str(alike[0].node.get("phase"))
     first, last = (str(end.node.get("displayName") or "") for end in (alike[0], alike[-1]))
     return [TreeNode({"displayName": f"{len(alike)} {phase.lower()}: {first} ... {last}", "phase": phase})]
-
-
-# Merged from workflow_show: A workflow with the tree of its nodes, once or live.
 
 
 _TICK = 1.0
@@ -273,23 +270,23 @@ _HEADERS = ("STEP", "TEMPLATE", "POD", "DURATION", "MESSAGE")
 
 
 def print_workflow(workflow: Object) -> None:
-    echo("\n".join(format_workflow(workflow, datetime.now(UTC), colours=supports_color())))
+    echo("\n".join(format_workflow(workflow, datetime.now(UTC), colors=supports_color())))
 
 
-def format_workflow(workflow: Object, now: datetime, *, colours: bool = False) -> list[str]:
-    """All there is, for a printer or a terminal that scrolls."""
+def format_workflow(workflow: Object, now: datetime, *, colors: bool = False) -> list[str]:
+    """Returns all lines, for output that scrolls."""
     head = [f"{label + ':':<20} {text}".rstrip() for label, text in summary_fields(workflow, now)]
-    if colours:
+    if colors:
         style = STYLES.get(phase_of(workflow), "")
         head = [colorize(line, style, on=True) if line.startswith("Status:") else line for line in head]
     drawn = draw_trees(build_trees(workflow), now, _pod_of(workflow))
     if not drawn:
         return head
-    return [*head, "", *_table(drawn, colours)]
+    return [*head, "", *_table(drawn, colors)]
 
 
 async def watch_until_finished(session: Session, workflow: Object) -> Object:
-    """Until it is over, or gone; answers it as it was last seen."""
+    """Shows the workflow until it finishes or is deleted. Returns its last state."""
     latest = workflow
     changed = asyncio.Event()
 
@@ -324,7 +321,8 @@ async def watch_until_finished(session: Session, workflow: Object) -> Object:
 
 
 class _LiveScreen:
-    """Redrawn in place; in the end it stays, with neighbours that ended alike in one line if it is long."""
+    """Redraws the tree in place. The last tree stays; if it is long, adjacent nodes in the same phase share one
+    line."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -349,7 +347,7 @@ class _LiveScreen:
 
 
 class _PlainScreen:
-    """A line per node that begins or ends; in the end the whole tree."""
+    """Prints a line per node that starts or ends, and the whole tree at the end."""
 
     def __init__(self) -> None:
         self._told: dict[str, str] = {}
@@ -371,14 +369,14 @@ class _PlainScreen:
         print_workflow(workflow)
 
 
-def find_changes(workflow: Object, told: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """A line for each leaf whose phase is not the one that was told, and what has been told then."""
+def find_changes(workflow: Object, printed: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Returns a line for each leaf whose phase differs from `printed`, and the phases printed so far."""
     news = []
     now_told = {}
     for one, node in (status_of(workflow).get("nodes") or {}).items():
         phase = str(node.get("phase") or "Pending")
         now_told[one] = phase
-        if node.get("type") in ("StepGroup", "TaskGroup", "Steps", "DAG", "Retry") or told.get(one) == phase:
+        if node.get("type") in ("StepGroup", "TaskGroup", "Steps", "DAG", "Retry") or printed.get(one) == phase:
             continue
         if phase not in ("Pending", "Omitted"):
             message = f": {' '.join(str(node['message']).split())}" if node.get("message") else ""
@@ -387,7 +385,7 @@ def find_changes(workflow: Object, told: dict[str, str]) -> tuple[list[str], dic
 
 
 def format_live(workflow: Object, now: datetime, room: int) -> Text:
-    """As much as a screen has room for."""
+    """Returns as much of the workflow as fits on the screen."""
     from rich.text import Text
 
     head = summary_fields(workflow, now)
@@ -401,7 +399,7 @@ def format_live(workflow: Object, now: datetime, room: int) -> Text:
 
 
 def format_live_tree(workflow: Object, now: datetime, room: int) -> Text:
-    """The tree alone."""
+    """Returns only the tree, as much as fits on the screen."""
     from rich.text import Text
 
     drawn, rest = clip_lines(draw_trees(fold_trees(build_trees(workflow), room), now, _pod_of(workflow)), room)
@@ -416,11 +414,11 @@ def format_tree(workflow: Object, now: datetime) -> list[str]:
     return _table(drawn, False) if drawn else []
 
 
-def _table(drawn: list[TreeLine], colours: bool) -> list[str]:
+def _table(drawn: list[TreeLine], colors: bool) -> list[str]:
     rows = [(f"{one.branch}{one.mark} {one.name}", one.template, one.pod, one.took, one.message) for one in drawn]
     header, *body = TableWriter(_HEADERS).lines(rows)
     painted = [
-        text.replace(one.mark, colorize(one.mark, STYLES.get(one.phase, ""), on=colours), 1)
+        text.replace(one.mark, colorize(one.mark, STYLES.get(one.phase, ""), on=colors), 1)
         for text, one in zip(body, drawn, strict=True)
     ]
     return [header, *(text.rstrip() for text in painted)]
