@@ -59,7 +59,7 @@ def test_there_is_no_latest_before_the_first(muster: Muster) -> None:
     for words in (("get", "@latest"), ("logs", "@latest"), ("stop", "@latest"), ("delete", "@latest")):
         told = muster(*words)
         assert told.code == 1
-        assert "there is no @latest one" in told.err
+        assert "@latest: there are no workflows in namespace" in told.err
 
 
 def test_submit_and_look(box: Muster) -> None:

@@ -53,5 +53,5 @@ print(f"replica {rank}: accuracy {accuracy:.3f}, same model everywhere", flush=T
 dist.barrier()
 if rank == 0:
     print(f"accuracy {accuracy:.3f}", flush=True)
-# torch 2.15 aborts in about one of twenty exits, from a gloo thread, after all is done: leave without its finalisers.
+# torch 2.15 aborts in about one of twenty exits, from a gloo thread, after all work is done: exit without finalizers.
 os._exit(0)

@@ -10,7 +10,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import tensorflow as tf
 
-# A worker that is alone is told nothing.
+# A single worker gets no TF_CONFIG.
 config = json.loads(os.environ.get("TF_CONFIG") or '{"cluster": {}, "task": {"type": "worker", "index": 0}}')
 task, cluster = config["task"], config["cluster"]
 truth = np.array([[1.5], [-2.0], [0.5]], dtype=np.float32)

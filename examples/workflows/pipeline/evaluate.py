@@ -1,4 +1,4 @@
-"""Measures the model on rows it has never seen; hands the figure on as a parameter and the model as an artifact."""
+"""Evaluates the model on unseen rows; passes the accuracy on as a parameter and the model as an artifact."""
 
 import shutil
 import sys

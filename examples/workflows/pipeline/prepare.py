@@ -1,4 +1,4 @@
-"""Makes the data: two interleaved half circles that no straight line tells apart."""
+"""Generates the data: two interleaved half circles that no straight line separates."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Uses the model where it arrives as an artifact."""
+"""Uses the model, which arrives as an artifact."""
 
 import sys
 
