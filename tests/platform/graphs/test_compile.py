@@ -279,7 +279,7 @@ def test_values_of_a_run_are_checked(values: dict[str, str], code: str) -> None:
 
 
 def test_a_document_with_errors_is_not_compiled() -> None:
-    with pytest.raises(GraphError, match="choose one of"):
+    with pytest.raises(GraphError, match="use one of"):
         compile_run(graph(node("a", task={"type": "compute", "cluster": "no"})), RUN, CONTEXT)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from muster.kube.schema_validation import validate
-from muster.platform.graphs.schema import SCHEMA, json_schema
+from muster.platform.graphs.model import SCHEMA
+from muster.platform.graphs.schema import json_schema
 from tests.platform.graphs.samples import graph, node, seed_example, training
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -13,25 +13,19 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from muster.platform.graphs.model import FORMAT, Document, is_graph
+from muster.kube.kinds import Schema
+from muster.platform.graphs.model import FORMAT, ROLE_SCHEMA, SCHEMA, Document, is_graph
 
 # Merged from document: Documents as they are stored: one way to write each, and a name for what it says.
 
 
-_DEFAULTS: dict[str, Any] = {"type": "graph", "kind": "plain", "retries": 0, "required": False, "readOnly": False}
-_TASK_DEFAULTS: dict[str, Any] = {"type": "monitor"}
-_ROLE_DEFAULTS: dict[str, Any] = {"replicas": 1}
+_KEPT = frozenset(("value", "default"))
+"""Fields of which an empty text is a value."""
 
 
 def to_canonical(document: Mapping[str, Any]) -> Document:
-    """The same, with nothing in it that need not be said. Of a document that fits the schema."""
-    found = _trimmed(document, _DEFAULTS)
-    for kind in ("parameters", "edges"):
-        if found.get(kind):
-            found[kind] = [_trimmed(each, _DEFAULTS) for each in found[kind]]
-    if found.get("nodes"):
-        found["nodes"] = [_node(each) for each in found["nodes"]]
-    return {"format": FORMAT, **found}
+    """The same document without what is empty or a default. The document must fit the schema."""
+    return {"format": FORMAT, **_trim(document, SCHEMA)}
 
 
 def content_hash(document: Mapping[str, Any]) -> str:
@@ -46,45 +40,21 @@ def content_hash(document: Mapping[str, Any]) -> str:
     return sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _node(node: Mapping[str, Any]) -> Document:
-    found = _trimmed(node, _DEFAULTS)
-    for kind, defaults in (
-        ("inputs", {}),
-        ("outputs", {"type": "text"}),
-        ("env", {"secret": False}),
-        ("storage", _DEFAULTS),
-    ):
-        if found.get(kind):
-            found[kind] = [_trimmed(each, defaults) for each in found[kind]]
-    if "task" in found:
-        found["task"] = _task(found["task"])
-    if "training" in found:
-        training = _trimmed(found["training"], {})
-        training["roles"] = [_role(role) for role in training.get("roles") or ()]
-        found["training"] = training
-    return {name: value for name, value in found.items() if value != {}}
-
-
-def _role(role: Mapping[str, Any]) -> Document:
-    found = _trimmed(role, _ROLE_DEFAULTS)
-    # A role's own monitor task says something: the node's may be another.
-    return {**found, "task": _task(found["task"]) or dict(_TASK_DEFAULTS)} if "task" in found else found
-
-
-def _task(task: Mapping[str, Any]) -> Document:
-    return _trimmed(task, {**_TASK_DEFAULTS, "skus": 1})
-
-
-def _trimmed(mapping: Mapping[str, Any], defaults: Mapping[str, Any]) -> Document:
-    """Without what is empty, and what is so anyway. A value that is an empty text is one."""
-    return {
-        name: value
-        for name, value in mapping.items()
-        if value is not None
-        and value != []
-        and not (value == "" and name not in ("value", "default"))
-        and not (name in defaults and value == defaults[name])
-    }
+def _trim(written: Mapping[str, Any], schema: Schema) -> Document:
+    found: Document = {}
+    for name, value in written.items():
+        field = schema["properties"].get(name) or {}
+        if field.get("type") == "object" and isinstance(value, Mapping):
+            value = _trim(value, field)
+        elif field.get("type") == "array" and value:
+            value = [_trim(item, field["items"]) for item in value]
+        is_empty = value is None or value in ([], {}) or (value == "" and name not in _KEPT)
+        if not is_empty and not ("default" in field and value == field["default"]):
+            found[name] = value
+    if schema is ROLE_SCHEMA and "task" in written and "task" not in found:
+        # The monitor task of a role is not a default: the task of the node may be another.
+        found["task"] = {"type": "monitor"}
+    return found
 
 
 # Merged from secrecy: Documents without the values of secret variables, for those who may not see them; and with them

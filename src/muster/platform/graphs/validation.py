@@ -14,7 +14,9 @@ from muster.platform.graphs.argo_manifest import validate_manifest
 from muster.platform.graphs.context import Context, with_modules
 from muster.platform.graphs.document import SECRET_NAME
 from muster.platform.graphs.model import (
+    MOST_RETRIES,
     RESERVED_PREFIX,
+    SCHEMA,
     WORKSPACE,
     Edge,
     FromOutput,
@@ -28,7 +30,6 @@ from muster.platform.graphs.model import (
     is_graph,
     read,
 )
-from muster.platform.graphs.schema import MOST_RETRIES, SCHEMA
 from muster.platform.graphs.templates import active_roles, check_roles, find_job_kind, job_kinds, role_names
 from muster.platform.messages import make_finding
 from muster.platform.records import Finding

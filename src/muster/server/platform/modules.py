@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from muster.platform.graphs.model import Output, Variable
-from muster.platform.graphs.schema import LONGEST_TEXT
+from muster.platform.graphs.model import LONGEST_TEXT, Output, Variable
 from muster.platform.modules.modules import (
     ModuleFilter,
     NewModule,

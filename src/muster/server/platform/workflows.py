@@ -15,8 +15,8 @@ from muster.platform.errors import Conflict, Invalid
 from muster.platform.graphs.argo_import import from_manifest
 from muster.platform.graphs.compile import GraphError, parameters_of, to_yaml
 from muster.platform.graphs.context import Context
-from muster.platform.graphs.model import Document, is_graph
-from muster.platform.graphs.schema import LONGEST_MANIFEST, json_schema
+from muster.platform.graphs.model import LONGEST_MANIFEST, Document, is_graph
+from muster.platform.graphs.schema import json_schema
 from muster.platform.graphs.validation import validate_graph
 from muster.platform.permissions import Actor, may, relations
 from muster.platform.permissions import Relation as RuleWho
