@@ -1,4 +1,4 @@
-"""The disk that holds everything is full: who wants to store something is told, and nothing that was stored is lost."""
+"""The disk is full: writers get an error, and nothing that was stored is lost."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_a_full_disk(small_disk: Path, new_server: NewServer) -> None:
         await cluster.create(talker)
         await until_pods(cluster, lambda pods: phase_of(pods["talker"]) == "Running")
         ballast = fill(small_disk)
-        with pytest.raises(StorageFull, match=r"the disk that holds .* is full"):
+        with pytest.raises(StorageFull, match=r"the disk of .* is full"):
             for number in range(200):
                 await cluster.create(config_map(f"more-{number}", "y" * 10_000))
         done = server.muster("create", "-f", "-", input=orjson.dumps(config_map("cli", "y" * 100_000)).decode())

@@ -192,11 +192,11 @@ def test_a_full_disk_is_said_and_the_work_goes_on_when_there_is_room(muster: Mus
     try:
         script = "dd if=/dev/zero of=/tmp/big bs=4k 2>/dev/null; echo full"
         run = muster.start("run", muster.file("greedy.yaml", pod("greedy", script)))
-        read_until(run, f"waiting: the disk that holds {muster.home}/store is full: nothing was stored; free some")
+        read_until(run, f"waiting: the disk of {muster.home}/store is full: nothing was stored; free some")
         refused = muster("run", muster.file("more.yaml", pod("more", "true")))
         assert (refused.code, refused.err) == (
             1,
-            f"more.yaml:1 the disk that holds {muster.home}/store is full: nothing was stored; free some space\n",
+            f"more.yaml:1 the disk of {muster.home}/store is full: nothing was stored; free some space\n",
         )
         next(muster.home.glob("pods/*/tmp-main/big")).unlink()
         read_until(run, "pod/greedy succeeded in")

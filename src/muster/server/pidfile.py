@@ -101,7 +101,7 @@ def start_detached(home: Path, timeout: float = 60.0, options: Sequence[str] = (
         if process.poll() is not None:
             said = log.read_bytes()[before:].decode(errors="replace").strip()
             if not said and shutil.disk_usage(home).free < _LITTLE:
-                said = f"the disk that holds {home} is full; free some space"
+                said = f"the disk of {home} is full; free some space"
             raise ServerError(said or f"the server ended with exit code {process.returncode}; see {log}")
         time.sleep(0.02)
     process.terminate()
