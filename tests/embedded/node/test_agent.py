@@ -37,7 +37,7 @@ async def test_a_pod_runs_and_succeeds_in_few_writes(node: Node) -> None:
     assert writes <= 2
 
 
-async def test_a_pod_fails_with_what_it_said(node: Node) -> None:
+async def test_a_failed_pod_has_its_termination_message(node: Node) -> None:
     await node.create("p", "sh", "-c", "echo no data > /dev/termination-log; exit 3")
     pod = await node.ended("p")
     terminated = container(pod)["state"]["terminated"]
@@ -133,7 +133,7 @@ async def test_a_deadline_ends_it(node: Node) -> None:
     assert any(event.startswith("DeadlineExceeded:") for event in await node.events("p"))
 
 
-async def test_what_waits_has_a_deadline_too(node: Node) -> None:
+async def test_a_waiting_pod_has_a_deadline(node: Node) -> None:
     env = [{"secretRef": {"name": "never"}}]
     await node.create("p", container={"envFrom": env}, activeDeadlineSeconds=1)
     assert status_of(await node.ended("p"))["reason"] == "DeadlineExceeded"
@@ -152,7 +152,7 @@ async def test_deletion_gives_time_to_end_and_keeps_the_log(node: Node) -> None:
     assert "Killing: Stopping container main" in await node.events("p")
 
 
-async def test_what_does_not_end_is_killed_after_its_grace(node: Node) -> None:
+async def test_a_pod_that_does_not_end_is_killed_after_its_grace_period(node: Node) -> None:
     await node.create("p", "sh", "-c", 'trap "" TERM; echo up; while true; do sleep 0.1; done')
     await node.phase("p", "Running")
     await node.delete("p", grace=1)
@@ -172,7 +172,7 @@ async def test_a_forced_deletion_kills_at_once(node: Node, tmp_path: Path) -> No
     await node.eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-async def test_a_pod_may_be_deleted_before_it_began(node: Node) -> None:
+async def test_a_pod_can_be_deleted_before_it_starts(node: Node) -> None:
     await node.create("p", container={"envFrom": [{"secretRef": {"name": "never"}}]})
     await node.until("p", lambda pod: waiting(pod))
     await node.delete("p")

@@ -155,7 +155,7 @@ async def test_the_last_attempt_wins(node: Node) -> None:
     assert {p.name: p.read_text() for p in folder.iterdir()} == {"0": "2\n"}
 
 
-async def test_much_is_copied_without_the_supervisor_standing_still(node: Node) -> None:
+async def test_large_outputs_do_not_block_the_supervisor(node: Node) -> None:
     script = "mkdir /tmp/d; for i in $(seq 150); do echo $i > /tmp/d/$i; done; head -c 6000000 /dev/zero > /tmp/d/big"
     folder = await run(node, "much", script, ["/tmp/d"])
     assert len(list((folder / "0").iterdir())) == 151

@@ -114,7 +114,7 @@ async def test_exec_and_the_end_of_a_container(engine_node: Any, podman: ImageEn
 
 
 @pytest.mark.slow
-async def test_an_image_that_cannot_be_had(engine_node: Any) -> None:
+async def test_an_image_that_cannot_be_pulled(engine_node: Any) -> None:
     node = engine_node
     await node.create("never", "true", container={"image": "localhost/none:1", "imagePullPolicy": "Never"})
     await node.create("pull", "true", container={"image": "localhost/none:1"})

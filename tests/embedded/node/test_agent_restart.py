@@ -41,7 +41,7 @@ def process(node: Any, pod: Object) -> int:
     return pid
 
 
-async def test_what_runs_goes_on_and_what_ended_meanwhile_is_known(node: Any, tmp_path: Path) -> None:
+async def test_running_pods_continue_and_ended_ones_are_reported_after_a_restart(node: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     script = "echo start >> /out/{0}; until test -e /out/end-{0}; do sleep 0.02; done; echo end >> /out/{0}; exit {1}"
     for name, code in (("early", 3), ("late", 0)):
@@ -93,7 +93,7 @@ async def test_a_pod_deleted_while_the_server_was_away_ends(node: Any) -> None:
     await node.eventually(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-async def test_folders_of_pods_that_have_gone_are_cleared_away(node: Any, tmp_path: Path) -> None:
+async def test_folders_of_deleted_pods_are_removed(node: Any, tmp_path: Path) -> None:
     pod = await node.create("p", "sleep", "600")
     await node.phase("p", "Running")
     pid = process(node, pod)

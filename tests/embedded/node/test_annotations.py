@@ -46,7 +46,7 @@ def test_paths_that_cannot_be_read_are_refused(text: str) -> None:
         ),
     ],
 )
-def test_an_arrangement_is_read(wish: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_the_container_order_is_read(wish: dict[str, Any], expected: dict[str, Any]) -> None:
     assert container_order_of(pod(containers=json.dumps(wish))) == expected
     assert container_order_of(pod()) is None
 
@@ -60,13 +60,13 @@ def test_an_arrangement_is_read(wish: dict[str, Any], expected: dict[str, Any]) 
         ({"leading": ["a"], "after": {"y": ["a"]}}, "no container y"),
     ],
 )
-def test_an_arrangement_of_others_is_refused(wish: dict[str, Any], message: str) -> None:
+def test_a_container_order_with_unknown_containers_is_refused(wish: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         container_order_of(pod(containers=json.dumps(wish)))
 
 
 @pytest.mark.parametrize(("text", "grace"), [("30", 30.0), ("0", 0.0), ("-1", 0.0), ("now", 0.0)])
-def test_a_wish_to_stop_has_a_grace(text: str, grace: float) -> None:
+def test_a_requested_stop_has_a_grace_period(text: str, grace: float) -> None:
     assert requested_stop_grace(pod(stop=text)) == grace
     assert requested_stop_grace(pod()) is None
 

@@ -51,7 +51,7 @@ def test_addresses_are_local_unique_and_come_back_last() -> None:
         server.bind((taken[-1], 0))
 
 
-def test_addresses_of_an_earlier_life_are_kept() -> None:
+def test_addresses_from_before_a_restart_are_reserved() -> None:
     addresses = AddressPool()
     addresses.reserve("127.1.0.1")
     addresses.reserve("127.1.0.7")
@@ -138,7 +138,7 @@ def test_a_new_pod_under_an_old_name_wins(tmp_path: Path) -> None:
     assert names(path) == {"127.0.0.1": ["localhost"], "127.1.0.2": ["a"]}
 
 
-def test_lines_of_pods_long_gone_are_cleared_away(tmp_path: Path) -> None:
+def test_lines_of_deleted_pods_are_removed(tmp_path: Path) -> None:
     files = Files(tmp_path)
     path = ""
     for number in range(200):

@@ -148,9 +148,7 @@ async def test_an_engine_that_does_not_work_says_why_and_what_to_do(
     assert await find_engine("docker") == EngineProblem("docker", message)
 
 
-async def test_an_engine_that_gives_no_answer_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_an_engine_that_does_not_respond_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     put_docker(monkeypatch, tmp_path, "exec sleep 300")
     monkeypatch.setattr(image_engine, "_CHECK_SECONDS", 0.1)
     found = await find_engine("docker")

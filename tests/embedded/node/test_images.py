@@ -97,7 +97,7 @@ def test_an_image_without_a_command_says_what_to_do(container: dict[str, Any]) -
     assert caught.value.container == "web"
 
 
-def test_the_note_is_honest() -> None:
+def test_the_event_says_where_the_image_runs() -> None:
     assert (
         describe_source("python:3.11", "", "")
         == 'Running "python:3.11" in the environment of this machine (no image is pulled)'
@@ -204,7 +204,7 @@ def test_without_any_shell_it_says_so(tmp_path: Path) -> None:
         (("/srv/box/run/shims/", "/srv/boxes"), ("/srv/box/run/shims",)),
     ],
 )
-def test_what_lies_where_nobody_looks_has_to_be_mounted(needed: tuple[str, ...], found: tuple[str, ...]) -> None:
+def test_folders_below_hidden_ones_have_to_be_mounted(needed: tuple[str, ...], found: tuple[str, ...]) -> None:
     assert hidden_folders(needed, ("/tmp", "/srv/box")) == found
 
 

@@ -15,7 +15,7 @@ def test_what_is_found_works_and_is_explained() -> None:
     assert ("for each Pod" in explanation) is (isolation != "none")
 
 
-def test_what_is_in_the_way_is_named(tmp_path: Path) -> None:
+def test_an_obstacle_to_isolation_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho 'Operation not permitted'; exit 1\n")
     broken.chmod(0o755)

@@ -52,7 +52,7 @@ def test_progress_follows_attempts() -> None:
     assert again.running_attempts() == [("a", 1)]
 
 
-def test_an_answer_about_an_earlier_attempt_is_not_about_this_one() -> None:
+def test_a_probe_result_of_an_earlier_attempt_is_ignored() -> None:
     a = progress_of(
         [
             {"t": 1.0, "e": "started", "c": "a", "a": 1},

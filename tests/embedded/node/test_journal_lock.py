@@ -23,7 +23,7 @@ def hold(folder: Path) -> int:
     return descriptor
 
 
-def test_who_holds_the_lock_lives(tmp_path: Path) -> None:
+def test_a_supervisor_holds_the_lock(tmp_path: Path) -> None:
     assert not has_supervisor(tmp_path.as_posix())
     descriptor = hold(tmp_path)
     assert has_supervisor(str(tmp_path))
@@ -36,7 +36,7 @@ def test_who_holds_the_lock_lives(tmp_path: Path) -> None:
         assert has_supervisor(str(tmp_path))
 
 
-def test_a_pod_is_begun_when_its_file_is_there(tmp_path: Path) -> None:
+def test_a_pod_was_started_if_its_file_exists(tmp_path: Path) -> None:
     assert not was_started(str(tmp_path))
     (tmp_path / "pod.json.new").write_text("{")
     assert not was_started(str(tmp_path))
@@ -69,7 +69,7 @@ def test_a_journal_that_is_being_written_stays_open(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
-def test_a_folder_that_is_gone_is_nobodys(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_supervisor(tmp_path: Path) -> None:
     folder = str(tmp_path / "gone")
     assert not has_supervisor(folder)
     assert close_journal(folder, "", "")

@@ -29,11 +29,11 @@ def logs(uid: str, size: int, written: float) -> PodLogs:
         ([logs("old", 60, 850), logs("a", 30, 950)], [], ["old"]),
     ],
 )
-def test_to_drop(kept: list[PodLogs], live: list[str], dropped: list[str]) -> None:
+def test_select_logs_to_drop(kept: list[PodLogs], live: list[str], dropped: list[str]) -> None:
     assert [found.uid for found in select_logs_to_drop(kept, live, LIMITS, 1000.0)] == dropped
 
 
-def test_sweep(tmp_path: Path) -> None:
+def test_drop_old_logs(tmp_path: Path) -> None:
     for uid, written in (("old", 10.0), ("new", 990.0)):
         folder = tmp_path / "team" / f"pod-{uid}" / uid / "main"
         folder.mkdir(parents=True)

@@ -144,7 +144,7 @@ def test_the_tail_is_found_from_the_end_across_blocks(tmp_path: Path, count: int
 
 
 @pytest.mark.parametrize("second", [-5.0, 0.0, 0.5, 17.0, 17.25, 998.9, 999.0, 2000.0])
-def test_a_moment_is_found_by_halving(tmp_path: Path, second: float) -> None:
+def test_a_time_is_found_by_binary_search(tmp_path: Path, second: float) -> None:
     write(tmp_path, "0.log", *(line("x" * (i % 300), float(i)) for i in range(1000)))
     files = log_files(str(tmp_path))
     start = find_since(files, second)
@@ -261,12 +261,12 @@ def write_numbers(container: Container, first: int, last: int) -> LogWriter:
         (LogQuery(tail_lines=3), "22"),
     ],
 )
-async def test_who_meets_what_was_dropped_is_told(container: Container, query: LogQuery, first: str) -> None:
+async def test_a_reader_is_told_what_was_dropped(container: Container, query: LogQuery, first: str) -> None:
     write_numbers(container, 0, 25).close()
     assert (await container.read(query)).splitlines()[0] == first
 
 
-async def test_who_follows_too_slowly_is_told_what_is_missing(container: Container) -> None:
+async def test_a_slow_follower_is_told_what_was_dropped(container: Container) -> None:
     container.over = False
     log = write_numbers(container, 0, 2)
     stream = container.open(LogQuery(follow=True))
@@ -345,5 +345,5 @@ def test_the_end_of_one_stream(tmp_path: Path, limit: int, expected: str) -> Non
     assert read_last_output(str(tmp_path), 100, "stderr") == b"of the other\nagain\n"
 
 
-def test_who_has_printed_nothing_has_no_file(tmp_path: Path) -> None:
+def test_an_attempt_without_output_has_no_file(tmp_path: Path) -> None:
     assert read_last_output(str(tmp_path / "none"), 10) == b""

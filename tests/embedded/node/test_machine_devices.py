@@ -36,7 +36,7 @@ def test_asking_again_changes_nothing() -> None:
         assert seen(devices.allocate("a", [container("x", 1)])) == {"x": "0"}
 
 
-def test_what_was_given_before_a_restart_stays_given() -> None:
+def test_devices_from_before_a_restart_are_reserved() -> None:
     devices = DeviceAllocator({NVIDIA: ["0", "1"], AMD: ["0"]})
     devices.reserve("a", [{"CUDA_VISIBLE_DEVICES": "0"}, {"HIP_VISIBLE_DEVICES": "0"}, {}])
     assert seen(devices.allocate("b", [container("x", 2)])) == {"x": "1"}

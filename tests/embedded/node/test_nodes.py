@@ -46,7 +46,7 @@ def test_declared_nodes_have_what_was_declared_but_not_the_machines_devices() ->
     assert big["status"]["nodeInfo"]["containerRuntimeVersion"] == "simulated://1"
 
 
-def test_what_users_did_to_a_node_stays() -> None:
+def test_changes_by_users_to_a_node_stay() -> None:
     wanted = nodes()[0]
     found = {
         "metadata": {

@@ -46,5 +46,5 @@ def test_a_deleted_one_ends_now() -> None:
 
 
 @pytest.mark.parametrize(("text", "bad"), [(None, None), ("3", None), ("0.5", None), ("soon", "soon")])
-def test_seconds_that_are_none_are_named(text: str | None, bad: str | None) -> None:
+def test_invalid_seconds_are_reported(text: str | None, bad: str | None) -> None:
     assert unreadable_seconds(pod(text)) == bad

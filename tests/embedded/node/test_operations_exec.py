@@ -56,7 +56,7 @@ async def test_exec_with_a_terminal(node: Node) -> None:
     await process.close()
 
 
-async def test_exec_that_nobody_wants_any_more_is_ended(node: Node) -> None:
+async def test_an_exec_ends_when_the_client_disconnects(node: Node) -> None:
     await node.create("p", "sleep", "60", terminationGracePeriodSeconds=0)
     await node.phase("p", "Running")
     process = await node.cluster.exec("p", "default", ["sh", "-c", "echo $$; sleep 600"])

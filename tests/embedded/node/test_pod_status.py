@@ -271,7 +271,7 @@ def test_back_off_tells_what_went_before() -> None:
     assert running["containerID"] == "process://u/main/1"
 
 
-def test_the_pod_tells_why_it_ended() -> None:
+def test_the_status_says_why_the_pod_ended() -> None:
     found = status(pod(), started("main"), finished("Failed", reason="DeadlineExceeded", message="too long"))
     assert (found["phase"], found["reason"], found["message"]) == ("Failed", "DeadlineExceeded", "too long")
 

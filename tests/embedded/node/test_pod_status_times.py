@@ -50,5 +50,5 @@ def test_start_time() -> None:
         ),
     ],
 )
-def test_told_until(status: Object, moment: float) -> None:
+def test_last_reported_time(status: Object, moment: float) -> None:
     assert last_reported_time({"status": status}) == moment

@@ -87,7 +87,7 @@ def test_an_ephemeral_volume_is_a_claim_named_after_the_pod() -> None:
         ({"secret": {"secretName": "nope"}}, 'secret "nope" not found'),
     ],
 )
-def test_what_cannot_be_had_is_named(volume: dict[str, Any], message: str) -> None:
+def test_an_unavailable_volume_is_named(volume: dict[str, Any], message: str) -> None:
     with pytest.raises(MountError) as caught:
         plan_volumes(pod({"name": "v", **volume}), AROUND, "/f", NFS)
     assert caught.value.message.startswith('MountVolume.SetUp failed for volume "v" : ')

@@ -29,7 +29,7 @@ CHECK_IMAGE = "localhost/muster-check:1"
 
 _CHECK_SECONDS = 20.0
 """The time limit of a check. A slower engine most likely does not respond at all."""
-_NO_ANSWER = 124
+_TIMED_OUT = 124
 _PULL_BACKOFF_BASE, _PULL_BACKOFF_MAX = 10.0, 300.0
 _ULIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096")
 _PODMAN_GLOBALS: tuple[tuple[str, ...], ...] = (
@@ -82,7 +82,7 @@ async def find_engine(name: EngineName) -> ImageEngine | EngineProblem:
                 if code == 0:
                     return engine
                 last = output
-                if code == _NO_ANSWER:
+                if code == _TIMED_OUT:
                     return EngineProblem(name, f"{name} does not work here: {last}")
     return EngineProblem(name, f"{name} is installed but cannot run a container: {_last_line(last)}")
 
@@ -286,7 +286,7 @@ def _check_command(engine: ImageEngine) -> list[str]:
 
 async def _make_check_image(program: str) -> str:
     code, output = await _run([program, "image", "inspect", CHECK_IMAGE], timeout=_CHECK_SECONDS)
-    if code in (0, _NO_ANSWER):
+    if code in (0, _TIMED_OUT):
         return output if code else ""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
@@ -315,7 +315,7 @@ async def _run(command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
     except TimeoutError:
         process.kill()
         await process.wait()
-        return _NO_ANSWER, f"`{' '.join(command[:3])}` did not respond within {timeout:.0f} s"
+        return _TIMED_OUT, f"`{' '.join(command[:3])}` did not respond within {timeout:.0f} s"
     except asyncio.CancelledError:
         process.kill()
         await process.wait()

@@ -84,14 +84,14 @@ class Logs:
         return max((file.attempt for file in log_files(f"{folder}/{container}")), default=-1)
 
     async def read(
-        self, place: str, attempt: int, query: LogQuery, ended: Callable[[], bool], news: asyncio.Event
+        self, place: str, attempt: int, query: LogQuery, ended: Callable[[], bool], changed: asyncio.Event
     ) -> AsyncIterator[bytes]:
         """Yields one attempt's log. `place` is the folder of its container. `ended()` returns whether nothing more will
-        be written; `news` is set when that may have changed."""
+        be written; `changed` is set when that may have changed."""
         with ExitStack() as stack:
             if query.follow:
                 os.makedirs(place, exist_ok=True)
-                stack.enter_context(self._changes.notify(news, place))
+                stack.enter_context(self._changes.notify(changed, place))
             files = [file for file in log_files(place) if file.attempt == attempt]
             reader = _LimitedReader(LineReader(query.timestamps), query.limit_bytes)
             follower = _Follower(place, attempt, files, _start(files, query))
@@ -99,7 +99,7 @@ class Logs:
             while not reader.full:
                 # Asked before reading, so that everything that was written before the end is read.
                 over = not query.follow or ended()
-                news.clear()
+                changed.clear()
                 async for block in follower.blocks():
                     output = reader.feed(block)
                     if output:
@@ -108,7 +108,7 @@ class Logs:
                         return
                 if over:
                     return
-                await news.wait()
+                await changed.wait()
 
     def close(self) -> None:
         self._changes.close()

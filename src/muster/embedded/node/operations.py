@@ -121,9 +121,9 @@ class ExecProcess:
         try:
             control = await ControlConnection.send(folder, request, streams.theirs)
             try:
-                answer = await control.receive()
-                if "error" in answer:
-                    raise BadRequest(f"cannot run {command[0]} in container {container}: {answer['error']}")
+                response = await control.receive()
+                if "error" in response:
+                    raise BadRequest(f"cannot run {command[0]} in container {container}: {response['error']}")
             except BaseException:
                 control.close()
                 raise
@@ -135,7 +135,7 @@ class ExecProcess:
             raise
         finally:
             streams.close_theirs()
-        return cls(control, answer.get("pid", 0), streams.outputs, streams.stdin, streams.terminal)
+        return cls(control, response.get("pid", 0), streams.outputs, streams.stdin, streams.terminal)
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
         loop = asyncio.get_running_loop()
@@ -223,10 +223,10 @@ class ExecProcess:
 
     async def _await_code(self) -> int:
         try:
-            answer = await self._control.receive()
+            response = await self._control.receive()
         except SupervisorGone:
             return 137  # the Pod has ended, and all its processes
-        return answer.get("code", 137)
+        return response.get("code", 137)
 
 
 class _Streams:

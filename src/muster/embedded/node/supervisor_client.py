@@ -58,8 +58,8 @@ class ControlConnection:
                 raise SupervisorGone("the supervisor closed the connection")
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
-        answer: ControlResponse = json.loads(line)
-        return answer
+        response: ControlResponse = json.loads(line)
+        return response
 
     def close(self) -> None:
         self._socket.close()
@@ -193,10 +193,10 @@ class _Connection:
     async def start(self, folder: str) -> int:
         if self.is_closed:
             raise ConnectionResetError("it has gone")
-        answer: asyncio.Future[int] = self._loop.create_future()
-        self._waiting.append(answer)
+        response: asyncio.Future[int] = self._loop.create_future()
+        self._waiting.append(response)
         self._send(os.fsencode(folder) + b"\n")
-        return await answer
+        return await response
 
     def close(self, reason: str = "closed") -> None:
         """The process exits by itself when the connection is closed."""
@@ -206,9 +206,9 @@ class _Connection:
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
-        for answer in self._waiting:
-            if not answer.done():
-                answer.set_exception(ConnectionResetError(reason))
+        for response in self._waiting:
+            if not response.done():
+                response.set_exception(ConnectionResetError(reason))
         self._waiting.clear()
         errors = self._errors()
         if not self._ready.done():
@@ -260,10 +260,10 @@ class _Connection:
         elif line + b"\n" == READY:
             self._ready.set_result(None)
         else:
-            answer = self._waiting.popleft()
-            if answer.done():
+            response = self._waiting.popleft()
+            if response.done():
                 return
             if kind == b"+":
-                answer.set_result(int(text))
+                response.set_result(int(text))
             else:
-                answer.set_exception(ZygoteError(f"cannot start a supervisor: {text.decode(errors='replace')}"))
+                response.set_exception(ZygoteError(f"cannot start a supervisor: {text.decode(errors='replace')}"))

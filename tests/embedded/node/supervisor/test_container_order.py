@@ -63,7 +63,7 @@ async def test_a_container_is_restarted_until_it_succeeds(pods: Pods, exits: Exi
     assert [e["a"] for e in entries if e["e"] == "starting"] == [0, 1, 2, 3]
 
 
-async def test_each_attempt_has_its_own_log_and_last_word(pods: Pods) -> None:
+async def test_each_attempt_has_its_own_log_and_termination_message(pods: Pods) -> None:
     folder = pods.home / "pod"
     mounts = [{"type": "bind", "source": str(folder / "message-main"), "target": "/dev/termination-log"}]
     script = "n=$(cat /tmp/n 2>/dev/null || echo 0); echo $((n+1)) > /tmp/n; echo try $n; "
@@ -103,7 +103,7 @@ async def test_a_stop_lets_the_work_end_first_and_the_sidecars_last(pods: Pods, 
     assert entries[-1]["phase"] == "Succeeded"
 
 
-async def test_who_does_not_want_to_go_is_killed_when_the_grace_is_over(pods: Pods, exits: Exits) -> None:
+async def test_a_container_is_killed_after_its_grace_period(pods: Pods, exits: Exits) -> None:
     stubborn = ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.01; done"]
     folder = await pods.start("pod", *stubborn, restartPolicy="Always")
     await pods.printed(folder, "up")
@@ -111,7 +111,7 @@ async def test_who_does_not_want_to_go_is_killed_when_the_grace_is_over(pods: Po
     assert exits(await pods.finished(folder)) == [("main", 0, 137, "Error")]
 
 
-async def test_a_second_stop_hurries(pods: Pods, exits: Exits) -> None:
+async def test_a_second_stop_shortens_the_grace_period(pods: Pods, exits: Exits) -> None:
     folder = await pods.start("pod", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.01; done")
     await pods.printed(folder, "up")
     await pods.stop(folder, 600.0, reason="Evicted", message="too big")
@@ -122,7 +122,7 @@ async def test_a_second_stop_hurries(pods: Pods, exits: Exits) -> None:
     assert (entries[-1]["reason"], entries[-1]["message"]) == ("Evicted", "too big")
 
 
-async def test_every_process_is_asked_to_go(pods: Pods) -> None:
+async def test_every_process_gets_the_stop_signal(pods: Pods) -> None:
     child = "trap 'echo child; exit 0' TERM; echo up; while :; do sleep 0.01; done"
     script = f'setsid sh -c "{child}" & trap "echo parent; wait; exit 0" TERM; while :; do sleep 0.01; done'
     folder = await pods.start("pod", "sh", "-c", script)

@@ -63,7 +63,7 @@ async def test_the_engines_container_is_ours(pods: Pods, engine: Path, exits: Ex
     assert Path(f"{engine}.calls").read_text().splitlines()[-1] == "rm -f box"
 
 
-async def test_it_is_asked_to_end_through_the_engine(pods: Pods, engine: Path, exits: Exits) -> None:
+async def test_the_container_is_stopped_through_the_engine(pods: Pods, engine: Path, exits: Exits) -> None:
     script = "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.01; done"
     folder = await pods.start("pod", **boxed(engine, "sh", "-c", script))
     await pods.printed(folder, "up")

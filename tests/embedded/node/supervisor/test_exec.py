@@ -79,7 +79,7 @@ async def test_a_command_with_a_terminal(pods: Pods, uid: int | None) -> None:
     assert b"terminal\r\n" in text and text.endswith(b"typed\r\n")
 
 
-async def test_hanging_up_kills_the_command(pods: Pods) -> None:
+async def test_disconnecting_kills_the_command(pods: Pods) -> None:
     folder = await pods.start("pod", "sleep", "600")
     await pods.event(folder, "started")
     ours, theirs = os.pipe()
@@ -105,7 +105,7 @@ async def test_hanging_up_kills_the_command(pods: Pods) -> None:
         ({"op": "exec"}, "malformed request: KeyError('container')"),
     ],
 )
-async def test_what_cannot_be_done_is_refused(pods: Pods, request_: ControlRequest, error: str) -> None:
+async def test_impossible_requests_are_refused(pods: Pods, request_: ControlRequest, error: str) -> None:
     folder = await pods.start("pod", "sleep", "600")
     await pods.event(folder, "started")
     with await pods.ask(folder, request_, 0, 1, 2) as control:

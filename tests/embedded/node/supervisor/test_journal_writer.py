@@ -42,7 +42,7 @@ def test_entries_are_lines_and_half_a_line_is_cut_off(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_what_cannot_be_written_is_kept(tmp_path: Path) -> None:
+def test_entries_that_cannot_be_written_are_kept(tmp_path: Path) -> None:
     full = JournalWriter(os.open("/dev/full", os.O_RDWR))
     full.add(ENTRIES[0])
     assert not full.write()
@@ -52,14 +52,14 @@ def test_what_cannot_be_written_is_kept(tmp_path: Path) -> None:
     full.close()
 
 
-def test_telling_somebody_nobody_and_somebody_busy(tmp_path: Path) -> None:
+def test_notify_with_a_listener_without_one_and_with_a_busy_one(tmp_path: Path) -> None:
     folder = tmp_path / ("deep" * 30)
     folder.mkdir()
     path = str(folder / "agent.sock")
     journal = JournalWriter.open(str(tmp_path))
     assert journal is not None
     journal.set_listener(path, "the-uid")
-    assert journal.notify()  # nobody there
+    assert journal.notify()  # no listener
     for _ in range(2):  # an agent, and the one after it
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent, short_socket_path(path) as short:
             agent.bind(short)

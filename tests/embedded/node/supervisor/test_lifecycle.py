@@ -74,7 +74,7 @@ def test_a_pod_ends_when_no_main_container_will_run_again(
         ("Never", "sidecar", 1, True),
     ],
 )
-def test_who_is_restarted(policy: RestartPolicy, role: ContainerRole, code: int, again: bool) -> None:
+def test_restart_policies(policy: RestartPolicy, role: ContainerRole, code: int, again: bool) -> None:
     pod = pod_of(policy, it=role, other="main")
     assert go_on(pod, 0.0)[0] == Start("it", 0)
     record_exit(pod, "it", code, 1.0)
@@ -136,7 +136,7 @@ def test_a_failed_init_container_fails_the_pod_that_does_not_restart() -> None:
     assert go_on(pod, 2.0) == [Finish("Failed")]
 
 
-def test_what_comes_after_a_sidecar_waits_until_that_is_up_once() -> None:
+def test_containers_wait_until_the_sidecars_before_them_are_up() -> None:
     pod = pod_of("Never", one="sidecar", two="sidecar", main="main")
     assert go_on(pod, 0.0) == [Start("one", 0)]
     assert go_on(pod, 1.0) == []
@@ -177,7 +177,7 @@ def test_a_request_to_stop_stops_the_main_containers_first() -> None:
     assert go_on(pod, 3.0) == [Finish("Failed")]
 
 
-def test_a_second_request_may_hurry_but_not_delay() -> None:
+def test_a_second_request_can_shorten_the_grace_period_but_not_extend_it() -> None:
     pod = pod_of("Never", c="main")
     go_on(pod, 0.0)
     apply_action(pod, EndPod(30.0, "Evicted", "why"), 0.0)

@@ -44,7 +44,7 @@ def joined(path: Path) -> bytes:
         ([b"\xff\x00\n"], [(b"F", b"\xff\x00")]),
     ],
 )
-def test_what_comes_is_cut_into_lines(tmp_path: Path, chunks: list[bytes], lines: list[tuple[bytes, bytes]]) -> None:
+def test_output_is_split_into_lines(tmp_path: Path, chunks: list[bytes], lines: list[tuple[bytes, bytes]]) -> None:
     write(tmp_path, *chunks)
     assert read(tmp_path / "0.log") == lines
 

@@ -47,26 +47,26 @@ def test_links_do_not_lead_out_of_the_root(root: Path, tmp_path: Path) -> None:
     assert (tmp_path / "k/0/inside").readlink() == Path("../../secret")
 
 
-def test_what_is_no_file_is_left_out(root: Path, tmp_path: Path) -> None:
+def test_special_files_are_skipped(root: Path, tmp_path: Path) -> None:
     os.mkfifo(root / "a/pipe")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(root / "a/socket"))
         assert kept(root, tmp_path / "k", "/a/pipe", "/a/f/below", "/a") == {"2/f": "f", "2/deep/g": "g"}
 
 
-def test_what_was_kept_before_is_replaced(root: Path, tmp_path: Path) -> None:
+def test_earlier_copies_are_replaced(root: Path, tmp_path: Path) -> None:
     kept(root, tmp_path / "k", "/a")
     assert kept(root, tmp_path / "k", "/none", "/a/f") == {"1": "f"}
 
 
 @pytest.mark.parametrize(("entries", "size"), [(1, 100), (100, 1)])
-def test_more_than_the_allowance_is_left_to_others(root: Path, tmp_path: Path, entries: int, size: int) -> None:
+def test_more_than_the_budget_is_left_to_a_child_process(root: Path, tmp_path: Path, entries: int, size: int) -> None:
     with pytest.raises(BudgetExceeded):
         kept(root, tmp_path / "k", "/a", budget=CopyBudget(entries, size))
     assert kept(root, tmp_path / "k", "/a", budget=CopyBudget(10, 10)) == {"0/f": "f", "0/deep/g": "g"}
 
 
-def test_trouble_is_written_down(root: Path, tmp_path: Path) -> None:
+def test_a_problem_is_written_to_a_file(root: Path, tmp_path: Path) -> None:
     room = 4000 - len(str(root))
     (root / "/".join(["a", *["x" * 99] * (room // 100)])).mkdir(parents=True)
     found = kept(root, tmp_path / ("k" * 200), "/a")

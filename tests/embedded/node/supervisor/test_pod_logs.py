@@ -61,7 +61,7 @@ async def test_a_log_can_be_read_while_it_is_written(pods: Pods) -> None:
 
 
 @pytest.mark.parametrize(("code", "message"), [(0, None), (1, "one\ntwo\n")])
-async def test_the_last_lines_may_be_the_last_word_of_a_failure(pods: Pods, code: int, message: str | None) -> None:
+async def test_the_last_log_lines_can_be_the_termination_message(pods: Pods, code: int, message: str | None) -> None:
     script = f"echo one; echo two; exit {code}"
     *_, end, _ = await pods.run("pod", "sh", "-c", script, terminationMessageFromLogs=True)
     assert end.get("message") == message

@@ -131,7 +131,7 @@ async def test_a_listening_port_is_enough_for_tcp(pods: Pods, server: Server) ->
     await pods.event(folder, "ready", ready=True)
 
 
-async def test_who_is_not_alive_is_restarted(pods: Pods, exits: Exits) -> None:
+async def test_a_failed_liveness_probe_restarts_the_container(pods: Pods, exits: Exits) -> None:
     probe = {"kind": "exec", "command": ["test", "!", "-e", "/tmp/sick"], **QUICK}
     script = "test -e /tmp/sick && { rm /tmp/sick; exec sleep 600; }; sleep 0.1; touch /tmp/sick; sleep 600"
     folder = await pods.start("pod", "sh", "-c", script, livenessProbe=probe, restartPolicy="Always")
@@ -189,15 +189,15 @@ async def test_a_pre_stop_hook_may_take_the_grace_but_not_more(pods: Pods, exits
 HUNGRY = "x = [bytearray(1 << 20) for _ in range(%d)]; print('full', flush=True); import time; time.sleep(600)"
 
 
-async def test_too_much_memory_is_the_end(pods: Pods, exits: Exits) -> None:
+async def test_too_much_memory_kills_the_container(pods: Pods, exits: Exits) -> None:
     entries = await pods.run("pod", "python3", "-c", HUNGRY % 300, memoryLimit=64 << 20)
     assert exits(entries) == [("main", 0, 137, "OOMKilled")]
 
 
-async def test_enough_memory_is_not(pods: Pods) -> None:
+async def test_enough_memory_does_not_kill_the_container(pods: Pods) -> None:
     folder = await pods.start("pod", "python3", "-c", HUNGRY % 20, memoryLimit=256 << 20)
     await pods.printed(folder, "full")
-    await asyncio.sleep(0.5)  # Longer than whoever watches needs.
+    await asyncio.sleep(0.5)  # longer than a check takes
     assert not any(e["e"] == "exited" for e in pods.journal(folder))
 
 

@@ -43,7 +43,7 @@ os.execvp("sleep", ["sleep", "6000.125"])
 
 
 @EVERYWHERE
-async def test_the_journal_tells_the_whole_story(pods: Pods, isolation: Isolation) -> None:
+async def test_the_journal_records_everything(pods: Pods, isolation: Isolation) -> None:
     entries = await pods.run("pod", "true")
     assert [entry["e"] for entry in entries] == ["supervised", "starting", "started", "ready", "exited", "finished"]
     assert entries[2]["pid"] > 1
@@ -122,7 +122,7 @@ async def test_a_daemon_does_not_outlive_its_container(pods: Pods, isolation: Is
 
 
 @EVERYWHERE
-async def test_whoever_flees_from_all_this_is_caught_at_the_end(pods: Pods, isolation: Isolation) -> None:
+async def test_a_process_that_escapes_is_killed_when_the_pod_ends(pods: Pods, isolation: Isolation) -> None:
     # Without its environment, and in its own mount namespace if it may create one, a process cannot be attributed to a
     # container.
     flee = "env -i setsid unshare -m sleep 6000.25 & env -i setsid sleep 6000.25 & "
@@ -145,18 +145,18 @@ if os.fork():
 os.setsid()
 os.fork()
 os.fork()
-while True:  # nobody is where they were when somebody looked
+while True:  # no process is where it was when it was found
     if os.fork():
         os._exit(0)
 """
 
 
-async def test_who_never_stays_the_same_process_is_caught(isolated: Pods) -> None:
+async def test_a_process_that_keeps_forking_is_killed(isolated: Pods) -> None:
     *_, end, finished = await isolated.run("pod", "python3", "-c", HOPPER)
     assert (end["code"], finished["phase"]) == (3, "Failed")
 
 
-async def test_who_cannot_be_caught_beside_others_is_not_waited_for(isolated: Pods) -> None:
+async def test_an_escaped_process_does_not_block_its_container(isolated: Pods) -> None:
     containers = [("main", "main", ["python3", "-c", HOPPER]), ("other", "main", ["sleep", "600"])]
     folder = await isolated.start("pod", containers=containers)
     await isolated.event(folder, "exited", c="main", code=3)

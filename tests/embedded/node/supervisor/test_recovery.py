@@ -29,7 +29,7 @@ INIT: list[JournalEntry] = [
 ]
 
 
-def test_what_has_ended_is_not_run_again() -> None:
+def test_an_ended_pod_is_not_run_again() -> None:
     pod = pod_of("OnFailure")
     assert restore_state(pod, INIT, 10.0) == []
     assert decide(pod, 10.0) == [Start("main", 0)]
@@ -68,7 +68,7 @@ def test_the_back_off_goes_on_where_it_was() -> None:
     assert decide(pod, 15.0) == [Start("main", 2)]
 
 
-def test_a_pod_that_had_only_to_be_finished_is() -> None:
+def test_a_pod_whose_containers_have_ended_is_finished_after_a_crash() -> None:
     pod = pod_of("Never")
     done: list[JournalEntry] = [*INIT, STARTING, STARTED, {"t": 4.0, "e": "exited", "c": "main", "a": 0, "code": 0}]
     assert restore_state(pod, done, 6.0) == []

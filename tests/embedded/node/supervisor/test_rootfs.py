@@ -49,3 +49,25 @@ def test_what_cannot_be_copied_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "layer").mkdir()
     with pytest.raises(FileNotFoundError):
         open_rootfs(RootFs(str(tmp_path / "nothing"), str(tmp_path / "layer")))
+
+
+def test_a_root_that_contains_the_layer_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "layer").mkdir()
+    with pytest.raises(OSError, match="contains the data directory"):
+        open_rootfs(RootFs(str(tmp_path), str(tmp_path / "layer")))
+    with pytest.raises(OSError, match="contains the data directory"):
+        open_rootfs(RootFs("/", str(tmp_path / "layer")))
+
+
+def test_blocks_are_copied_even_if_the_file_systems_cannot_share_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> int:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/big").write_bytes(b"x" * (3 << 20))
+    (tmp_path / "layer").mkdir()
+    os.close(open_rootfs(RootFs(str(tmp_path / "root"), str(tmp_path / "layer"))))
+    assert (tmp_path / "layer/upper/big").read_bytes() == b"x" * (3 << 20)

@@ -50,7 +50,7 @@ def output_of(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-async def test_pods_go_on_when_the_zygote_is_killed(pods: Pods) -> None:
+async def test_pods_continue_when_the_zygote_is_killed(pods: Pods) -> None:
     first = await pods.start(
         "first", "sh", "-c", "while ! test -e /tmp/go; do sleep 0.01; done; echo went on", mounts=[]
     )
@@ -72,7 +72,7 @@ async def test_pods_go_on_when_the_zygote_is_killed(pods: Pods) -> None:
     assert pods.log(first) == ["went on"]
 
 
-async def test_pods_go_on_when_the_server_goes(pods: Pods) -> None:
+async def test_pods_continue_when_the_server_exits(pods: Pods) -> None:
     folder = await pods.start("pod", "sh", "-c", "sleep 0.3; echo went on")
     idle = await pods.start("idle")
     await pods.finished(idle)
@@ -92,7 +92,7 @@ async def test_pods_go_on_when_the_server_goes(pods: Pods) -> None:
         ("OnFailure", [("main", 0, 137, "ContainerStatusUnknown"), ("main", 1, 0, "Completed")], "Succeeded"),
     ],
 )
-async def test_a_killed_supervisor_takes_its_pod_along_and_another_goes_on(
+async def test_a_killed_supervisor_ends_its_processes_and_another_one_continues(
     pods: Pods, policy: str, ends: list[tuple[str, int, int, str]], phase: str, exits: Exits
 ) -> None:
     deaths = asyncio.Queue[str]()
@@ -122,7 +122,7 @@ async def test_a_killed_supervisor_is_replaced_by_itself(pods: Pods, exits: Exit
     assert exits(entries) == [("main", 0, 137, "ContainerStatusUnknown")]
 
 
-async def test_a_supervisor_that_is_asked_to_go_ends_its_pod_first(pods: Pods, exits: Exits) -> None:
+async def test_a_supervisor_that_is_terminated_ends_its_pod_first(pods: Pods, exits: Exits) -> None:
     folder = await pods.start("pod", "sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done")
     await pods.printed(folder, "up")
     os.kill((await pods.event(folder, "supervised"))["pid"], signal.SIGTERM)
@@ -156,7 +156,7 @@ async def test_a_thousand_pods_leave_nothing(pods: Pods) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk")
-async def test_nothing_is_started_that_could_not_be_noted(pods: Pods, exits: Exits) -> None:
+async def test_nothing_is_started_that_could_not_be_recorded(pods: Pods, exits: Exits) -> None:
     disk, home, marker = pods.home / "disk", pods.home, pods.home / "marker"
     disk.mkdir()
     assert output_of("mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)) == ""

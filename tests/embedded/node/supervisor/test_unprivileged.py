@@ -103,7 +103,7 @@ def home() -> Iterator[Path]:
         yield Path(path)
 
 
-def test_a_user_has_pods_apart_as_well(home: Path) -> None:
+def test_a_user_without_rights_gets_isolated_pods(home: Path) -> None:
     inside = "hostname; id -u; echo $$; echo x > /tmp/out.txt; echo bye > /dev/termination-log; exit 3"
     extra = [{"type": "bind", "source": "/usr", "target": "/muster-nobody"}]
     found = as_nobody(

@@ -443,9 +443,9 @@ class _Connection:
         self._respond({"code": code if code >= 0 else 128 - code})
         self.close()
 
-    def _respond(self, answer: ControlResponse) -> None:
+    def _respond(self, response: ControlResponse) -> None:
         with suppress(OSError):
-            self._socket.sendall(json.dumps(answer).encode() + b"\n")
+            self._socket.sendall(json.dumps(response).encode() + b"\n")
 
     def close(self) -> None:
         """Also called if the client disconnects: then the command is not needed any more."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from errno import EINVAL
 from typing import NamedTuple
 
 from muster.embedded.node.supervisor.syscalls import AT_CWD, clone_tree, new_filesystem
@@ -27,6 +28,8 @@ class RootFs(NamedTuple):
 
 def open_rootfs(root: RootFs) -> int:
     """Returns a descriptor of a detached tree that shows `root.path` and takes writes. Raises OSError."""
+    if f"{os.path.realpath(root.layer)}/".startswith(f"{os.path.realpath(root.path).rstrip('/')}/"):
+        raise OSError(EINVAL, "it contains the data directory of this cluster")
     upper, work = f"{root.layer}/{_UPPER}", f"{root.layer}/{_WORK}"
     os.mkdir(upper)
     os.mkdir(work)
@@ -80,13 +83,20 @@ def _copy_content(source: str, target: str) -> None:
     try:
         writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            # The kernel shares the blocks where the file system can.
-            while os.copy_file_range(reading, writing, _BLOCK):
+            while _copy_block(reading, writing):
                 pass
         finally:
             os.close(writing)
     finally:
         os.close(reading)
+
+
+def _copy_block(reading: int, writing: int) -> int:
+    """Lets the kernel share the blocks if the file system can."""
+    try:
+        return os.copy_file_range(reading, writing, _BLOCK)
+    except OSError:
+        return os.sendfile(writing, reading, None, _BLOCK)
 
 
 def _copy_attributes(status: os.stat_result, target: str) -> None:
