@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.training.kinds.paddlecloud import ETCD
+from muster.training.kinds.paddlecloud import ETCD_ANNOTATION
 from tests.cli.commands import Muster
 from tests.frameworks.conftest import ROOT
 
@@ -63,7 +63,7 @@ def test_scaling_is_announced(etcd: str, muster: Muster, tmp_path: Path) -> None
     manifest = tmp_path / "job.yaml"
     muster("up", "-d").ok()
     for replicas in (2, 3):
-        manifest.write_text(JOB.format(etcd=ETCD, server=etcd, replicas=replicas))
+        manifest.write_text(JOB.format(etcd=ETCD_ANNOTATION, server=etcd, replicas=replicas))
         muster("apply", "-f", str(manifest)).ok()
         wait_for(etcd, "/paddle/default-elastic/np", str(replicas))
         muster("wait", "--for", "condition=Ready", f"pod/elastic-worker-{replicas - 1}", "--timeout", "60s").ok()

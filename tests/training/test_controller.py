@@ -34,7 +34,7 @@ from muster.kube.objects import (
 )
 from muster.training.controller import TrainingController
 from muster.training.gang import GangSettings
-from muster.training.kinds.paddlecloud import ETCD
+from muster.training.kinds.paddlecloud import ETCD_ANNOTATION
 from muster.training.kinds.pytorch import PyTorch
 from muster.training.model import RESTART_SCOPE
 from muster.training.registry import JOB_KINDS, training_kinds
@@ -435,7 +435,7 @@ async def test_an_elastic_paddlejob_announces_how_many_workers_it_wants(cluster:
         "metadata": {
             "name": "job",
             "namespace": "default",
-            "annotations": {ETCD: f"127.0.0.1:{runner.addresses[0][1]}"},
+            "annotations": {ETCD_ANNOTATION: f"127.0.0.1:{runner.addresses[0][1]}"},
         },
         "spec": {"elastic": 1, "worker": worker},
     }

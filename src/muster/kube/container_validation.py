@@ -227,7 +227,7 @@ def _validate_resource(field: str, name: str, amount: Any) -> Iterator[Cause]:
         if value and value % parse_quantity(page):
             yield invalid(field, amount, f"must be a multiple of the page size, {page}")
     elif not _can_overcommit(name) and value.denominator != 1:
-        yield invalid(field, amount, f"must be an integer: there is no half of a {name}")
+        yield invalid(field, amount, f"must be an integer: {name} cannot be divided")
 
 
 def _can_overcommit(name: str) -> bool:

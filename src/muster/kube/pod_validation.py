@@ -28,7 +28,7 @@ _MAX_DEADLINE = 2**31 - 1
 _MUTABLE_FIELDS = (
     "pod updates may not change fields other than `spec.containers[*].image`, `spec.initContainers[*].image`, "
     "`spec.activeDeadlineSeconds`, `spec.terminationGracePeriodSeconds` (only to 1 if it was negative), "
-    "`spec.tolerations` (only additions) and `spec.schedulingGates` (only removals); delete the Pod and create it anew"
+    "`spec.tolerations` (only additions) and `spec.schedulingGates` (only removals); delete the Pod and create it again"
 )
 
 

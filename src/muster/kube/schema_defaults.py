@@ -118,7 +118,7 @@ def _list_filler(fill_item: _Fill) -> _Fill:
 
 
 def _fresh(default: Any) -> Callable[[], Any]:
-    """Creates the default anew each time if sharing it would let a change leak."""
+    """Copies the default each time if sharing it would let a change leak."""
     if not isinstance(default, dict | list):
         return lambda: default
     encoded = orjson.dumps(default)

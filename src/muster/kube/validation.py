@@ -182,7 +182,7 @@ def _check_immutable(obj: Object, old: Object | None, fields: tuple[str, ...]) -
         return
     for field in ("immutable", *fields):
         if obj.get(field) != old.get(field):
-            yield forbidden(field, "field is immutable when `immutable` is set; delete the object and create it anew")
+            yield forbidden(field, "field is immutable when `immutable` is set; delete the object and create it again")
 
 
 @validator
@@ -222,7 +222,7 @@ def validate_role_binding(binding: Object, old: Object | None) -> Iterator[Cause
         if subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
             yield required(f"{at}.namespace", "say in which namespace the ServiceAccount is")
     if old is not None and reference != old.get("roleRef"):
-        yield invalid("roleRef", reference, "cannot change roleRef; delete the binding and create it anew")
+        yield invalid("roleRef", reference, "cannot change roleRef; delete the binding and create it again")
 
 
 @validator
@@ -394,7 +394,7 @@ def _validate_template_update(spec: Object, before: Object) -> Iterator[Cause]:
         return
     if before.get("suspend") and _without(new) == _without(was):
         return
-    yield invalid("spec.template", name_of(new), "field is immutable; delete the Job and create it anew")
+    yield invalid("spec.template", name_of(new), "field is immutable; delete the Job and create it again")
 
 
 def _without(template: Object) -> Object:

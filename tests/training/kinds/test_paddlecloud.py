@@ -9,7 +9,7 @@ import pytest
 from muster.kube.cluster import Endpoint
 from muster.kube.objects import Object
 from muster.training.etcd import EtcdEntry
-from muster.training.kinds.paddlecloud import ETCD, PaddleCloud
+from muster.training.kinds.paddlecloud import ETCD_ANNOTATION, PaddleCloud
 from muster.training.model import PeerDirectory, Replica, ReplicaCount
 from tests.training.sample_jobs import cluster_addresses, loopback_addresses
 
@@ -57,7 +57,7 @@ def told(obj: Object, role: str, index: int) -> dict[str, Any]:
             "PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:20000,127.0.0.1:20001",
             "PADDLE_TRAINERS": "127.0.0.1,127.0.0.1", "PADDLE_TRAINERS_NUM": "2",
         }),
-        (job({ETCD: "etcd:2379"}, worker=2, elastic=1), "worker", 1, {
+        (job({ETCD_ANNOTATION: "etcd:2379"}, worker=2, elastic=1), "worker", 1, {
             "POD_IP": "127.0.0.1", "PADDLE_TRAINER_ID": "1", "TRAINING_ROLE": "TRAINER",
             "PADDLE_TRAINING_ROLE": "TRAINER", "PADDLE_ELASTIC_SERVER": "etcd:2379",
             "PADDLE_ELASTIC_JOB_ID": "default-job", "PADDLE_ELASTIC_NP": "2", "PADDLE_ELASTIC_TIMEOUT": "60",
@@ -149,9 +149,9 @@ def test_modes(spec: dict[str, Any], mode: str) -> None:
 @pytest.mark.parametrize(
     ("annotations", "spec", "news"),
     [
-        ({ETCD: "etcd:2379"}, {"elastic": 1}, EtcdEntry("etcd:2379", "/paddle/default-job/np", "3")),
+        ({ETCD_ANNOTATION: "etcd:2379"}, {"elastic": 1}, EtcdEntry("etcd:2379", "/paddle/default-job/np", "3")),
         ({}, {"elastic": 1}, None),
-        ({ETCD: "etcd:2379"}, {}, None),
+        ({ETCD_ANNOTATION: "etcd:2379"}, {}, None),
     ],
 )
 def test_how_many_workers_an_elastic_job_is_told_to_be(

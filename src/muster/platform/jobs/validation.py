@@ -13,7 +13,7 @@ from muster.platform.graphs.templates import QUEUE
 from muster.platform.jobs.jobs import OWNER_LABEL, TEAM_LABEL, job_kind_of, kind_names
 from muster.platform.messages import FieldError, format_message
 from muster.platform.pod_policy import PodAllowances, find_forbidden, find_forbidden_metadata
-from muster.training.kinds.paddlecloud import ETCD
+from muster.training.kinds.paddlecloud import ETCD_ANNOTATION
 
 SOURCE = "manifest"
 """What the text is called in messages about it."""
@@ -123,8 +123,8 @@ def _confined(document: Document, limits: Limits) -> Iterator[ManifestFinding]:
     obj = document.object
     if namespace_of(obj) not in ("", limits.namespace):
         yield _told(document, "metadata.namespace", "job.namespace", namespace=limits.namespace)
-    if ETCD in annotations_of(obj):
-        yield _told(document, f"metadata.annotations[{ETCD}]", "job.etcd", name=ETCD)
+    if ETCD_ANNOTATION in annotations_of(obj):
+        yield _told(document, f"metadata.annotations[{ETCD_ANNOTATION}]", "job.etcd", name=ETCD_ANNOTATION)
     for path, queue in _queues(obj):
         if queue in limits.queues:
             yield _told(document, path, "job.queue", name=queue)

@@ -46,7 +46,7 @@ _IGNORED_FIELDS: dict[str, tuple[Any, str]] = {
     "sshAuthMountPath": ("/root/.ssh", "workers are reached by exec, without ssh"),
     "launcherCreationPolicy": ("WaitForWorkersReady", "the launcher always waits for its workers"),
     "runLauncherAsWorker": (False, "the launcher takes no part in the computation"),
-    "mainContainer": ("", "every container of the launcher is told where its workers are"),
+    "mainContainer": ("", "every container of the launcher gets the list of workers"),
 }
 
 EXEC_AGENT = """#!/bin/sh
@@ -67,7 +67,7 @@ for python in python3 python; do
         exec "$python" %(folder)s/kubexec.py "$pod" %(container)s /bin/sh -c "$*"
     fi
 done
-echo "kubexec.sh: $pod can be reached by kubectl or by python3, and this image has neither: add one of them, or start" \
+echo "kubexec.sh: this image has neither kubectl nor python3 to reach $pod: add one of them, or start" \
     "the operator with --mpi-kubectl-delivery-image" >&2
 exit 1
 """

@@ -47,7 +47,7 @@ from muster.training.model import (
     Wiring,
 )
 
-ETCD = "muster.dev/etcd"
+ETCD_ANNOTATION = "muster.dev/etcd"
 """Annotation on an elastic job: the etcd (host:port) from which its workers read how many they should be."""
 
 _ROLES = {"ps": "PSERVER", "worker": "TRAINER", "heter": "HETER"}
@@ -141,13 +141,13 @@ class PaddleCloud(JobKind):
 
     def warnings(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        unheeded = {
+        ignored = {
             "sampleSetRef": "sample sets are not provided; mount a volume in the template",
             **{f"{role}.{bound}": "scale by changing replicas" for role in _ROLES for bound in ("requests", "limits")},
         }
-        causes = [Cause(f"spec.{path}", f"has no effect: {why}") for path, why in unheeded.items() if _has(spec, path)]
+        causes = [Cause(f"spec.{path}", f"has no effect: {why}") for path, why in ignored.items() if _has(spec, path)]
         if spec.get("intranet") == "Host":
-            why = "Host has no effect: members have the addresses of their Pods; write hostNetwork into the template"
+            why = "Host has no effect: members have the addresses of their Pods; set hostNetwork in the template"
             causes.append(Cause("spec.intranet", why))
         return causes
 
@@ -179,8 +179,8 @@ class PaddleCloud(JobKind):
             return Wiring(env | _elastic(job), only_container=trainer)
         env |= {"PADDLE_PORT": str(own.port), "TRAINER_PORTS_NUM": str(_PORTS)}
         if by_address and job.size == 1:
-            itself = {name: Endpoint("$(POD_IP)", end.port) for name, end in addresses.items()}
-            return Wiring(env | _peers(job, itself), only_container=trainer)
+            own_addresses = {name: Endpoint("$(POD_IP)", end.port) for name, end in addresses.items()}
+            return Wiring(env | _peers(job, own_addresses), only_container=trainer)
         if by_address:
             return Wiring(env, only_container=trainer, from_config_map=job.name)
         return Wiring(env | _peers(job, addresses), only_container=trainer)
@@ -198,9 +198,9 @@ class PaddleCloud(JobKind):
         return PeerDirectory(job.name, _peers(job, found))
 
     def etcd_entry(self, job: TrainingJob) -> EtcdEntry | None:
-        if spec_of(job.object).get("elastic") is None or not _etcd(job):
+        if spec_of(job.object).get("elastic") is None or not _etcd_server(job):
             return None
-        return EtcdEntry(_etcd(job), f"/paddle/{job.namespace}-{job.name}/np", str(job.count("worker")))
+        return EtcdEntry(_etcd_server(job), f"/paddle/{job.namespace}-{job.name}/np", str(job.count("worker")))
 
     def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
         done = all(counts[role.name].succeeded >= role.replicas for role in job.roles)
@@ -217,8 +217,8 @@ class PaddleCloud(JobKind):
         }
         conditions = tuple(
             {"type": state, "status": "True", "reason": f"PaddleJob{state}", "lastTransitionTime": ""}
-            for state, so in states.items()
-            if so
+            for state, is_true in states.items()
+            if is_true
         )
         return Progress(conditions, status.get("startTime"), status.get("completionTime"))
 
@@ -272,13 +272,13 @@ def _peers(job: TrainingJob, addresses: Addresses) -> dict[str, str]:
     """The variables that are the same for all replicas."""
     env = {}
     if job.role("ps"):
-        env["PADDLE_PSERVERS_IP_PORT_LIST"] = _list(job, "ps", addresses)
+        env["PADDLE_PSERVERS_IP_PORT_LIST"] = _endpoint_list(job, "ps", addresses)
     if job.role("worker"):
-        env["PADDLE_TRAINER_ENDPOINTS"] = _list(job, "worker", addresses)
-        env["PADDLE_TRAINERS"] = ",".join(end.host for end in _ends(job, "worker", addresses))
+        env["PADDLE_TRAINER_ENDPOINTS"] = _endpoint_list(job, "worker", addresses)
+        env["PADDLE_TRAINERS"] = ",".join(end.host for end in _endpoints(job, "worker", addresses))
         env["PADDLE_TRAINERS_NUM"] = str(job.count("worker"))
     if job.role("heter"):
-        env["PADDLE_HETER_ENDPOINTS"] = _list(job, "heter", addresses)
+        env["PADDLE_HETER_ENDPOINTS"] = _endpoint_list(job, "heter", addresses)
     if _uses_gloo(job):
         env["PADDLE_WITH_GLOO"] = str(spec_of(job.object)["withGloo"])
         env["PADDLE_GLOO_RENDEZVOUS"] = "3"
@@ -291,25 +291,25 @@ def _uses_gloo(job: TrainingJob) -> bool:
     return bool(spec.get("withGloo")) and spec.get("intranet") != "Service" and job.count("ps") > 0
 
 
-def _etcd(job: TrainingJob) -> str:
-    return annotations_of(job.object).get(ETCD, "")
+def _etcd_server(job: TrainingJob) -> str:
+    return annotations_of(job.object).get(ETCD_ANNOTATION, "")
 
 
 def _elastic(job: TrainingJob) -> dict[str, str | Object]:
     return {
-        "PADDLE_ELASTIC_SERVER": _etcd(job),
+        "PADDLE_ELASTIC_SERVER": _etcd_server(job),
         "PADDLE_ELASTIC_JOB_ID": f"{job.namespace}-{job.name}",
         "PADDLE_ELASTIC_NP": str(job.count("worker")),
         "PADDLE_ELASTIC_TIMEOUT": "60",
     }
 
 
-def _ends(job: TrainingJob, role: str, addresses: Addresses) -> list[Any]:
+def _endpoints(job: TrainingJob, role: str, addresses: Addresses) -> list[Any]:
     return [addresses[Replica(role, index)] for index in range(job.count(role))]
 
 
-def _list(job: TrainingJob, role: str, addresses: Addresses) -> str:
-    return ",".join(str(end) for end in _ends(job, role, addresses))
+def _endpoint_list(job: TrainingJob, role: str, addresses: Addresses) -> str:
+    return ",".join(str(end) for end in _endpoints(job, role, addresses))
 
 
 def _mode(job: TrainingJob) -> str:
