@@ -16,6 +16,7 @@ function member(pod: string, more: Partial<JobMember> = {}): JobMember {
     finished: null,
     exit_code: null,
     message: "",
+    message_parts: [],
     containers: [],
   }
   return { index: 0, pod, state: "running", restarts: 0, ...none, ...more }

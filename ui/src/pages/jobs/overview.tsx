@@ -8,7 +8,7 @@ import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Duration, Time } from "@/components/time"
 import { conditionName, jobTexts } from "@/i18n/jobs"
-import { type MessagePart, statusMessage } from "@/i18n/server-messages"
+import { statusMessage } from "@/i18n/server-messages"
 import { type Translate, useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { JobStateBadge } from "./badges"
@@ -50,11 +50,7 @@ export function Reasons({ job }: { job: WholeJob }) {
   )
 }
 
-export function reasonSentence(
-  reason: JobReason & { detail_parts?: MessagePart[] },
-  w: Translate<keyof typeof jobTexts>,
-  language: Language,
-): string {
+export function reasonSentence(reason: JobReason, w: Translate<keyof typeof jobTexts>, language: Language): string {
   const detail = statusMessage({ message: reason.detail, message_parts: reason.detail_parts }, language)
   if (reason.code === "suspended") return w("reasonSuspended")
   if (reason.code === "gang waits") return w("reasonGang", { detail })
