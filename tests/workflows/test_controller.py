@@ -236,13 +236,14 @@ async def test_a_workflow_that_is_deleted_is_forgotten_and_a_namesake_begins_ane
 
 
 async def test_a_launch_that_fails_is_tried_again_and_told(s: Stage) -> None:
-    s.hands.trouble = Conflict("an earlier Pod is still going")
+    s.hands.trouble = Conflict("an earlier Pod is still being deleted")
     await s.create("wf", dag({"name": "a"}), task())
     await s.until(lambda: s.hands.failed >= 2)
     assert s.phase("wf", "a") == "Pending"
-    assert ("WorkflowNodeRetry", "wf.a could not be started and is tried again: an earlier Pod is still going") in (
-        s.told.events
-    )
+    assert (
+        "WorkflowNodeRetry",
+        "wf.a could not be started and will be retried: an earlier Pod is still being deleted",
+    ) in (s.told.events)
     s.hands.trouble = None
     await s.launched("a")
     s.hands.tell("wf", "a")

@@ -397,7 +397,7 @@ class WorkflowController:
                 await leaves.launch(active.obj, active.run.spec, launch, begun=begun)
                 return
             except (ApiError, OSError) as error:
-                message = f"{launch.node['name']} could not be started and is tried again: {error}"
+                message = f"{launch.node['name']} could not be started and will be retried: {error}"
                 self._recorder.event(active.obj, "Warning", "WorkflowNodeRetry", message)
                 log.warning("%s: %s", key_of(active.obj), message)
             except Exception as error:

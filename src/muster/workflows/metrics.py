@@ -149,8 +149,8 @@ class MetricRegistry:
         name = str(filled["name"])
         if not _NAME.fullmatch(name):
             raise MetricError(
-                f"could not construct metric '{name}': metric name is invalid: it has letters, digits and _ only, and "
-                "does not begin with a digit"
+                f"could not construct metric '{name}': metric name is invalid: use letters, digits and _, and "
+                "do not start with a digit"
             )
         kind = _type_of(metric)
         found = self._metric(name, kind, str(filled["help"]), metric[kind])

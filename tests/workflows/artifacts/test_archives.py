@@ -133,7 +133,7 @@ def many_entries(path: Path) -> None:
 @pytest.mark.parametrize(("bomb", "form"), [(a_bomb_tar, "tar"), (a_bomb_zip, "zip"), (many_entries, "tar")])
 def test_bombs_are_defused(tmp_path: Path, bomb: Callable[[Path], None], form: Form) -> None:
     bomb(tmp_path / "packed")
-    with pytest.raises(ArtifactError, match=r"too many entries|out of all proportion"):
+    with pytest.raises(ArtifactError, match=r"too many entries|becomes too large"):
         unpack(tmp_path / "packed", tmp_path / "out", form, Limits(entries=10, free_bytes=1_000_000, growth=10))
     assert [p.name for p in tmp_path.iterdir()] == ["packed"]
 

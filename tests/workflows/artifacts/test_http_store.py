@@ -98,7 +98,7 @@ async def test_trouble_is_told_apart(shop: Shop, site: Site) -> None:
         await shop.fetched(http(site, "/hello.txt"))
     with pytest.raises(ArtifactUnreachable, match="cannot connect"):
         await shop.fetched({"name": "a", "http": {"url": "http://127.0.0.1:1/x"}})
-    with pytest.raises(ArtifactError, match="is no address"):
+    with pytest.raises(ArtifactError, match="is not a URL"):
         await shop.fetched({"name": "a", "http": {"url": "file:///etc/passwd"}})
 
 

@@ -94,7 +94,7 @@ async def test_a_store_that_does_not_answer_may_do_so_later(shop: Shop, s3: S3) 
     [
         ("accessKeySecret", {"name": "none", "key": "k"}, 'there is no Secret "none"'),
         ("accessKeySecret", {"name": "keys", "key": "k"}, 'the Secret "keys" has no key "k"'),
-        ("roleARN", "arn:aws:iam::1:role/x", "s3.roleARN is not supported here: give"),
+        ("roleARN", "arn:aws:iam::1:role/x", "s3.roleARN is not supported here: set"),
     ],
 )
 async def test_what_cannot_be_used_is_named(shop: Shop, s3: S3, field: str, value: Any, message: str) -> None:

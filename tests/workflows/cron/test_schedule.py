@@ -116,7 +116,7 @@ def test_a_time_is_written_as_the_zones_clocks_show_it(zone: str, written: str) 
         ("1-2-3 * * * *", "minute: too many hyphens"),
         ("x * * * *", "failed to parse int from x in x: write a number from 0 to 59"),
         ("* * * foo *", "month: failed to parse int from foo in foo: write a number from 1 to 12 or jan to dec"),
-        (", * * * *", "minute: nothing is there"),
+        (", * * * *", "minute: the field is empty"),
         ("@sometimes", "unrecognized descriptor: @sometimes"),
         ("@every soon", "invalid duration"),
         ("CRON_TZ=Mars/Olympus * * * * *", "timezone: unknown time zone Mars/Olympus"),

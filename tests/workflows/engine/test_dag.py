@@ -270,7 +270,7 @@ def test_skipped_and_omitted_tasks_leave_defaults_or_nothing() -> None:
         (
             "- {name: A, template: say, depends: B}\n- {name: B, template: say, depends: A}",
             "wf",
-            "these tasks wait for one another in a circle: A, B",
+            "these tasks depend on each other in a cycle: A, B",
         ),
         (
             '- {name: A, template: say, arguments: {parameters: [{name: m, value: "{{tasks.Z.ip}}"}]}}',

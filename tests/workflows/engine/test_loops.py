@@ -92,7 +92,7 @@ def test_sequences(sequence: dict[str, Any], expected: list[str]) -> None:
     ("sequence", "problem"),
     [
         ({}, "neither end nor count"),
-        ({"count": "many"}, "withSequence.count must be a whole number, not 'many'"),
+        ({"count": "many"}, "withSequence.count must be an integer, not 'many'"),
         ({"end": 99999999}, "more than 1000000 items"),
     ],
 )

@@ -88,11 +88,11 @@ def test_an_enormous_backoff_is_not_an_accident() -> None:
 @pytest.mark.parametrize(
     ("strategy", "problem"),
     [
-        ({"limit": "often"}, "retryStrategy.limit must be a whole number"),
+        ({"limit": "often"}, "retryStrategy.limit must be an integer"),
         ({"retryPolicy": "Never"}, "Never is not a valid RetryPolicy"),
         ({"backoff": {"factor": 2}}, "no base duration"),
         ({"backoff": {"duration": "soon"}}, "backoff.duration"),
-        ({"backoff": {"duration": "1", "factor": "x"}}, "backoff.factor must be a whole number"),
+        ({"backoff": {"duration": "1", "factor": "x"}}, "backoff.factor must be an integer"),
     ],
 )
 def test_strategies_that_cannot_be(strategy: dict[str, Any], problem: str) -> None:

@@ -96,12 +96,12 @@ templates: [{name: main, container: {image: x}}]
             "failed to set global parameters: unable to retrieve arguments.parameters.p",
         ),
         ("workflowMetadata: {labelsFrom: {c: {expression: '1 +'}}}", "Error", "1 +"),
-        ("workflowMetadata: {labelsFrom: {c: {expression: '1'}}}", "Error", "must give a string"),
+        ("workflowMetadata: {labelsFrom: {c: {expression: '1'}}}", "Error", "must evaluate to a string"),
         ("onExit: '{{= 1 + }}'", "Failed", "{{= 1 + }}"),
         ("workflowTemplateRef: {name: nope}", "Error", 'workflowtemplates.argoproj.io "nope" not found'),
         ("entrypoint: nope", "Error", "error in entry template execution: template nope not found"),
         ("entrypoint: untyped", "Error", "template 'untyped' has no type"),
-        ("entrypoint: ''", "Error", "names no template"),
+        ("entrypoint: ''", "Error", "has no template"),
     ],
 )
 def test_a_workflow_that_cannot_run_says_why(text: str, phase: str, part: str) -> None:

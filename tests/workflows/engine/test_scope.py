@@ -76,7 +76,7 @@ def test_results_of_a_loop_are_json(results: list[str], expected: list[Any]) -> 
 
 
 def test_a_result_that_is_no_json_is_an_error_that_names_the_item() -> None:
-    with pytest.raises(ExpressionError, match=r"a\(0:x\).*is no JSON"):
+    with pytest.raises(ExpressionError, match=r"a\(0:x\).*is not valid JSON"):
         looped(item(0, {"result": "hello"}))
 
 

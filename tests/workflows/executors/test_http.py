@@ -115,7 +115,7 @@ async def test_a_step_is_a_request_and_its_result_the_answer(story: Story, site:
         ("/missing", {"successCondition": "response.statusCode == 404"}, "Succeeded", ""),
         ("/moved", {}, "Succeeded", ""),
         ("/hello", {"successCondition": 'response.headers["X-Mine"] == ["1"]'}, "Succeeded", ""),
-        ("/large", {}, "Failed", 'Get "{url}/large": the answer is larger than'),
+        ("/large", {}, "Failed", 'Get "{url}/large": the response is larger than'),
         ("/never", {"timeoutSeconds": 1, "method": "PUT"}, "Failed", 'Put "{url}/never": context deadline exceeded'),
     ],
 )

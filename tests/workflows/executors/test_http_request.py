@@ -40,7 +40,7 @@ def test_a_template_is_a_request(http: dict[str, Any], expected: HttpRequest) ->
     [
         ({"url": ""}, 'http.url: "" must begin with http:// or https://'),
         ({"url": "file:///etc/passwd"}, 'http.url: "file:///etc/passwd" must begin with'),
-        ({"url": "http://x/", "bodyFrom": {"bytes": "%"}}, "http.bodyFrom.bytes: it must be base64"),
+        ({"url": "http://x/", "bodyFrom": {"bytes": "%"}}, "http.bodyFrom.bytes must be base64"),
     ],
 )
 def test_what_cannot_be_sent(http: dict[str, Any], message: str) -> None:

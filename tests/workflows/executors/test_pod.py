@@ -86,7 +86,7 @@ async def test_too_large_a_parameter_says_what_to_do(stage: Stage) -> None:
     outputs = {"parameters": [parameter("a", "/tmp/a")]}
     outcome = await stage.run("a", {**shell("head -c 2000000 /dev/zero > /tmp/a"), "outputs": outputs})
     assert outcome.phase == "Error"
-    assert "make it an output artifact" in outcome.message
+    assert "use an output artifact" in outcome.message
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ async def test_a_required_artifact_that_is_missing_is_an_error(stage: Stage) -> 
     artifact = {"name": "a", "path": "/a", "s3": {"key": "no/such"}}
     outcome = await stage.run("a", {**shell("true"), "inputs": {"artifacts": [artifact]}})
     assert outcome.phase == "Error"
-    assert outcome.message == ('artifact a failed to load: the artifact repository holds nothing under "no/such"')
+    assert outcome.message == ('artifact a failed to load: the artifact repository contains nothing under "no/such"')
     outcome = await stage.run("b", {**shell("true"), "inputs": {"artifacts": [{"name": "a", "path": "/a"}]}})
     assert outcome.message == "required artifact 'a' not supplied"
 

@@ -251,10 +251,10 @@ def test_the_template_has_the_last_word_in_patches() -> None:
     [
         ({}, "neither container, script nor containerSet"),
         ({**CONTAINER, "podSpecPatch": "{"}, "Error applying PodSpecPatch"),
-        ({**CONTAINER, "podSpecPatch": "text"}, "a Pod's spec is needed"),
+        ({**CONTAINER, "podSpecPatch": "text"}, "must be a Pod's spec"),
         ({**CONTAINER, "activeDeadlineSeconds": "soon"}, 'activeDeadlineSeconds: "soon" is not a number'),
         ({"container": {**IMAGE, "volumeMounts": [{"name": "v", "mountPath": "/v"}]}}, "volume 'v' not found"),
-        ({**CONTAINER, "outputs": {"artifacts": [{"name": "a", "path": "/"}]}}, "must be absolute, and below /"),
+        ({**CONTAINER, "outputs": {"artifacts": [{"name": "a", "path": "/"}]}}, "must be absolute and not /"),
         ({**CONTAINER, "outputs": {"artifacts": [{"name": "a", "path": "/a/../b"}]}}, "directory traversal"),
     ],
 )

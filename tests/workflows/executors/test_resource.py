@@ -182,7 +182,9 @@ async def test_a_name_that_an_earlier_try_has_taken(cluster: EmbeddedCluster, st
     await story.launch(SETTINGS, action="create", workflow=again)
     assert story.phases() == ["Succeeded", "Failed"]
     message = story.reports[-1][1].message
-    assert message.startswith('Error from server (AlreadyExists): configmaps "settings" already exists: an earlier try')
+    assert message.startswith(
+        'Error from server (AlreadyExists): configmaps "settings" already exists: an earlier attempt'
+    )
 
 
 async def test_apply_patch_replace_and_get(cluster: EmbeddedCluster, story: Story) -> None:

@@ -107,11 +107,11 @@ def test_unknown_fields_are_left_out_where_nobody_shall_validate() -> None:
 @pytest.mark.parametrize(
     ("manifest", "resource", "message"),
     [
-        (SETTINGS, {"action": "make"}, 'resource.action: "make" is none; one of get, create, apply, delete'),
+        (SETTINGS, {"action": "make"}, 'resource.action: "make" is not an action; use one of get, create'),
         ("", {"action": "create"}, "Must provide at least one of flags or manifest."),
         ("kind: ConfigMap", {"action": "create"}, "resource.manifest: apiVersion is required"),
         ("apiVersion: v1", {"action": "create"}, "resource.manifest: kind is required"),
-        ("just text", {"action": "create"}, "resource.manifest: it is no object"),
+        ("just text", {"action": "create"}, "resource.manifest is not an object"),
         ("a: [1", {"action": "create"}, "resource.manifest:2:1: "),
         (
             "apiVersion: v1\nkind: ConfigMp\nmetadata: {name: a}",
@@ -128,7 +128,7 @@ def test_unknown_fields_are_left_out_where_nobody_shall_validate() -> None:
             {"action": "apply"},
             "Kind and name are both required but at least one of them is missing from the manifest",
         ),
-        (f"{SETTINGS}---\n{ELSEWHERE}", {"action": "create"}, "resource.manifest: it has 2 documents; create takes"),
+        (f"{SETTINGS}---\n{ELSEWHERE}", {"action": "create"}, "resource.manifest has 2 documents; create expects"),
         (
             SETTINGS,
             {"action": "delete", "successCondition": "a == b"},
@@ -136,13 +136,13 @@ def test_unknown_fields_are_left_out_where_nobody_shall_validate() -> None:
         ),
         (ELSEWHERE, {"action": "get", "flags": ["-n", "third"]}, 'the namespace from the provided object "other"'),
         (ELSEWHERE, {"action": "create", "setOwnerReference": True}, "resource.setOwnerReference: configmap/"),
-        ("", {"action": "delete", "flags": ["cm"]}, 'resource.flags: "cm" needs a name behind it, or a --selector'),
+        ("", {"action": "delete", "flags": ["cm"]}, 'resource.flags: "cm" must be followed by a name or a --selector'),
         ("", {"action": "delete", "flags": ["cmm", "x"]}, "resource.flags: the server doesn't have a resource type"),
-        ("", {"action": "create", "flags": ["cm", "x"]}, "resource.manifest: create needs one"),
-        (SETTINGS, {"action": "get", "flags": ["cm", "x"]}, 'resource.flags: "cm x" names an object, but'),
-        ("a: b", {"action": "patch", "mergeStrategy": "json", "flags": ["cm", "x"]}, "resource.manifest: with merge"),
-        ("- {op: add}", {"action": "patch", "mergeStrategy": "json"}, "resource.flags: a JSON patch does not say"),
-        ("a: b", {"action": "patch", "mergeStrategy": "odd"}, 'resource.mergeStrategy: "odd" is none; one of'),
+        ("", {"action": "create", "flags": ["cm", "x"]}, "resource.manifest is required for create"),
+        (SETTINGS, {"action": "get", "flags": ["cm", "x"]}, 'resource.flags: "cm x" names an object, and'),
+        ("a: b", {"action": "patch", "mergeStrategy": "json", "flags": ["cm", "x"]}, "resource.manifest must be a"),
+        ("- {op: add}", {"action": "patch", "mergeStrategy": "json"}, "resource.flags: a JSON patch does not name"),
+        ("a: b", {"action": "patch", "mergeStrategy": "odd"}, 'resource.mergeStrategy: "odd" is not a merge strategy;'),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_said_before_anything_is_done(manifest: str, resource: dict[str, Any], message: str) -> None:
@@ -177,9 +177,9 @@ def test_flags_that_mean_something(action: str, flags: list[str], expected: Flag
 @pytest.mark.parametrize(
     ("action", "flags", "message"),
     [
-        ("create", ["--kubeconfig=x"], 'resource.flags[0]: "--kubeconfig=x" has no meaning here'),
-        ("create", ["pod", "-f", "x"], 'resource.flags[1]: "-f" has no meaning here'),
-        ("create", ["--selector=x"], 'resource.flags[0]: "--selector=x" goes with get and delete, not with create'),
+        ("create", ["--kubeconfig=x"], 'resource.flags[0]: "--kubeconfig=x" is not supported'),
+        ("create", ["pod", "-f", "x"], 'resource.flags[1]: "-f" is not supported'),
+        ("create", ["--selector=x"], 'resource.flags[0]: "--selector=x" can be used with get and delete, not'),
         ("delete", ["--wait=maybe"], 'resource.flags[0]: "--wait=maybe": one of true, false'),
         ("delete", ["--cascade=all"], 'resource.flags[0]: "--cascade=all": one of background, foreground, orphan'),
         ("delete", ["--grace-period=soon"], 'resource.flags[0]: "--grace-period=soon": a number of seconds'),

@@ -8,7 +8,7 @@ import yaml
 from muster.workflows.lint import find_warnings
 
 T = "spec.templates[0]"
-ON_PROCESSES = "has no effect on processes of this machine"
+ON_PROCESSES = "has no effect on processes on this machine"
 
 
 def told(text: str) -> list[tuple[str, str]]:
@@ -20,9 +20,9 @@ def told(text: str) -> list[tuple[str, str]]:
     ("spec", "field", "message"),
     [
         ("{podDisruptionBudget: {minAvailable: 1}}", "spec.podDisruptionBudget", "everything runs on this machine"),
-        ("{imagePullSecrets: [{name: a}]}", "spec.imagePullSecrets", "unless real images are asked for"),
-        ("{dnsConfig: {nameservers: [a]}}", "spec.dnsConfig", "names are resolved as this machine does"),
-        ("{executor: {serviceAccountName: a}}", "spec.executor", "no executor runs"),
+        ("{imagePullSecrets: [{name: a}]}", "spec.imagePullSecrets", "unless images are run by podman"),
+        ("{dnsConfig: {nameservers: [a]}}", "spec.dnsConfig", "names are resolved by this machine"),
+        ("{executor: {serviceAccountName: a}}", "spec.executor", "there is no executor"),
         (
             "{retryStrategy: {affinity: {nodeAntiAffinity: {}}}}",
             "spec.retryStrategy.affinity",
@@ -65,7 +65,7 @@ def told(text: str) -> list[tuple[str, str]]:
         (
             "{templates: [{container: {args: ['{{input.parameters.x}}']}}]}",
             f"{T}.container.args[0]",
-            "{{input.parameters.x}} is left as it is; did you mean {{inputs.parameters.x}}?",
+            "{{input.parameters.x}} is not substituted; did you mean {{inputs.parameters.x}}?",
         ),
         (
             "{templates: [{container: {args: ['{{parameters.x}}']}}]}",

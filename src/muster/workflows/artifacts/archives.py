@@ -181,7 +181,7 @@ class _Allowance:
         while block := source.read(_BLOCK):
             self._size -= len(block)
             if self._size < 0:
-                raise ArtifactError("the archive grows out of all proportion when unpacked; it was not")
+                raise ArtifactError("the archive becomes too large when unpacked; it was not unpacked")
             target.write(block)
 
 
@@ -201,14 +201,14 @@ def _extract_tar(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, al
         other = _place(folder, member.linkname)
         _make_folder(folder, place.parent)
         if other is None or other.is_symlink() or not other.is_file() or not _is_inside(folder, other.parent):
-            raise ArtifactError(f'the archive links "{member.name}" to "{member.linkname}", which it does not hold')
+            raise ArtifactError(f'the archive links "{member.name}" to "{member.linkname}", which it does not contain')
         os.link(other, place, follow_symlinks=False)
     elif member.isreg():
         content = tar.extractfile(member)
         assert content is not None
         _write(folder, place, content, member.mode & 0o777 | 0o400, allowance)
     else:
-        raise ArtifactError(f'the archive holds "{member.name}", which is neither a file nor a folder nor a link')
+        raise ArtifactError(f'the archive contains "{member.name}", which is not a file, folder or link')
 
 
 def _extract_zip(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path, allowance: _Allowance) -> None:
@@ -220,7 +220,7 @@ def _extract_zip(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path, 
     if entry.is_dir():
         _make_folder(folder, place)
     elif kind not in (0, stat.S_IFREG):
-        raise ArtifactError(f'the archive holds "{entry.filename}", which is neither a file nor a folder')
+        raise ArtifactError(f'the archive contains "{entry.filename}", which is not a file or folder')
     else:
         with packed.open(entry) as content:
             _write(folder, place, content, mode or 0o644, allowance)
@@ -239,13 +239,13 @@ def _place(folder: Path, name: str) -> Path | None:
     """Returns the path of an entry, or None for the folder itself."""
     parts = PurePosixPath(name).parts
     if name.startswith("/") or ".." in parts or "\0" in name:
-        raise ArtifactError(f'illegal file path: "{name}" leads out of the artifact')
+        raise ArtifactError(f'illegal file path: "{name}" leaves the artifact')
     return folder.joinpath(*parts) if parts else None
 
 
 def _make_folder(folder: Path, place: Path) -> None:
     if not _is_inside(folder, place):
-        raise ArtifactError(f'illegal file path: "{place.relative_to(folder)}" leads out of the artifact over a link')
+        raise ArtifactError(f'illegal file path: "{place.relative_to(folder)}" leaves the artifact through a link')
     place.mkdir(parents=True, exist_ok=True)
 
 

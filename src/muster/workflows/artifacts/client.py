@@ -81,9 +81,11 @@ async def _described(cluster: Cluster, namespace: str, wanted: Mapping[str, Any]
     try:
         repository = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ArtifactError(f'ConfigMap "{name}", key "{key}": this is no YAML: {error}') from None
+        raise ArtifactError(f'ConfigMap "{name}", key "{key}": invalid YAML: {error}') from None
     if not isinstance(repository, dict):
-        raise ArtifactError(f'ConfigMap "{name}", key "{key}": an artifact repository is needed: s3: {{bucket: ...}}')
+        raise ArtifactError(
+            f'ConfigMap "{name}", key "{key}": expected an artifact repository such as s3: {{bucket: ...}}'
+        )
     return repository if kind_of(repository) else {**LOCAL, **repository}
 
 
@@ -239,8 +241,8 @@ class ArtifactClient:
                 return GitStore(secrets.get)
             case "hdfs":
                 raise ArtifactError(
-                    "hdfs artifacts are not supported here. To fetch one, let an http artifact ask WebHDFS for it: "
-                    "http: {url: http://NAMENODE:9870/webhdfs/v1/PATH?op=OPEN}; to keep one, use s3, gcs or azure"
+                    "hdfs artifacts are not supported here. To fetch one, use an http artifact and WebHDFS: "
+                    "http: {url: http://NAMENODE:9870/webhdfs/v1/PATH?op=OPEN}; to store one, use s3, gcs or azure"
                 )
             case "plugin":
                 raise ArtifactError(

@@ -50,7 +50,7 @@ class GitStore(ReadOnlyStore):
                 await git.run("submodule", "--quiet", "update", "--init", "--recursive", "--force", *_depth(settings))
 
     def read(self, location: Location) -> AsyncIterator[bytes]:
-        raise ArtifactError("a git artifact is a folder: it cannot be read as one file")
+        raise ArtifactError("a git artifact is a folder and cannot be read as one file")
 
     async def _environment(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
         """Does not inherit the server's own identity."""

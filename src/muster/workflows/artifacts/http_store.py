@@ -31,7 +31,7 @@ class HttpStore:
 
     async def save(self, source: Path, location: Location) -> None:
         if source.is_dir():
-            raise ArtifactError("a folder cannot be sent over HTTP as it is: let the artifact be archived")
+            raise ArtifactError("a folder cannot be sent over HTTP: use an archive (remove archive.none)")
         with source.open("rb") as file:
             async with self._request("PUT", location, data=file):
                 return
@@ -59,7 +59,7 @@ class HttpStore:
         url = str(settings.get("url") or "")
         shown = public_url(url)
         if urlsplit(url).scheme not in ("http", "https"):
-            raise ArtifactError(f'"{shown}" is no address: write https://HOST/PATH')
+            raise ArtifactError(f'"{shown}" is not a URL: write https://HOST/PATH')
         headers = {str(h["name"]): str(h.get("value") or "") for h in settings.get("headers") or ()}
         auth: Mapping[str, Any] = settings.get("auth") or {}
         try:

@@ -32,7 +32,7 @@ _PATIENCE = timedelta(seconds=30)
 _RETRIES = 3
 _CHUNK = 1 << 20
 _REFUSED = {
-    "s3": {"roleARN": "give the role's own keys by accessKeySecret, secretKeySecret and sessionTokenSecret"},
+    "s3": {"roleARN": "set accessKeySecret, secretKeySecret and sessionTokenSecret to the role's own keys"},
     "oss": {"lifecycleRule": "set it on the bucket itself"},
 }
 
@@ -95,11 +95,11 @@ class ObjectsStore:
 
         keys = await _below(store, key)
         if not keys:
-            raise ArtifactMissing(f'there is no object "{key}", nor any below it')
+            raise ArtifactMissing(f'there is no object "{key}" and none below it')
         for found in keys:
             inside = PurePosixPath(found).relative_to(key.strip("/"))
             if ".." in inside.parts:
-                raise ArtifactError(f'the object "{found}" leads out of the artifact')
+                raise ArtifactError(f'the object "{found}" leaves the artifact')
             place = target / inside
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.open("wb") as file:
@@ -244,10 +244,12 @@ def _explained(location: Location) -> Iterator[None]:
     try:
         yield
     except _not_there():
-        hint = "; buckets are not made here: make it first" if location[kind].get("createBucketIfNotPresent") else ""
+        hint = (
+            "; buckets are not created here: create it first" if location[kind].get("createBucketIfNotPresent") else ""
+        )
         raise ArtifactMissing(f"{where}: nothing is there{hint}") from None
     except (PermissionDeniedError, UnauthenticatedError, PermissionError):
-        raise ArtifactError(f"{where}: access denied; do the Secrets hold the right keys?") from None
+        raise ArtifactError(f"{where}: access denied; check the keys in the Secrets") from None
     except BaseError as error:
         raise ArtifactUnreachable(f"{where}: {_short(str(error))}") from None
     except ValueError as error:

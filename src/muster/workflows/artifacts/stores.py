@@ -83,7 +83,7 @@ class LocalStore:
     def place(self, key: str) -> Path:
         parts = PurePosixPath(key.lstrip("/")).parts
         if not parts or ".." in parts or any(part.startswith(_COMING) for part in parts):
-            raise ArtifactError(f'"{key}" is no key: write a path without ".."')
+            raise ArtifactError(f'"{key}" is not a valid key: write a path without ".."')
         return self.folder.joinpath(*parts)
 
     def load(self, key: str, target: Path) -> None:
@@ -98,7 +98,7 @@ class LocalStore:
     def open(self, key: str) -> IO[bytes]:
         place = self.place(key)
         if place.is_dir():
-            raise ArtifactError(f'"{key}" is a folder: its files are read one by one')
+            raise ArtifactError(f'"{key}" is a folder: read its files one by one')
         try:
             return place.open("rb")
         except OSError:
@@ -110,9 +110,9 @@ class LocalStore:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise ArtifactError(f'"{key}" cannot be there: a part of it is the key of another artifact') from None
+            raise ArtifactError(f'"{key}" cannot be stored: a prefix of it is the key of another artifact') from None
         if target.is_dir() and not source.is_dir():
-            raise ArtifactError(f'"{key}" cannot be a file: other artifacts have it as the beginning of their keys')
+            raise ArtifactError(f'"{key}" cannot be a file: it is a prefix of the keys of other artifacts')
         coming = Path(mkdtemp(prefix=_COMING, dir=target.parent))
         try:
             shutil.move(source, coming / "it")
@@ -150,4 +150,4 @@ class LocalStore:
 
 
 def _missing(key: str) -> ArtifactMissing:
-    return ArtifactMissing(f'the artifact repository holds nothing under "{key}"')
+    return ArtifactMissing(f'the artifact repository contains nothing under "{key}"')

@@ -161,7 +161,9 @@ class CronController:
             there = await self._cluster.get(WORKFLOW, name_of(wanted), namespace_of(wanted))
             if (controller_of(there) or {}).get("uid") == uid_of(cron):
                 return {**status, "lastScheduledTime": _later(status.get("lastScheduledTime"), due)}
-            return self._failed(cron, status, f'Workflow "{name_of(wanted)}" exists and is not its own')
+            return self._failed(
+                cron, status, f'Workflow "{name_of(wanted)}" exists and was not created by this CronWorkflow'
+            )
         except _REFUSALS as error:
             return self._failed(cron, status, f"Failed to submit Workflow: {error.message}")
         self._made.setdefault(uid_of(cron), {})[uid_of(made)] = made

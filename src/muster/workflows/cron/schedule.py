@@ -219,7 +219,7 @@ class _Search:
 def _read(text: str, field: _Field) -> _Values:
     parts = [_range(part, field) for part in text.split(",") if part]
     if not parts:
-        raise ScheduleError(f"{field.name}: nothing is there")
+        raise ScheduleError(f"{field.name}: the field is empty")
     return _Values(frozenset().union(*(p.allowed for p in parts)), any(p.is_free for p in parts))
 
 
@@ -278,7 +278,7 @@ def _zone(name: str) -> Zone:
     try:
         return load_zone(name)
     except ExpressionError as error:
-        raise ScheduleError(f"timezone: {error.message}; one looks like Europe/Zurich") from None
+        raise ScheduleError(f"timezone: {error.message}; write a name like Europe/Zurich") from None
 
 
 @lru_cache(maxsize=1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEEPEST = 100
 _DISPLAY_NAME = "workflows.argoproj.io/display-name"
 _SHOWABLE = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]$")
-_TOO_DEEP = "Maximum recursion depth exceeded: templates may use one another 99 levels deep"
+_TOO_DEEP = "Maximum recursion depth exceeded: templates may be nested 99 levels deep"
 
 
 class Call(Parent):

@@ -56,7 +56,7 @@ class Graph:
                     free.append(waiting)
         if len(free) < len(unmet):
             circle = ", ".join(name for name, count in unmet.items() if count)
-            raise WorkflowError(f"these tasks wait for one another in a circle: {circle}")
+            raise WorkflowError(f"these tasks depend on each other in a cycle: {circle}")
 
     def holds(self, name: str, results: Mapping[str, Collection[str]]) -> bool:
         """Whether a task runs, given the results of its dependencies. Raises ExpressionError."""

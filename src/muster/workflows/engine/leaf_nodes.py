@@ -376,7 +376,7 @@ class Unsupported(Work):
         self.open("Plugin", "Pending")
         kinds = ", ".join(self.template.get("plugin") or ()) or "none"
         self.fail(
-            f"plugin templates ({kinds}) run in an executor plugin of Argo's, and there is none here: "
+            f"plugin templates ({kinds}) need an executor plugin of Argo, which is not available here: "
             "use a container, script, http or resource template instead"
         )
 

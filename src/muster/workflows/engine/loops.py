@@ -181,12 +181,14 @@ def _listed(text: str) -> list[Any]:
     if found is None:
         return []
     if not isinstance(found, list):
-        raise WorkflowError(f"withParam value could not be parsed as a JSON list: {text.strip()[:2000]}: it is no list")
+        raise WorkflowError(
+            f"withParam value could not be parsed as a JSON list: {text.strip()[:2000]}: it is not a list"
+        )
     return parse_raw_items(text)
 
 
 def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not valid JSON")
 
 
 def _sequence(sequence: Mapping[str, Any]) -> list[str]:
@@ -214,7 +216,7 @@ def _number(sequence: Mapping[str, Any], field: str, default: int) -> int:
     try:
         return int(str(value))
     except ValueError:
-        raise WorkflowError(f"withSequence.{field} must be a whole number, not '{value}'") from None
+        raise WorkflowError(f"withSequence.{field} must be an integer, not '{value}'") from None
 
 
 def _formatted(written: str, number: int) -> str:

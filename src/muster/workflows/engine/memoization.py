@@ -27,9 +27,9 @@ def find_memo(
     key = str(memoize.get("key") or "")
     name = str(((memoize.get("cache") or {}).get("configMap") or {}).get("name") or "")
     if not name:
-        raise WorkflowError("memoize needs cache.configMap.name: where answers are kept")
+        raise WorkflowError("memoize needs cache.configMap.name: the ConfigMap that stores the results")
     if not _KEY.match(key):
-        raise WorkflowError(f"invalid cache key: {key} (letters, digits and dashes, and no dash first)")
+        raise WorkflowError(f"invalid cache key: {key} (use letters, digits and dashes; the first is no dash)")
     longest = parse_duration_field(memoize["maxAge"], "memoize.maxAge") if memoize.get("maxAge") else None
     if (name, key) in recent:
         return {"hit": True, "key": key, "cacheName": name}, recent[name, key].outputs

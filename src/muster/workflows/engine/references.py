@@ -194,4 +194,4 @@ def _below(artifact: dict[str, Any], sub: str) -> dict[str, Any]:
             return {**artifact, name: {**location, field: posixpath.join(location[field], sub.lstrip("/"))}}
     if artifact.get("optional"):
         return artifact
-    raise WorkflowError(f"a subPath needs an artifact that is kept under a key: '{artifact.get('name')}' is not")
+    raise WorkflowError(f"a subPath needs an artifact with a key: '{artifact.get('name')}' has none")

@@ -119,7 +119,7 @@ def _is_retried(strategy: Mapping[str, Any], last: Node) -> bool:
         return any(pattern in (last.get("message") or "") for pattern in _TRANSIENT)
     if policy not in _POLICIES:
         known = ", ".join((*_POLICIES, "OnTransientError"))
-        raise WorkflowError(f"{policy} is not a valid RetryPolicy: it may be one of {known}")
+        raise WorkflowError(f"{policy} is not a valid RetryPolicy: use one of {known}")
     on_failed, on_error = _POLICIES[policy]
     return on_error if last["phase"] == "Error" else on_failed
 
@@ -131,7 +131,7 @@ def _limit(strategy: Mapping[str, Any]) -> int | None:
     try:
         return int(str(limit))
     except ValueError:
-        raise WorkflowError(f"retryStrategy.limit must be a whole number, not '{limit}'") from None
+        raise WorkflowError(f"retryStrategy.limit must be an integer, not '{limit}'") from None
 
 
 def _wait(backoff: Mapping[str, Any], attempts: int) -> timedelta:
@@ -143,7 +143,7 @@ def _wait(backoff: Mapping[str, Any], attempts: int) -> timedelta:
         try:
             number = int(str(factor))
         except ValueError:
-            raise WorkflowError(f"retryStrategy.backoff.factor must be a whole number, not '{factor}'") from None
+            raise WorkflowError(f"retryStrategy.backoff.factor must be an integer, not '{factor}'") from None
         if number > 0:
             try:
                 wait = min(wait * number ** min(attempts - 1, 200), _FAR)
@@ -178,7 +178,7 @@ class Retry(Work, Parent):
             self.call.new_node(self.name, "Retry", "Running", self.template, flag=flag)
         if self.strategy.get("affinity"):
             self.run.warn_once(
-                "RetryAffinity", "retryStrategy.affinity is ignored: attempts run wherever there is room"
+                "RetryAffinity", "retryStrategy.affinity is ignored: attempts run on any node with free resources"
             )
         self.advance()
 

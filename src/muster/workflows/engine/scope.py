@@ -167,9 +167,8 @@ def _result(text: str, node: Node) -> Any:
     try:
         return from_json(text)
     except ExpressionError as error:
-        message = (
-            f"the result of '{node['displayName']}' is no JSON, so that of the loop cannot be a list: {error.message}"
-        )
+        name = node["displayName"]
+        message = f"the result of '{name}' is not valid JSON, so the loop has no list of results: {error.message}"
         raise ExpressionError(message) from None
 
 

@@ -47,7 +47,7 @@ def limit_of(lock: Lock, config_maps: ConfigMaps) -> int:
     if text is None:
         raise WorkflowError(f"{problem}: ConfigMap '{lock.config_map}' has no key '{lock.key}'")
     if not text.strip().isdecimal() or not int(text):
-        raise WorkflowError(f"{problem}: '{text}' is no whole number above 0")
+        raise WorkflowError(f"{problem}: '{text}' is not a positive integer")
     return int(text)
 
 
@@ -121,7 +121,7 @@ def _semaphore(written: Mapping[str, Any], namespace: str) -> Lock:
     if written.get("database"):
         key = written["database"].get("key")
         raise WorkflowError(
-            f"semaphore '{where}/{key}' takes its limit from a database, and there is none here: "
+            f"semaphore '{where}/{key}' takes its limit from a database, which is not available here: "
             "use configMapKeyRef instead"
         )
     if not ref:
@@ -153,7 +153,8 @@ class Locking:
         for lock, limit in zip(locks, limits, strict=True):
             if lock.in_database:
                 self.run.warn_once(
-                    "DatabaseLock", f"mutex {lock.name} is kept in this server's memory: there is no database for locks"
+                    "DatabaseLock",
+                    f"mutex {lock.name} is kept in this server's memory, because no database for locks is available",
                 )
             message = world.acquire(
                 lock.name,

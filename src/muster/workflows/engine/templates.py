@@ -137,7 +137,7 @@ class Templates:
             return inner, self._found(inner, str(ref.get("template") or ""))
         if name:
             return context, self._found(context, str(name))
-        raise WorkflowError(f"'{holder.get('name') or ''}' names no template: it needs template, templateRef or inline")
+        raise WorkflowError(f"'{holder.get('name') or ''}' has no template: set template, templateRef or inline")
 
     def takes_only_inputs(self, template: Template) -> bool:
         """Whether a template that `resolve` returned refers only to its own inputs and outputs."""
@@ -191,7 +191,7 @@ class Templates:
         kind = type_of(template)
         if not kind:
             raise WorkflowError(
-                f"template '{template.get('name') or ''}' has no type: it needs one of {', '.join(TYPES[:-1])}"
+                f"template '{template.get('name') or ''}' has no type: set one of {', '.join(TYPES[:-1])}"
             )
         defaults = self.spec.get("templateDefaults")
         if not defaults:

@@ -168,7 +168,7 @@ def _add_metadata(resolved: Resolved, clock: Clock) -> None:
         text = str(source.get("expression") or "")
         value = evaluate_in(text, resolved.variables, clock)
         if not isinstance(value, str):
-            raise WorkflowError(f"failed to evaluate label \"{key}\": expression '{text}' must give a string")
+            raise WorkflowError(f"failed to evaluate label \"{key}\": expression '{text}' must evaluate to a string")
         resolved.metadata.setdefault("labels", {})[key] = value
     for name, values in resolved.metadata.items():
         for key, value in values.items():

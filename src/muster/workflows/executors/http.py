@@ -138,7 +138,7 @@ def _body(http: Mapping[str, Any]) -> bytes:
     try:
         return base64.b64decode(str(source.get("bytes") or ""), validate=True)
     except binascii.Error:
-        raise RequestError("http.bodyFrom.bytes: it must be base64") from None
+        raise RequestError("http.bodyFrom.bytes must be base64") from None
 
 
 log = logging.getLogger(__name__)
@@ -291,7 +291,7 @@ class Sender:
                 body += piece
                 if len(body) > LARGEST_BODY:
                     raise RequestError(
-                        f'{request.method.capitalize()} "{_shown(request.url)}": the answer is larger than '
+                        f'{request.method.capitalize()} "{_shown(request.url)}": the response is larger than '
                         f"{LARGEST_BODY} bytes"
                     )
             headers: dict[str, list[str]] = defaultdict(list)

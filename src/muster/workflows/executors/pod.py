@@ -298,9 +298,9 @@ class PodExecutor:
         except AlreadyExists:
             found = await self._find(key)
             if found is None or is_deleting(found) or _is_of_namesake(found, workflow):
-                raise Conflict(f"an earlier Pod {key} is still going") from None
+                raise Conflict(f"an earlier Pod {key} is still being deleted") from None
             if not _is_of(found, workflow):
-                raise CannotRun(f"a Pod {key.name} exists already, and it is none of this workflow's") from None
+                raise CannotRun(f"a Pod {key.name} exists already and does not belong to this workflow") from None
             made = found
         self._adopt(key, leaf, made)
 

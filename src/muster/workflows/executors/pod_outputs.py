@@ -169,7 +169,7 @@ def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], 
             value = _read(kept, path, source.get("default"))
             if len(value) > longest:
                 raise OutputError(
-                    f"{path} has {len(value)} characters, and a text may have {longest}: write less, or make it a file"
+                    f"{path} has {len(value)} characters; a text may have at most {longest}: write less, or use a file"
                 )
             done.append({**parameter, "value": value})
         except OutputError as error:
@@ -188,7 +188,7 @@ def _read(kept: _Kept, path: str, default: Any) -> str:
     size = place.stat().st_size
     if size > PARAMETER_BYTES:
         raise OutputError(
-            f"{path} has {size} bytes, and a parameter may have {PARAMETER_BYTES}: make it an output artifact"
+            f"{path} has {size} bytes; a parameter may have at most {PARAMETER_BYTES}: use an output artifact"
         )
     return place.read_bytes().decode("utf-8", "replace").removesuffix("\n")
 

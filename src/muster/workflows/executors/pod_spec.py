@@ -287,7 +287,7 @@ def _patched(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> d
         try:
             parsed = yaml.safe_load(substitute(str(patch), _patch_scope(launch), allow_unresolved=True))
             if not isinstance(parsed, dict):
-                raise CannotRun("podSpecPatch: a Pod's spec is needed, in JSON or YAML")
+                raise CannotRun("podSpecPatch must be a Pod's spec in JSON or YAML")
             body = _without_argos(strategic_merge(body, parsed, POD_SPEC_SCHEMA))
         except (yaml.YAMLError, ApiError, ExpressionError) as error:
             raise CannotRun(f"Error applying PodSpecPatch: {error}") from None

@@ -81,7 +81,7 @@ def clean_path(path: str) -> str:
     """Normalizes a path. Rejects the root and paths with `..` that leave their first folder."""
     cleaned = posixpath.normpath(path)
     if not path.startswith("/") or cleaned == "/":
-        raise CannotRun(f'the path "{path}" of an artifact or output must be absolute, and below /')
+        raise CannotRun(f'the path "{path}" of an artifact or output must be absolute and not /')
     before, dots, _ = f"{path}/".partition("/../")
     if dots and not cleaned.startswith(f"{before}/"):
         raise CannotRun(f'the path "{path}" uses "..": directory traversal is not permitted')

@@ -152,7 +152,7 @@ _VERBS = {
     "replace": ("update",),
     "patch": ("patch",),
 }
-_ON_PAPER = "a resource template has no Pod of its own here; what it does to it is not stored"
+_ON_PAPER = "a resource template has no Pod here; changes to its own Pod are not stored"
 
 
 @dataclass(slots=True, eq=False)
@@ -257,7 +257,7 @@ class ResourceExecutor:
         if not any(artifact.get("name") == name for artifact in inputs):
             raise ResourceError(f'{where}: the template has no input artifact "{name}"')
         if self._read_artifact is None:
-            raise ResourceError(f"{where}: artifacts cannot be read here; write the manifest into resource.manifest")
+            raise ResourceError(f"{where}: artifacts are not available here; use resource.manifest")
         content = await self._read_artifact(workflow, launch, name)
         try:
             return content.decode("utf-8-sig")
@@ -294,8 +294,8 @@ class ResourceExecutor:
                 return there
             if maker.rpartition("/")[0] == mark.rpartition("/")[0]:
                 raise AlreadyExists(
-                    f"{error.message}: an earlier try of this step has made it; delete it, or let the manifest have a "
-                    "metadata.generateName, or use action: apply"
+                    f"{error.message}: an earlier attempt of this step has created it; delete it, or use "
+                    "metadata.generateName or action: apply"
                 ) from None
             raise
 
@@ -319,7 +319,7 @@ class ResourceExecutor:
 
     def _patch_own_pod(self, leaf: _Leaf, order: ResourceRequest, workflow: Object) -> None:
         if order.action not in ("patch", "get"):
-            raise ResourceError(f"resource.manifest: {order.action} of the step's own Pod: it has none here")
+            raise ResourceError(f"resource.manifest: cannot {order.action} the step's own Pod: it has none here")
         pod: Object = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -439,7 +439,7 @@ def from_artifacts(artifacts: ArtifactClient, folder: Path) -> ReadArtifact:
 def _content(path: Path, name: str) -> bytes:
     where = f'resource.manifestFrom.artifact.name: artifact "{name}"'
     if not path.is_file():
-        raise ResourceError(f"{where} is a folder; a manifest is one file")
+        raise ResourceError(f"{where} is a folder; a manifest must be a file")
     if path.stat().st_size > LARGEST:
         raise ResourceError(f"{where} is larger than {LARGEST} bytes")
     return path.read_bytes()

@@ -97,7 +97,7 @@ async def _get(cluster: Cluster, order: ResourceRequest) -> Object | None:
     found = await _matching(cluster, order, target)
     if len(found) == 1 or (not found and flags.ignore_not_found):
         return found[0] if found else None
-    raise NotFound(f"{len(found)} {target.kind.plural} match the selector; get takes one")
+    raise NotFound(f"{len(found)} {target.kind.plural} match the selector; get expects exactly one")
 
 
 async def _matching(cluster: Cluster, order: ResourceRequest, target: Target) -> list[Object]:

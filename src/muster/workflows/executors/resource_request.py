@@ -62,10 +62,10 @@ def parse_flags(action: str, flags: Sequence[str]) -> Flags:
         name, value = _split(flag)
         option = _OPTIONS.get(name)
         if option is None:
-            raise ResourceError(f'{where}: "{flag}" has no meaning here; these have: {_known(action)}')
+            raise ResourceError(f'{where}: "{flag}" is not supported; use one of {_known(action)}')
         if option.actions and action not in option.actions.split():
             raise ResourceError(
-                f'{where}: "{flag}" goes with {" and ".join(option.actions.split())}, not with {action}'
+                f'{where}: "{flag}" can be used with {" and ".join(option.actions.split())}, not with {action}'
             )
         if value is None:
             value = option.alone
@@ -191,7 +191,7 @@ def read_resource_request(template: Template, manifest: str, workflow: Object, c
     resource = template.get("resource") or {}
     action = resource.get("action")
     if action not in ACTIONS:
-        raise ResourceError(f'resource.action: "{action}" is none; one of {", ".join(ACTIONS)}')
+        raise ResourceError(f'resource.action: "{action}" is not an action; use one of {", ".join(ACTIONS)}')
     conditions = parse_conditions(resource.get("successCondition") or "", resource.get("failureCondition") or "")
     if action == "delete" and (conditions or (template.get("outputs") or {}).get("parameters")):
         raise ResourceError("successCondition, failureCondition and outputs are not supported for delete action")
@@ -217,8 +217,8 @@ class _Reader:
     def from_objects(self, documents: list[Any]) -> ResourceRequest:
         if self.flags.words:
             raise ResourceError(
-                f'resource.flags: "{" ".join(self.flags.words)}" names an object, but resource.manifest does, too; '
-                "leave one of them out"
+                f'resource.flags: "{" ".join(self.flags.words)}" names an object, and so does resource.manifest; '
+                "remove one of them"
             )
         self._check_count(documents)
         objects = [self._placed(_object(document)) for document in documents]
@@ -238,32 +238,34 @@ class _Reader:
 
     def from_words(self) -> ResourceRequest:
         if self.action not in ("get", "delete"):
-            raise ResourceError(f"resource.manifest: {self.action} needs one")
+            raise ResourceError(f"resource.manifest is required for {self.action}")
         selected = bool(self.flags.selector or self.flags.field_selector or self.flags.all)
         targets = self._named(selected=selected)
         if self.action == "get" and len(targets) != 1:
-            raise ResourceError("resource.flags: get takes one object; name a kind and a name")
+            raise ResourceError("resource.flags: get expects one object; give a kind and a name")
         return ResourceRequest(self.action, targets, self.flags, self.conditions)
 
     def patch(self, documents: list[Any]) -> ResourceRequest:
         strategy = self.resource.get("mergeStrategy") or "strategic"
         if strategy not in _STRATEGIES:
-            raise ResourceError(f'resource.mergeStrategy: "{strategy}" is none; one of {", ".join(_STRATEGIES)}')
+            raise ResourceError(
+                f'resource.mergeStrategy: "{strategy}" is not a merge strategy; use one of {", ".join(_STRATEGIES)}'
+            )
         if not documents:
-            raise ResourceError("resource.manifest: patch needs one, the patch")
+            raise ResourceError("resource.manifest is required for patch: it is the patch")
         self._check_count(documents)
         body = documents[0]
         if strategy == "json" and not isinstance(body, list):
-            raise ResourceError("resource.manifest: with mergeStrategy json it is a list of operations")
+            raise ResourceError("resource.manifest must be a list of operations with mergeStrategy json")
         if strategy != "json" and not isinstance(body, dict):
-            raise ResourceError(f"resource.manifest: with mergeStrategy {strategy} it is a mapping of fields")
+            raise ResourceError(f"resource.manifest must be a mapping of fields with mergeStrategy {strategy}")
         if self.flags.words:
             targets = self._named(selected=False)
             if len(targets) != 1:
-                raise ResourceError("resource.flags: patch takes one object; name a kind and a name")
+                raise ResourceError("resource.flags: patch expects one object; give a kind and a name")
         elif strategy == "json":
             raise ResourceError(
-                "resource.flags: a JSON patch does not say what it is for; name it, as in flags: [pod, web]"
+                "resource.flags: a JSON patch does not name its object; name it, for example flags: [pod, web]"
             )
         else:
             obj = self._placed(_object(body))
@@ -281,8 +283,8 @@ class _Reader:
     def _check_count(self, documents: list[Any]) -> None:
         if len(documents) > 1 and self.action != "delete":
             raise ResourceError(
-                f"resource.manifest: it has {len(documents)} documents; {self.action} takes one object, only delete "
-                "takes several"
+                f"resource.manifest has {len(documents)} documents; {self.action} expects one object, only delete "
+                "accepts several"
             )
 
     def _kind(self, obj: Object) -> Kind:
@@ -313,7 +315,7 @@ class _Reader:
         if not target.namespace or target.namespace != namespace_of(self.workflow):
             raise ResourceError(
                 f"resource.setOwnerReference: {target} is not in the workflow's namespace "
-                f'"{namespace_of(self.workflow)}", and such an owner counts as gone'
+                f'"{namespace_of(self.workflow)}", so it would be deleted as an orphan'
             )
         return {**obj, "metadata": meta(obj) | {"ownerReferences": [*owners_of(obj), owner_reference(self.workflow)]}}
 
@@ -323,7 +325,7 @@ class _Reader:
         if "/" in first:
             return tuple(self._target(*word.partition("/")[::2]) for word in self.flags.words)
         if not names and not selected:
-            raise ResourceError(f'resource.flags: "{first}" needs a name behind it, or a --selector')
+            raise ResourceError(f'resource.flags: "{first}" must be followed by a name or a --selector')
         return tuple(self._target(first, name) for name in names or ("",))
 
     def _target(self, kind: str, name: str) -> Target:
@@ -350,7 +352,7 @@ def _unrolled(value: Any) -> list[Any]:
 
 def _object(value: Any) -> Object:
     if not isinstance(value, dict):
-        raise ResourceError("resource.manifest: it is no object; it needs apiVersion, kind and metadata")
+        raise ResourceError("resource.manifest is not an object; it needs apiVersion, kind and metadata")
     for name in ("apiVersion", "kind"):
         if not isinstance(value.get(name), str) or not value[name]:
             raise ResourceError(f"resource.manifest: {name} is required")

@@ -183,7 +183,7 @@ def _check_http(findings: Findings, http: Mapping[str, Any], path: str) -> None:
     if wrong:
         findings.add(f"{path}.successCondition", wrong)
     if http.get("body") and http.get("bodyFrom"):
-        findings.add(f"{path}.bodyFrom", "body and bodyFrom are both given; keep one of them")
+        findings.add(f"{path}.bodyFrom", "body and bodyFrom are both set; keep one of them")
 
 
 def _check_deadline(frame: Frame) -> None:
@@ -211,5 +211,5 @@ def _check_side_containers(findings: Findings, template: Mapping[str, Any], path
             if not name:
                 findings.add(field, f"{group} must all have container name")
             elif name in taken:
-                findings.add(field, f"'{name}' is the name of another container of the Pod; choose another one")
+                findings.add(field, f"'{name}' is the name of another container of the Pod; use another name")
             taken.add(name)

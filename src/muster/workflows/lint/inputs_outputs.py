@@ -40,7 +40,7 @@ def check_path(findings: Findings, artifact: Mapping[str, Any], path: str) -> No
     written = artifact.get("path") or ""
     name = artifact.get("name") or ""
     if not written:
-        findings.add(f"{path}.path", f"Artifact '{name}' did not specify a path; say where in the container it is")
+        findings.add(f"{path}.path", f"Artifact '{name}' did not specify a path; set its path in the container")
         return
     safe = ""
     if "/../" in written:
@@ -61,7 +61,7 @@ def source_problem(source: str) -> str:
         return f"'{source}' is not a reference; write {{{{steps.NAME.outputs.artifacts.X}}}}"
     if ".artifacts." in source or source.startswith("{{="):
         return ""
-    return f"{source} is no artifact; write {{{{steps.NAME.outputs.artifacts.X}}}}"
+    return f"{source} is not an artifact; write {{{{steps.NAME.outputs.artifacts.X}}}}"
 
 
 def _hdfs_problems(hdfs: Mapping[str, Any]) -> list[tuple[str, str]]:

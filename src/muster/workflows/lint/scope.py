@@ -155,7 +155,7 @@ def _advice(findings: Findings, name: str, scope: Scope, extra: frozenset[str] |
             what = "step that comes before" if root == "steps" else "task of this DAG"
             ending = "".join(f".{part}" for part in rest[1:])
             meant = findings.meant(rest[0], there, f"{{{{{root}.", ending + "}}")
-            return meant or f'; "{rest[0]}" is no {what}'
+            return meant or f'; "{rest[0]}" is not a {what}'
     parent = name.rpartition(".")[0] + "."
     alike = {k.removeprefix(parent) for k in known if k.startswith(parent)}
     meant = findings.meant(name.removeprefix(parent), alike, "{{" + parent, "}}")
@@ -168,5 +168,5 @@ def _advice(findings: Findings, name: str, scope: Scope, extra: frozenset[str] |
     if name.startswith("workflow.parameters."):
         return "; declare it under spec.arguments.parameters"
     if root == "item":
-        return "; it takes withItems, withParam or withSequence"
+        return "; it needs withItems, withParam or withSequence"
     return ""

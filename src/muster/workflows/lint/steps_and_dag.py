@@ -248,7 +248,7 @@ def check_hooks(walk: TemplateWalk, caller: Frame, holder: Mapping[str, Any], pa
         field = f"{path}.hooks.{event}"
         expression = hook.get("expression") or ""
         if not expression and event != "exit":
-            findings.add(field, f"hooks.{event} Expression required; only the hook named exit goes without")
+            findings.add(field, f"hooks.{event} Expression required; only the hook named exit needs none")
         wrong = expression_problem(expression) if expression else ""
         if wrong:
             findings.add(f"{field}.expression", wrong)

@@ -30,7 +30,7 @@ _POLICIES = ("Always", "OnFailure", "OnError", "OnTransientError")
 def check_retry_strategy(findings: Findings, strategy: Mapping[str, Any], path: str) -> None:
     policy = strategy.get("retryPolicy") or ""
     if policy and policy not in _POLICIES:
-        meant = findings.meant(policy, _POLICIES) or f"; it is one of {', '.join(_POLICIES)}"
+        meant = findings.meant(policy, _POLICIES) or f"; use one of {', '.join(_POLICIES)}"
         findings.add(f"{path}.retryPolicy", f"{policy} is not a valid RetryPolicy{meant}")
     limit = strategy.get("limit")
     if limit is not None:
@@ -68,14 +68,14 @@ def check_synchronization(findings: Findings, synchronization: Mapping[str, Any]
             continue
         for key in ("name", "key") if sources == ["configMapKeyRef"] else ("key",):
             if not semaphore[sources[0]].get(key):
-                findings.add(f"{field}.{sources[0]}.{key}", f"a semaphore needs the {key} of where its limit stands")
+                findings.add(f"{field}.{sources[0]}.{key}", f"a semaphore needs the {key} of its limit")
 
 
 def check_memoize(findings: Findings, memoize: Mapping[str, Any], path: str) -> None:
     if not memoize.get("key"):
-        findings.add(f"{path}.key", "memoize.key is required: what tells one result from another")
+        findings.add(f"{path}.key", "memoize.key is required: it identifies the result")
     if not ((memoize.get("cache") or {}).get("configMap") or {}).get("name"):
-        findings.add(f"{path}.cache", "memoize.cache.configMap.name is required: where results are kept")
+        findings.add(f"{path}.cache", "memoize.cache.configMap.name is required: it stores the results")
     age = memoize.get("maxAge") or ""
     wrong = duration_problem(age, plain_seconds=False) if age else ""
     if wrong:
@@ -170,7 +170,7 @@ def _check_inputs(frame: Frame, kind: str, scope: Scope) -> None:
         elif artifact.get("path"):
             findings.add(f"{field}.path", "path only valid in container/script templates")
         if artifact.get("from"):
-            findings.add(f"{field}.from", "from not valid in inputs; the caller's arguments say where it comes from")
+            findings.add(f"{field}.from", "from not valid in inputs; set it in the caller's arguments")
         check_location(findings, artifact, field)
 
 

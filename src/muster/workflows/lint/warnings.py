@@ -16,9 +16,9 @@ from muster.workflows.lint.scope import CHECKED, tagged_strings
 _ROOTS = tuple(prefix.removesuffix(".") for prefix in CHECKED)
 _ONE_MACHINE = "has no effect: everything runs on this machine"
 _OF_THE_SPEC = {
-    "dnsConfig": "has no effect: names are resolved as this machine does",
-    "executor": "has no effect: no executor runs beside the containers",
-    "imagePullSecrets": "has no effect, unless real images are asked for: none is pulled",
+    "dnsConfig": "has no effect: names are resolved by this machine",
+    "executor": "has no effect: there is no executor container",
+    "imagePullSecrets": "has no effect unless images are run by podman or docker",
     "podDisruptionBudget": _ONE_MACHINE,
 }
 
@@ -55,12 +55,12 @@ def _of_both(holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
         yield Cause(f"{path}.retryStrategy.affinity", _ONE_MACHINE)
     for old, new in (("mutex", "mutexes"), ("semaphore", "semaphores")):
         if (holder.get("synchronization") or {}).get(old) is not None:
-            yield Cause(f"{path}.synchronization.{old}", f"Argo v4.0 does not know it any more; write {new}: [...]")
+            yield Cause(f"{path}.synchronization.{old}", f"Argo v4.0 no longer supports it; write {new}: [...]")
 
 
 def _old_schedule(spec: Mapping[str, Any]) -> Iterator[Cause]:
     if spec.get("schedule"):
-        yield Cause("spec.schedule", 'Argo v4.0 does not know it any more; write schedules: ["..."]')
+        yield Cause("spec.schedule", 'Argo v4.0 no longer supports it; write schedules: ["..."]')
 
 
 def _templates(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -85,7 +85,7 @@ def _of_template(template: Mapping[str, Any], path: str, volumes: set[Any] | Non
     if template.get("executor"):
         yield Cause(f"{path}.executor", _OF_THE_SPEC["executor"])
     if template.get("plugin") is not None:
-        yield Cause(f"{path}.plugin", "will fail: it needs an executor plugin of Argo's, and there is none here")
+        yield Cause(f"{path}.plugin", "will fail: it needs an executor plugin of Argo, which is not available here")
     for group in ("inputs", "outputs"):
         for index, artifact in enumerate((template.get(group) or {}).get("artifacts") or ()):
             kind = kind_of(artifact)
@@ -117,7 +117,7 @@ def _containers(template: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
 def _ignored(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for field in ignored_fields({"spec": {"containers": [container]}}):
         rest = field.removeprefix("spec.containers[0]")
-        yield Cause(f"{path}{rest}", "has no effect on processes of this machine")
+        yield Cause(f"{path}{rest}", "has no effect on processes on this machine")
 
 
 def _unknown_volumes(container: Mapping[str, Any], known: set[Any], path: str) -> Iterator[Cause]:
@@ -150,10 +150,10 @@ def _of_tags(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
         for tag in found:
             near = "" if tag.is_expression else _misspelt(tag.path)
             if near:
-                yield Cause(where, f"{{{{{tag.text}}}}} is left as it is; did you mean {{{{{near}}}}}?")
+                yield Cause(where, f"{{{{{tag.text}}}}} is not substituted; did you mean {{{{{near}}}}}?")
         after = text[found[-1].at :].partition("}}")[2] if found else text
         if "{{" in after:
-            yield Cause(where, "the braces that open here are never closed, so they are left as they are")
+            yield Cause(where, "these braces are never closed, so they are left as they are")
 
 
 def _misspelt(name: str) -> str:

@@ -27,12 +27,12 @@ def check_cron(findings: Findings, obj: Object) -> None:
     name, spec = meta(obj).get("name") or "", obj.get("spec") or {}
     if len(name) > _LONGEST_CRON_NAME:
         message = f'cron workflow name "{name}" must not be more than {_LONGEST_CRON_NAME} characters long'
-        findings.add("metadata.name", f"{message} (currently {len(name)}): the time is added to it")
+        findings.add("metadata.name", f"{message} (currently {len(name)}): the scheduled time is appended to it")
     schedules = [(f"spec.schedules[{index}]", text) for index, text in enumerate(spec.get("schedules") or ())]
     if spec.get("schedule"):
         schedules.append(("spec.schedule", spec["schedule"]))
         if spec.get("schedules"):
-            findings.add("spec.schedule", "schedule and schedules are both given; keep schedules")
+            findings.add("spec.schedule", "schedule and schedules are both set; keep schedules")
     if not schedules:
         findings.add("spec.schedules", 'cron workflow must have at least one schedule, such as ["0 2 * * *"]')
     for field, text in schedules:
@@ -43,7 +43,7 @@ def check_cron(findings: Findings, obj: Object) -> None:
     try:
         load_zone(zone)
     except ExpressionError as error:
-        findings.add("spec.timezone", f'invalid timezone "{zone}": {error.message}; write one like Europe/Zurich')
+        findings.add("spec.timezone", f'invalid timezone "{zone}": {error.message}; write a name like Europe/Zurich')
     for field, expression in (
         ("spec.when", spec.get("when") or ""),
         ("spec.stopStrategy.expression", (spec.get("stopStrategy") or {}).get("expression") or ""),
@@ -229,7 +229,7 @@ class _Check:
             ("volumeClaimGC", (spec.get("volumeClaimGC") or {}).get("strategy"), _CLAIM_GC),
         ):
             if value and value not in allowed:
-                meant = findings.meant(value, allowed) or f"; it is one of {', '.join(allowed)}"
+                meant = findings.meant(value, allowed) or f"; use one of {', '.join(allowed)}"
                 findings.add(f"{path}.{field}.strategy", f"{field}.strategy unknown strategy '{value}'{meant}")
         if collection.get("labelSelector"):
             try:
@@ -275,7 +275,7 @@ def _has_tagged_global(templates: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _one_of(templates: Mapping[str, Any]) -> str:
-    return f"; it is the template to begin with: {', '.join(list(templates)[:5])}" if templates else ""
+    return f"; it names the first template: {', '.join(list(templates)[:5])}" if templates else ""
 
 
 def _each_once(causes: list[Cause]) -> list[Cause]:
