@@ -22,7 +22,7 @@ from muster.kube.objects import Object, meta, name_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
 from tests.cluster.waiting import until
-from tests.embedded.waiting import going
+from tests.embedded.waiting import run_components
 from tools.cluster.cluster import PARTS
 from tools.cluster.cluster import Cluster as RealCluster
 
@@ -92,7 +92,7 @@ async def either(request: pytest.FixtureRequest, tmp_path: Path, real: RealClust
     if request.param == "embedded":
         async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as embedded:
             await embedded.create(trial)
-            async with going(GarbageCollector(embedded), NamespaceController(embedded)):
+            async with run_components(GarbageCollector(embedded), NamespaceController(embedded)):
                 yield embedded
         return
     async with RemoteCluster(load_kubeconfig(real.kubeconfig)) as remote:

@@ -9,7 +9,7 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.objects import Object
-from tests.embedded.waiting import until_all
+from tests.embedded.waiting import wait_for_all
 
 
 async def owner(cluster: EmbeddedCluster) -> Object:
@@ -56,4 +56,4 @@ async def test_a_lease_ends_with_its_owner(tidy_cluster: EmbeddedCluster) -> Non
     job = await owner(tidy_cluster)
     await PortLeases(tidy_cluster).endpoint("a", "default", 1, owner=job)
     await tidy_cluster.delete(tidy_cluster.catalogue.of("v1", "ConfigMap"), "job", "default")
-    await until_all(tidy_cluster, PORT_LEASE, lambda leases: not leases)
+    await wait_for_all(tidy_cluster, PORT_LEASE, lambda leases: not leases)

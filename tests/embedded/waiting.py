@@ -12,12 +12,12 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, key_of, name_of
 
 
-class Runs(Protocol):
+class Component(Protocol):
     async def run(self) -> None: ...
 
 
 @asynccontextmanager
-async def going(*components: Runs) -> AsyncIterator[None]:
+async def run_components(*components: Component) -> AsyncIterator[None]:
     """Runs the components for the duration of the block."""
     tasks = [asyncio.create_task(component.run()) for component in components]
     try:
@@ -28,7 +28,7 @@ async def going(*components: Runs) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def until(
+async def wait_for(
     cluster: Cluster, kind: Kind, name: str, so: Callable[[Object], bool], namespace: str = "default"
 ) -> Object:
     """Returns the object of that name when the condition holds."""
@@ -39,7 +39,7 @@ async def until(
     raise AssertionError("the watch ended")
 
 
-async def until_all(cluster: Cluster, kind: Kind, so: Callable[[list[Object]], bool]) -> list[Object]:
+async def wait_for_all(cluster: Cluster, kind: Kind, so: Callable[[list[Object]], bool]) -> list[Object]:
     """Returns all objects of a kind when the condition holds for the list."""
     there = await cluster.list(kind)
     found = {key_of(obj): obj for obj in there.items}
@@ -56,7 +56,7 @@ async def until_all(cluster: Cluster, kind: Kind, so: Callable[[list[Object]], b
     raise AssertionError("the watch ended")
 
 
-async def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
+async def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
     """Waits for a condition that cannot be watched."""
     for _ in range(int(seconds / 0.01)):
         if condition():

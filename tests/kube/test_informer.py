@@ -16,7 +16,7 @@ from muster.kube.errors import BadRequest, Forbidden, Gone, Unavailable
 from muster.kube.informer import Informer, InformerSet, index_by_controller
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of
-from tests.embedded.waiting import going
+from tests.embedded.waiting import run_components
 
 
 class ShakyCluster(EmbeddedCluster):
@@ -264,7 +264,7 @@ async def test_what_several_namespaces_and_selectors_find_looks_like_one(tmp_pat
             indexers={"x": lambda obj: labels_of(obj).values()},
         )
         assert not informers.is_synced
-        async with asyncio.timeout(10), going(informers):
+        async with asyncio.timeout(10), run_components(informers):
             await informers.wait_synced()
             assert informers.is_synced
             assert sorted((namespace_of(o), name_of(o)) for o in informers) == [

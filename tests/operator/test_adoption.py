@@ -18,7 +18,7 @@ from muster.kube.objects import Object, name_of, owner_reference, status_of, uid
 from muster.training.controller import TrainingController
 from muster.training.kinds.paddlecloud import PaddleCloud
 from muster.training.registry import JOB_KINDS, training_kinds
-from tests.embedded.waiting import going, until, until_all
+from tests.embedded.waiting import run_components, wait_for, wait_for_all
 
 KIND = PaddleCloud.kind
 TEMPLATE = {"spec": {"containers": [{"name": "paddle", "image": "i", "command": ["train"]}]}}
@@ -32,7 +32,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
         catalogue.register(kind)
     async with EmbeddedCluster(tmp_path / "cluster", catalogue, durability="process") as embedded:
         embedded.addresses = PortLeases(embedded)
-        async with going(GarbageCollector(embedded)):
+        async with run_components(GarbageCollector(embedded)):
             yield embedded
 
 
@@ -76,11 +76,11 @@ async def say(cluster: EmbeddedCluster, pod: str, phase: str) -> None:
 async def test_a_running_job_goes_on_to_its_end_with_the_pods_it_has(cluster: EmbeddedCluster, intranet: str) -> None:
     before = await begun(cluster, intranet)
     recorder = EventRecorder(cluster, "muster-operator")
-    async with going(TrainingController(cluster, recorder, JOB_KINDS), recorder):
-        await until(cluster, KIND, "job", lambda job: status_of(job).get("worker", {}).get("running") == 2)
+    async with run_components(TrainingController(cluster, recorder, JOB_KINDS), recorder):
+        await wait_for(cluster, KIND, "job", lambda job: status_of(job).get("worker", {}).get("running") == 2)
         for name in NAMES:
             await say(cluster, name, "Succeeded")
-        done = await until(cluster, KIND, "job", lambda job: status_of(job).get("phase") == "Completed")
+        done = await wait_for(cluster, KIND, "job", lambda job: status_of(job).get("phase") == "Completed")
     pods = (await cluster.list(POD)).items
     assert {name_of(pod): uid_of(pod) for pod in pods} == before
     assert status_of(done)["startTime"] == "2026-11-15T12:00:00Z"
@@ -92,10 +92,10 @@ async def test_a_running_job_goes_on_to_its_end_with_the_pods_it_has(cluster: Em
 async def test_a_job_can_be_deleted_though_its_operator_is_gone(cluster: EmbeddedCluster) -> None:
     await begun(cluster, "PodIP")
     recorder = EventRecorder(cluster, "muster-operator")
-    async with going(TrainingController(cluster, recorder, JOB_KINDS), recorder):
+    async with run_components(TrainingController(cluster, recorder, JOB_KINDS), recorder):
         await cluster.delete(KIND, "job", "default")
-        await until_all(cluster, KIND, lambda jobs: not jobs)
-        await until_all(cluster, POD, lambda pods: not pods)
+        await wait_for_all(cluster, KIND, lambda jobs: not jobs)
+        await wait_for_all(cluster, POD, lambda pods: not pods)
     with pytest.raises(NotFound):
         await cluster.get(KIND, "job", "default")
 
@@ -105,6 +105,6 @@ async def test_a_finalizer_of_somebody_else_is_left(cluster: EmbeddedCluster) ->
     both = {"metadata": {"finalizers": ["finalizers.paddlepaddle.org", "example.com/mine"]}}
     await cluster.patch(KIND, "job", "default", both)
     recorder = EventRecorder(cluster, "muster-operator")
-    async with going(TrainingController(cluster, recorder, JOB_KINDS), recorder):
+    async with run_components(TrainingController(cluster, recorder, JOB_KINDS), recorder):
         await cluster.delete(KIND, "job", "default")
-        await until(cluster, KIND, "job", lambda job: job["metadata"]["finalizers"] == ["example.com/mine"])
+        await wait_for(cluster, KIND, "job", lambda job: job["metadata"]["finalizers"] == ["example.com/mine"])

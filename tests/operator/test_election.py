@@ -25,7 +25,7 @@ from muster.operator.election import (
     lease_gate,
     lease_state,
 )
-from tests.embedded.waiting import until
+from tests.embedded.waiting import wait_for
 
 SETTINGS = ElectionSettings(
     "lease", "default", "me", lease_seconds=15.0, renew_seconds=0.5, retry_seconds=0.02
@@ -187,7 +187,7 @@ async def test_the_lease_is_given_back_when_work_is_done(cluster: EmbeddedCluste
 
     async with asyncio.timeout(10):
         await Election(cluster, SETTINGS).lead(work)
-    await until(cluster, LEASE, "lease", lambda lease: spec_of(lease)["holderIdentity"] == "")
+    await wait_for(cluster, LEASE, "lease", lambda lease: spec_of(lease)["holderIdentity"] == "")
 
 
 async def test_what_work_raises_is_raised(cluster: EmbeddedCluster) -> None:

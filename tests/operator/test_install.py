@@ -17,7 +17,7 @@ from muster.kube.schema import ANY
 from muster.operator.install import InstallError, deployment_progress, install, uninstall
 from muster.operator.install_manifests import ADMISSION, NAME, InstallOptions, build_manifests
 from muster.operator.webhook_certificates import CONFIGURATION
-from tests.embedded.waiting import going, until_all
+from tests.embedded.waiting import run_components, wait_for_all
 
 OPEN = {"type": "object", **ANY}
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments", schema=OPEN)
@@ -33,7 +33,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
         catalogue.register(kind)
     async with (
         EmbeddedCluster(tmp_path / "cluster", catalogue, durability="process") as embedded,
-        going(CrdController(embedded)),
+        run_components(CrdController(embedded)),
     ):
         yield embedded
 
@@ -62,7 +62,7 @@ async def put(cluster: EmbeddedCluster, **more: Any) -> list[str]:
 
 
 async def test_everything_is_applied_and_it_says_so(cluster: EmbeddedCluster) -> None:
-    async with going(Deployments(cluster)):
+    async with run_components(Deployments(cluster)):
         said = await put(cluster)
     for obj in build_manifests(OPTIONS):
         kind = cluster.catalogue.of_object(obj)
@@ -73,7 +73,7 @@ async def test_everything_is_applied_and_it_says_so(cluster: EmbeddedCluster) ->
 
 
 async def test_a_second_time_changes_nothing(cluster: EmbeddedCluster) -> None:
-    async with going(Deployments(cluster)):
+    async with run_components(Deployments(cluster)):
         await put(cluster)
         secret = await cluster.get(SECRET, "muster-operator-webhook", "muster-system")
         await cluster.update({**secret, "data": {"tls.key": "a2V5"}})
@@ -132,7 +132,7 @@ async def test_another_operator_is_not_fought_with(cluster: EmbeddedCluster) -> 
     with pytest.raises(InstallError, match="kubeflow/training-operator: its jobs continue under this operator"):
         await put(cluster)
     assert name_of((await cluster.list(NAMESPACE)).items[0]) != "muster-system"
-    async with going(Deployments(cluster)):
+    async with run_components(Deployments(cluster)):
         await put(cluster, anyway=True)
     assert (await cluster.get(DEPLOYMENT, "training-operator", "kubeflow"))["spec"]["replicas"] == 1
 
@@ -143,7 +143,7 @@ async def test_another_operator_is_replaced_when_that_is_asked_for(cluster: Embe
     await cluster.create(
         {"apiVersion": CONFIGURATION.api_version, "kind": CONFIGURATION.kind, "metadata": {"name": name}}
     )
-    async with going(Deployments(cluster)):
+    async with run_components(Deployments(cluster)):
         said = await put(cluster, replace=True)
     assert said[:3] == [
         "deployment kubeflow/paddle-controller-manager scaled to 0",
@@ -151,7 +151,7 @@ async def test_another_operator_is_replaced_when_that_is_asked_for(cluster: Embe
         f"validatingwebhookconfiguration {name} deleted",
     ]
     assert (await cluster.get(DEPLOYMENT, "training-operator", "kubeflow"))["spec"]["replicas"] == 0
-    async with going(Deployments(cluster)):
+    async with run_components(Deployments(cluster)):
         await put(cluster)  # no other operator is left
 
 
@@ -162,7 +162,7 @@ async def test_launchers_of_mpi_operator_cannot_be_taken_over(cluster: EmbeddedC
 
 
 async def test_removing_it_keeps_jobs_and_what_was_there_before(cluster: EmbeddedCluster) -> None:
-    async with going(Deployments(cluster)):
+    async with run_components(Deployments(cluster)):
         await put(cluster)
     said: list[str] = []
     await uninstall(cluster, OPTIONS, said.append)
@@ -172,12 +172,12 @@ async def test_removing_it_keeps_jobs_and_what_was_there_before(cluster: Embedde
     for kind in (DEPLOYMENT, SERVICE, BUDGET, POLICY, CONFIGURATION):
         assert NAME not in [name_of(obj) for obj in (await cluster.list(kind)).items]
     await uninstall(cluster, OPTIONS, said.append, definitions=True)
-    await until_all(cluster, CUSTOM_RESOURCE_DEFINITION, lambda left: not left)
+    await wait_for_all(cluster, CUSTOM_RESOURCE_DEFINITION, lambda left: not left)
 
 
 async def test_a_namespace_that_was_there_is_left_as_it_is(cluster: EmbeddedCluster) -> None:
     await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "muster-system"}})
-    async with going(Deployments(cluster)):
+    async with run_components(Deployments(cluster)):
         await put(cluster)
     said: list[str] = []
     await uninstall(cluster, OPTIONS, said.append)

@@ -28,7 +28,7 @@ from muster.training.controller import AUTOSCALER, TrainingController
 from muster.training.gang import GangSettings, Scheduler, group_kind
 from muster.training.labels import JOB_NAME
 from muster.training.registry import JOB_KINDS, training_kinds
-from tests.embedded.waiting import going, until, until_all
+from tests.embedded.waiting import run_components, wait_for, wait_for_all
 from tests.server.kubernetes.served import Served, serving
 from tests.training.sample_jobs import training_job
 
@@ -58,7 +58,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         options = InstallOptions()
         for obj in (namespace(options), *accounts(options), secret(options), webhook(options)):
             await running.cluster.create(obj)
-        async with going(GarbageCollector(running.cluster)):
+        async with run_components(GarbageCollector(running.cluster)):
             yield running
 
 
@@ -150,7 +150,7 @@ async def _said_twice(served: Served, operator: RemoteCluster) -> None:
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "talked-about", "namespace": "default"}}
     )
     recorder = EventRecorder(operator, NAME)
-    async with going(recorder):
+    async with run_components(recorder):
         for _ in range(2):
             recorder.event(about, "Normal", "Again", "the same")
             await recorder.flush()
@@ -161,35 +161,35 @@ async def _alone(served: Served, operator: RemoteCluster) -> None:
     cluster = served.cluster
     await _begun_by_another(served)
     recorder = EventRecorder(operator, "muster-operator")
-    async with going(TrainingController(operator, recorder, JOB_KINDS), recorder):
+    async with run_components(TrainingController(operator, recorder, JOB_KINDS), recorder):
         await cluster.create(pytorch("job", runPolicy={"ttlSecondsAfterFinished": 0}))
-        first = await until(cluster, POD, "job-worker-0", lambda _: True)
+        first = await wait_for(cluster, POD, "job-worker-0", lambda _: True)
         await _say(served, "job-master-0", "Running")
         await _fail(served, "job-worker-0", 137)
-        await until(cluster, POD, "job-worker-0", lambda pod: uid_of(pod) != uid_of(first))
+        await wait_for(cluster, POD, "job-worker-0", lambda pod: uid_of(pod) != uid_of(first))
         await _say(served, "job-master-0", "Succeeded")
-        await until_all(cluster, PYTORCH, lambda jobs: "job" not in map(name_of, jobs))
+        await wait_for_all(cluster, PYTORCH, lambda jobs: "job" not in map(name_of, jobs))
 
         mpi = training_job("kubeflow.org/v1", "MPIJob", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 1})
         await cluster.create({**mpi, "metadata": {"name": "mpi", "namespace": "default"}})
-        await until(cluster, CONFIG_MAP, "mpi-config", lambda _: True)
+        await wait_for(cluster, CONFIG_MAP, "mpi-config", lambda _: True)
         larger = {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 2}}}}
         await cluster.patch(MPI, "mpi", "default", larger)
-        await until(cluster, CONFIG_MAP, "mpi-config", lambda found: "mpi-worker-1" in found["data"]["hostfile"])
+        await wait_for(cluster, CONFIG_MAP, "mpi-config", lambda found: "mpi-worker-1" in found["data"]["hostfile"])
 
         await _meets_at_pods(served)
 
         await cluster.create(_elastic("elastic"))
-        await until(cluster, HPA, "elastic", lambda _: True)
+        await wait_for(cluster, HPA, "elastic", lambda _: True)
         for kind, name in ((HPA, "stretchy"), (SERVICE, "stretchy-worker-0"), (POD, "old-worker-0")):
-            await until(cluster, kind, name, lambda found: JOB_NAME in labels_of(found))
+            await wait_for(cluster, kind, name, lambda found: JOB_NAME in labels_of(found))
 
         await cluster.create(pytorch("paused"))
-        await until(cluster, SERVICE, "paused-master-0", lambda _: True)
+        await wait_for(cluster, SERVICE, "paused-master-0", lambda _: True)
         for suspend in (True, False, True):
             await cluster.patch(PYTORCH, "paused", "default", {"spec": {"runPolicy": {"suspend": suspend}}})
-            await until_all(cluster, SERVICE, _with("paused-master-0", there=not suspend))
-        await until_all(
+            await wait_for_all(cluster, SERVICE, _with("paused-master-0", there=not suspend))
+        await wait_for_all(
             cluster, EVENT, lambda found: any(e["count"] > 1 and e["reason"] == "PyTorchJobSuspended" for e in found)
         )
 
@@ -206,12 +206,12 @@ async def _meets_at_pods(served: Served) -> None:
     }
     await cluster.create(job)
     for index in range(2):
-        await until(cluster, POD, f"paddle-worker-{index}", lambda _: True)
+        await wait_for(cluster, POD, f"paddle-worker-{index}", lambda _: True)
         placed = {"status": {"phase": "Running", "podIP": f"10.0.0.{index}"}}
         await cluster.patch(POD, f"paddle-worker-{index}", "default", placed, subresource="status")
-    await until(cluster, CONFIG_MAP, "paddle", lambda found: found["data"]["PADDLE_TRAINERS"] == "10.0.0.0,10.0.0.1")
+    await wait_for(cluster, CONFIG_MAP, "paddle", lambda found: found["data"]["PADDLE_TRAINERS"] == "10.0.0.0,10.0.0.1")
     await cluster.delete(POD, "paddle-worker-0", "default", grace_seconds=0)
-    await until_all(cluster, CONFIG_MAP, _with("paddle", there=False))
+    await wait_for_all(cluster, CONFIG_MAP, _with("paddle", there=False))
 
 
 def _with(name: str, *, there: bool) -> Callable[[list[Object]], bool]:
@@ -254,18 +254,18 @@ async def _gangs(served: Served, operator: RemoteCluster, scheduler: Scheduler) 
     cluster, gang = served.cluster, GangSettings(scheduler, by_policy=True)
     kind, name = group_kind(scheduler), f"{scheduler}-gang"
     recorder = EventRecorder(operator, "muster-operator")
-    async with going(TrainingController(operator, recorder, JOB_KINDS, gang), recorder):
+    async with run_components(TrainingController(operator, recorder, JOB_KINDS, gang), recorder):
         roles = {"Master": 1, "Worker": 3}
         made = training_job("kubeflow.org/v1", "PyTorchJob", "pytorchReplicaSpecs", "pytorch", roles)
         await cluster.create({**made, "metadata": {"name": name, "namespace": "default"}})
-        await until(cluster, kind, name, lambda group: spec_of(group)["minMember"] == 4)
+        await wait_for(cluster, kind, name, lambda group: spec_of(group)["minMember"] == 4)
         smaller = {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 1}}}}
         await cluster.patch(PYTORCH, name, "default", smaller)
-        await until(cluster, kind, name, lambda group: spec_of(group)["minMember"] == 2)
+        await wait_for(cluster, kind, name, lambda group: spec_of(group)["minMember"] == 2)
         await cluster.patch(kind, name, "default", {"status": {"phase": "Inqueue"}}, subresource="status")
-        await until(cluster, POD, f"{name}-master-0", lambda _: True)
+        await wait_for(cluster, POD, f"{name}-master-0", lambda _: True)
         await _say(served, f"{name}-master-0", "Succeeded")
-        await until_all(
+        await wait_for_all(
             cluster,
             EVENT,
             lambda events: any(

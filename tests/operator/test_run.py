@@ -23,7 +23,7 @@ from muster.operator.run import Operator
 from muster.operator.settings import OperatorSettings, with_election
 from muster.training.kinds.pytorch import PyTorch
 from muster.training.registry import training_kinds
-from tests.embedded.waiting import going, until, until_all
+from tests.embedded.waiting import run_components, wait_for, wait_for_all
 from tests.operator.flaky_proxy import FlakyProxy, line_to
 from tests.server.kubernetes.served import Served, serving
 from tests.training.sample_jobs import training_job
@@ -37,7 +37,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path) as running:
         for kind in training_kinds():
             running.cluster.catalogue.register(kind)
-        async with going(GarbageCollector(running.cluster)):
+        async with run_components(GarbageCollector(running.cluster)):
             yield running
 
 
@@ -67,7 +67,7 @@ class Operating:
         async with aiohttp.ClientSession() as http, http.get(self.url + path) as answer:
             return answer.status, await answer.text()
 
-    async def until(self, path: str, so: Callable[[int, str], bool]) -> str:
+    async def wait_for(self, path: str, so: Callable[[int, str], bool]) -> str:
         async with asyncio.timeout(20):
             while True:
                 code, text = await self.ask(path)
@@ -106,28 +106,28 @@ async def say(served: Served, pod: str, phase: str) -> None:
 
 
 async def told(served: Served, reason: str) -> str:
-    events = await until_all(served.cluster, EVENT, lambda found: any(e["reason"] == reason for e in found))
+    events = await wait_for_all(served.cluster, EVENT, lambda found: any(e["reason"] == reason for e in found))
     return str(next(e["message"] for e in events if e["reason"] == reason))
 
 
 async def test_a_job_from_its_submission_to_its_end(served: Served) -> None:
     async with operating(served) as operator:
-        await operator.until("/readyz", lambda code, _: code == 200)
+        await operator.wait_for("/readyz", lambda code, _: code == 200)
         await served.cluster.create(job())
-        pods = await until_all(served.cluster, POD, have(*NAMES))
-        services = await until_all(served.cluster, SERVICE, have(*NAMES))
+        pods = await wait_for_all(served.cluster, POD, have(*NAMES))
+        services = await wait_for_all(served.cluster, SERVICE, have(*NAMES))
         told_to = {e["name"]: e.get("value") for e in spec_of(pods[0])["containers"][0]["env"]}
         assert (told_to["MASTER_ADDR"], told_to["MASTER_PORT"]) == ("job-master-0", "23456")
         assert all(spec_of(s)["clusterIP"] == "None" for s in services)
         assert {owners_of(thing)[0]["kind"] for thing in (*pods, *services)} == {"PyTorchJob"}
         for name in NAMES:
             await say(served, name, "Running")
-        await until(served.cluster, PyTorch.kind, "job", ends("Running"))
+        await wait_for(served.cluster, PyTorch.kind, "job", ends("Running"))
         await say(served, "job-master-0", "Succeeded")
-        await until(served.cluster, PyTorch.kind, "job", ends("Succeeded"))
+        await wait_for(served.cluster, PyTorch.kind, "job", ends("Succeeded"))
         assert await told(served, "PyTorchJobSucceeded")
 
-        text = await operator.until("/metrics", lambda _, text: 'state="Succeeded"} 1' in text)
+        text = await operator.wait_for("/metrics", lambda _, text: 'state="Succeeded"} 1' in text)
         assert 'muster_operator_jobs{kind="pytorchjobs.kubeflow.org",state="Succeeded"} 1' in text
         assert 'muster_operator_reconcile_total{kind="pytorchjobs",result="success"}' in text
         assert 'muster_operator_api_requests_total{code="201",verb="create"}' in text
@@ -147,20 +147,20 @@ def counted(text: str) -> dict[str, float]:
 async def test_what_becomes_of_a_job_is_counted_once_whoever_leads(served: Served) -> None:
     async with operating(served) as first:
         await served.cluster.create(job())
-        await until_all(served.cluster, POD, have(*NAMES))
-        text = await first.until("/metrics", lambda _, text: "created_total{" in text)
+        await wait_for_all(served.cluster, POD, have(*NAMES))
+        text = await first.wait_for("/metrics", lambda _, text: "created_total{" in text)
         assert 'training_operator_jobs_created_total{framework="pytorch",job_namespace="default"} 1' in text
     async with operating(served) as second:
         await say(served, "job-worker-0", "Failed")
-        await second.until("/metrics", lambda _, text: "restarted_total{" in text)
+        await second.wait_for("/metrics", lambda _, text: "restarted_total{" in text)
         await say(served, "job-master-0", "Succeeded")
-        await until(served.cluster, PyTorch.kind, "job", ends("Succeeded"))
-        text = await second.until("/metrics", lambda _, text: "successful_total{" in text)
+        await wait_for(served.cluster, PyTorch.kind, "job", ends("Succeeded"))
+        text = await second.wait_for("/metrics", lambda _, text: "successful_total{" in text)
         assert counted(text) == {"restarted": 1, "successful": 1}
     async with operating(served) as third:
-        await third.until("/readyz", lambda code, _: code == 200)
+        await third.wait_for("/readyz", lambda code, _: code == 200)
         await served.cluster.delete(PyTorch.kind, "job", "default")
-        text = await third.until("/metrics", lambda _, text: "deleted_total{" in text)
+        text = await third.wait_for("/metrics", lambda _, text: "deleted_total{" in text)
         assert counted(text) == {"deleted": 1}
 
 
@@ -168,15 +168,15 @@ async def test_no_more_requests_than_needed(served: Served) -> None:
     """Two Pods, two Services and three events: 7 creates. Three status writes, collected counts, no reads and no
     conflicts."""
     async with operating(served) as operator:
-        await operator.until("/readyz", lambda code, _: code == 200)
+        await operator.wait_for("/readyz", lambda code, _: code == 200)
         await served.cluster.create(job())
-        await until_all(served.cluster, POD, have(*NAMES))
+        await wait_for_all(served.cluster, POD, have(*NAMES))
         for phase in ("Running", "Succeeded"):
             for name in NAMES[::-1]:
                 await say(served, name, phase)
-            await until(served.cluster, PyTorch.kind, "job", ends(phase))
+            await wait_for(served.cluster, PyTorch.kind, "job", ends(phase))
         await told(served, "PyTorchJobSucceeded")
-        text = await operator.until(
+        text = await operator.wait_for(
             "/metrics", lambda _, text: 'api_requests_total{code="201",verb="create"} 7.0' in text
         )
         requests = {
@@ -191,18 +191,18 @@ async def test_no_more_requests_than_needed(served: Served) -> None:
 
 async def test_of_two_one_leads_and_the_other_takes_over_at_once_when_that_one_goes(served: Served) -> None:
     async with operating(served, elected("first")) as first:
-        await until(served.cluster, LEASE, "muster-operator", lambda lease: spec_of(lease)["holderIdentity"] != "")
+        await wait_for(served.cluster, LEASE, "muster-operator", lambda lease: spec_of(lease)["holderIdentity"] != "")
         async with operating(served, elected("other")) as other:
-            await other.until("/readyz", lambda code, _: code == 200)
+            await other.wait_for("/readyz", lambda code, _: code == 200)
             assert await first.metric("muster_operator_leader") == 1
             assert await other.metric("muster_operator_leader") == 0
             await served.cluster.create(job())
-            pods = {uid_of(pod) for pod in await until_all(served.cluster, POD, have(*NAMES))}
+            pods = {uid_of(pod) for pod in await wait_for_all(served.cluster, POD, have(*NAMES))}
             first.stop.set()
             await first.task
-            await other.until("/metrics", lambda _, text: "muster_operator_leader 1" in text)
+            await other.wait_for("/metrics", lambda _, text: "muster_operator_leader 1" in text)
             await served.cluster.create(job("next"))
-            await until_all(served.cluster, POD, have(*NAMES, "next-master-0", "next-worker-0"))
+            await wait_for_all(served.cluster, POD, have(*NAMES, "next-master-0", "next-worker-0"))
             assert pods < {uid_of(pod) for pod in (await served.cluster.list(POD)).items}, "the same Pods as before"
     lease = await served.cluster.get(LEASE, "muster-operator", "default")
     assert spec_of(lease)["holderIdentity"] == "", "given back"
@@ -210,25 +210,25 @@ async def test_of_two_one_leads_and_the_other_takes_over_at_once_when_that_one_g
 
 async def test_one_that_loses_its_lease_writes_no_more(served: Served) -> None:
     async with operating(served, elected("me")) as operator:
-        await operator.until("/metrics", lambda _, text: "muster_operator_leader 1" in text)
+        await operator.wait_for("/metrics", lambda _, text: "muster_operator_leader 1" in text)
         stolen = {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 60}}
         await served.cluster.patch(LEASE, "muster-operator", "default", stolen)
-        await operator.until("/metrics", lambda _, text: "muster_operator_leader 0" in text)
+        await operator.wait_for("/metrics", lambda _, text: "muster_operator_leader 0" in text)
         await served.cluster.create(job())
         assert await operator.ask("/readyz") == (200, "ok\n")
         assert (await served.cluster.list(POD)).items == []
         await served.cluster.patch(LEASE, "muster-operator", "default", {"spec": {"holderIdentity": ""}})
-        await until_all(served.cluster, POD, have(*NAMES))
+        await wait_for_all(served.cluster, POD, have(*NAMES))
 
 
 async def test_only_the_namespaces_it_was_told(served: Served) -> None:
     for name in ("a", "b", "c"):
         await served.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        await until(served.cluster, NAMESPACE, name, lambda _: True)
+        await wait_for(served.cluster, NAMESPACE, name, lambda _: True)
     async with operating(served, replace(SETTINGS, namespaces=("a", "b"))):
         for name in ("c", "a", "b"):
             await served.cluster.create(job(namespace=name))
-        pods = await until_all(served.cluster, POD, lambda found: len(found) == 4)
+        pods = await wait_for_all(served.cluster, POD, lambda found: len(found) == 4)
         assert {namespace_of(pod) for pod in pods} == {"a", "b"}
 
 
@@ -238,13 +238,13 @@ async def test_two_that_share_the_namespaces_among_themselves_both_lead(served: 
     of_a, of_b = (with_election(replace(SETTINGS, namespaces=(name,)), "default") for name in ("a", "b"))
     async with operating(served, of_a) as first, operating(served, of_b) as second:
         for operator in (first, second):
-            await operator.until("/metrics", lambda _, text: "muster_operator_leader 1" in text)
+            await operator.wait_for("/metrics", lambda _, text: "muster_operator_leader 1" in text)
         for name in ("a", "b"):
             await served.cluster.create(job(namespace=name))
-        pods = await until_all(served.cluster, POD, lambda found: len(found) == 4)
+        pods = await wait_for_all(served.cluster, POD, lambda found: len(found) == 4)
         assert sorted(namespace_of(pod) for pod in pods) == ["a", "a", "b", "b"]
         for operator, name in ((first, "a"), (second, "b")):
-            text = await operator.until("/metrics", lambda _, text: "created_total{" in text)
+            text = await operator.wait_for("/metrics", lambda _, text: "created_total{" in text)
             assert counted(text) == {"created": 1}
             assert f'job_namespace="{name}"' in text
     leases = (await served.cluster.list(LEASE)).items
@@ -265,15 +265,15 @@ async def test_a_line_that_breaks_all_the_time(served: Served) -> None:
         for name in names:
             await served.cluster.create(job(name))
             await cut(line, chance)
-        await until_all(served.cluster, POD, have(*wanted))
-        await until_all(served.cluster, SERVICE, have(*wanted))
+        await wait_for_all(served.cluster, POD, have(*wanted))
+        await wait_for_all(served.cluster, SERVICE, have(*wanted))
         for phase in ("Running", "Succeeded"):
             for pod in wanted:
                 await say(served, pod, phase)
                 if pod.endswith("-master-0"):
                     await cut(line, chance)
             for name in names:
-                await until(served.cluster, PyTorch.kind, name, ends(phase))
+                await wait_for(served.cluster, PyTorch.kind, name, ends(phase))
         assert line.cuts
         assert len(made) == len(wanted), "no Pod was made twice"
 
@@ -288,17 +288,17 @@ async def test_kinds_that_come_later_are_looked_after_as_well(served: Served) ->
     for kind in training_kinds():
         served.cluster.catalogue.unregister(kind)
     async with operating(served) as operator:
-        await operator.until("/readyz", lambda code, _: code == 200)
+        await operator.wait_for("/readyz", lambda code, _: code == 200)
         served.cluster.catalogue.register(PyTorch.kind)
         await served.cluster.create(job())
-        await until_all(served.cluster, POD, have(*NAMES))
+        await wait_for_all(served.cluster, POD, have(*NAMES))
 
 
 async def test_gangs_where_there_is_no_gang_scheduler(served: Served) -> None:
     served.cluster.catalogue.unregister(POD_GROUP)
     async with operating(served):
         await served.cluster.create(job(runPolicy={"schedulingPolicy": {"minAvailable": 2}}))
-        await until_all(served.cluster, POD, have(*NAMES))
+        await wait_for_all(served.cluster, POD, have(*NAMES))
         gang = job("gang")
         for role in gang["spec"]["pytorchReplicaSpecs"].values():
             role["template"]["spec"]["schedulerName"] = "volcano"
@@ -311,12 +311,12 @@ async def test_gangs(served: Served, scheduler: Any) -> None:
     async with operating(served, replace(SETTINGS, gang=scheduler)):
         await served.cluster.create(job())
         if scheduler == "volcano":
-            await until(served.cluster, POD_GROUP, "job", lambda group: spec_of(group)["minMember"] == 2)
+            await wait_for(served.cluster, POD_GROUP, "job", lambda group: spec_of(group)["minMember"] == 2)
             assert (await served.cluster.list(POD)).items == []
             await served.cluster.patch(
                 POD_GROUP, "job", "default", {"status": {"phase": "Inqueue"}}, subresource="status"
             )
-        for pod in await until_all(served.cluster, POD, have(*NAMES)):
+        for pod in await wait_for_all(served.cluster, POD, have(*NAMES)):
             if scheduler == "volcano":
                 assert spec_of(pod)["schedulerName"] == "volcano"
                 assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "job"
@@ -335,7 +335,7 @@ async def test_what_another_operator_has_made_is_taken_over(served: Served) -> N
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostfile": "old"}}
     await served.cluster.create(theirs)
     async with operating(served):
-        await until(
+        await wait_for(
             served.cluster, CONFIG_MAP, "mpi-config",
             lambda found: "kubexec.py" in found["data"] and found["data"]["hostfile"] == "mpi-worker-0 slots=1\n",
         )  # fmt: skip
@@ -345,7 +345,7 @@ async def test_a_job_of_another_manager_is_left_alone(served: Served) -> None:
     async with operating(served):
         await served.cluster.create(job("theirs", runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}))
         await served.cluster.create(job(runPolicy={"managedBy": "kubeflow.org/training-operator"}))
-        await until_all(served.cluster, POD, have(*NAMES))
+        await wait_for_all(served.cluster, POD, have(*NAMES))
         assert "status" not in await served.cluster.get(PyTorch.kind, "theirs", "default")
 
 

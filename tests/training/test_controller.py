@@ -39,7 +39,7 @@ from muster.training.kinds.pytorch import PyTorch
 from muster.training.model import RESTART_SCOPE
 from muster.training.registry import JOB_KINDS, training_kinds
 from muster.training.replicas import RESTARTS_ANNOTATION
-from tests.embedded.waiting import going, until, until_all
+from tests.embedded.waiting import run_components, wait_for, wait_for_all
 from tests.training.sample_jobs import training_job
 
 KINDS = {(kind.api_version, kind.kind): kind for kind in training_kinds()}
@@ -54,7 +54,7 @@ NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
 async def controlling(cluster: EmbeddedCluster, gang: GangSettings = GangSettings()) -> AsyncIterator[None]:  # noqa: B008
     recorder = EventRecorder(cluster, "training-controller")
     controller = TrainingController(cluster, recorder, JOB_KINDS, gang)
-    async with going(controller, recorder, GarbageCollector(cluster)):
+    async with run_components(controller, recorder, GarbageCollector(cluster)):
         yield
 
 
@@ -96,7 +96,7 @@ async def told(cluster: EmbeddedCluster, reason: str) -> str:
     """Returns the message of the event with that reason."""
     (event, *_) = [
         event
-        for event in await until_all(cluster, EVENT, lambda found: any(e["reason"] == reason for e in found))
+        for event in await wait_for_all(cluster, EVENT, lambda found: any(e["reason"] == reason for e in found))
         if event["reason"] == reason
     ]
     return str(event["message"])
@@ -105,16 +105,16 @@ async def told(cluster: EmbeddedCluster, reason: str) -> str:
 async def test_a_job_from_its_submission_to_its_end(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster):
         await cluster.create(pytorch(runPolicy={"cleanPodPolicy": "Running"}))
-        pods = await until_all(cluster, POD, have(*NAMES))
-        await until_all(cluster, SERVICE, have(*NAMES))
+        pods = await wait_for_all(cluster, POD, have(*NAMES))
+        await wait_for_all(cluster, SERVICE, have(*NAMES))
         ports = {
             env["value"] for p in pods for env in p["spec"]["containers"][0]["env"] if env["name"] == "MASTER_PORT"
         }
         assert len(ports) == 1, "all are told the same"
-        await until(cluster, PYTORCH, "job", is_in("Created"))
+        await wait_for(cluster, PYTORCH, "job", is_in("Created"))
 
         await all_run(cluster)
-        job = await until(
+        job = await wait_for(
             cluster,
             PYTORCH,
             "job",
@@ -127,15 +127,15 @@ async def test_a_job_from_its_submission_to_its_end(cluster: EmbeddedCluster) ->
         }
 
         await say(cluster, "job-master-0", "Succeeded")
-        job = await until(cluster, PYTORCH, "job", is_in("Succeeded"))
+        job = await wait_for(cluster, PYTORCH, "job", is_in("Succeeded"))
         assert [(c["type"], c["status"], c["reason"]) for c in status_of(job)["conditions"]] == [
             ("Created", "True", "PyTorchJobCreated"),
             ("Running", "False", "PyTorchJobRunning"),
             ("Succeeded", "True", "PyTorchJobSucceeded"),
         ]
         assert status_of(job)["completionTime"] >= status_of(job)["startTime"]
-        await until_all(cluster, POD, have("job-master-0"))
-        await until_all(cluster, SERVICE, have("job-master-0"))
+        await wait_for_all(cluster, POD, have("job-master-0"))
+        await wait_for_all(cluster, SERVICE, have("job-master-0"))
         created = "Created 3 services and pods: job-master-0, job-worker-0, job-worker-1"
         assert await told(cluster, "SuccessfulCreatePod") == created, "one event for all of it"
         assert await told(cluster, "PyTorchJobRunning")
@@ -146,9 +146,9 @@ async def test_a_job_from_its_submission_to_its_end(cluster: EmbeddedCluster) ->
 async def test_nothing_is_written_when_nothing_has_changed(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster):
         await cluster.create(pytorch())
-        await until_all(cluster, POD, have(*NAMES))
+        await wait_for_all(cluster, POD, have(*NAMES))
         await all_run(cluster)
-        job = await until(
+        job = await wait_for(
             cluster,
             PYTORCH,
             "job",
@@ -157,26 +157,26 @@ async def test_nothing_is_written_when_nothing_has_changed(cluster: EmbeddedClus
         # Causes a reconcile, and a later change that shows that it has happened.
         await cluster.patch(POD, "job-worker-0", "default", {"metadata": {"labels": {"seen": "yes"}}})
         await cluster.create({**pytorch(), "metadata": {"name": "next", "namespace": "default"}})
-        await until(cluster, PYTORCH, "next", is_in("Created"))
+        await wait_for(cluster, PYTORCH, "next", is_in("Created"))
         assert version_of(await cluster.get(PYTORCH, "job", "default")) == version_of(job)
 
 
 async def test_a_failed_member_is_replaced_and_the_restart_was_counted_first(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster):
         await cluster.create(pytorch(runPolicy={"backoffLimit": 1}))
-        pods = {name_of(p): uid_of(p) for p in await until_all(cluster, POD, have(*NAMES))}
+        pods = {name_of(p): uid_of(p) for p in await wait_for_all(cluster, POD, have(*NAMES))}
         await all_run(cluster)
         await say(cluster, "job-worker-1", "Failed", 137)
-        await until(cluster, POD, "job-worker-1", lambda p: uid_of(p) != pods["job-worker-1"])
+        await wait_for(cluster, POD, "job-worker-1", lambda p: uid_of(p) != pods["job-worker-1"])
         job = await cluster.get(PYTORCH, "job", "default")
         assert json.loads(annotations_of(job)[RESTARTS_ANNOTATION]) == {"worker-1": 1}
         restarting = await told(cluster, "PyTorchJobRestarting")
         assert restarting == "restarting worker-1 after Pod job-worker-1, container pytorch: exit code 137 (Error)"
-        now = {name_of(p): uid_of(p) for p in await until_all(cluster, POD, have(*NAMES))}
+        now = {name_of(p): uid_of(p) for p in await wait_for_all(cluster, POD, have(*NAMES))}
         assert {name for name in NAMES if now[name] != pods[name]} == {"job-worker-1"}
 
         await say(cluster, "job-worker-1", "Failed", 3)
-        job = await until(cluster, PYTORCH, "job", is_in("Failed"))
+        job = await wait_for(cluster, PYTORCH, "job", is_in("Failed"))
         message = status_of(job)["conditions"][-1]["message"]
         assert "backoff limit (1)" in message
         assert "Pod job-worker-1, container pytorch: exit code 3" in message
@@ -186,11 +186,11 @@ async def test_a_failed_member_is_replaced_and_the_restart_was_counted_first(clu
 async def test_the_whole_gang_starts_again_elsewhere(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster):
         await cluster.create(annotated(pytorch(), {RESTART_SCOPE: "gang"}))
-        pods = await until_all(cluster, POD, have(*NAMES))
+        pods = await wait_for_all(cluster, POD, have(*NAMES))
         before = {uid_of(pod) for pod in pods}
         await all_run(cluster)
         await say(cluster, "job-worker-0", "Failed", 1)
-        new = await until_all(
+        new = await wait_for_all(
             cluster, POD, lambda found: have(*NAMES)(found) and not before & {uid_of(p) for p in found}
         )
         assert len({_port(pod) for pod in (*pods, *new)}) == 2, "one port before, another one now"
@@ -205,16 +205,16 @@ def _port(pod: Object) -> str:
 async def test_no_member_of_a_gang_exists_before_there_is_room_for_all(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster, GangSettings(always=True)):
         await cluster.create(pytorch())
-        group = await until(cluster, POD_GROUP, "job", lambda g: True)
+        group = await wait_for(cluster, POD_GROUP, "job", lambda g: True)
         assert (spec_of(group)["minMember"], spec_of(group)["queue"]) == (3, "default")
         for phase in ("Pending", "Inqueue"):
             assert (await cluster.list(POD)).items == []
             await cluster.patch(POD_GROUP, "job", "default", {"status": {"phase": phase}}, subresource="status")
-        pods = await until_all(cluster, POD, have(*NAMES))
+        pods = await wait_for_all(cluster, POD, have(*NAMES))
         assert {p["spec"]["schedulerName"] for p in pods} == {"volcano"}
         assert {annotations_of(p)["scheduling.k8s.io/group-name"] for p in pods} == {"job"}
         await say(cluster, "job-master-0", "Succeeded")
-        await until_all(cluster, POD_GROUP, have())
+        await wait_for_all(cluster, POD_GROUP, have())
 
 
 async def test_the_users_own_group_is_honoured_and_stays(cluster: EmbeddedCluster) -> None:
@@ -227,12 +227,12 @@ async def test_the_users_own_group_is_honoured_and_stays(cluster: EmbeddedCluste
     await cluster.create(theirs)
     async with controlling(cluster, GangSettings(always=True)):
         await cluster.create(pytorch())
-        await until(cluster, PYTORCH, "job", is_in("Created"))
+        await wait_for(cluster, PYTORCH, "job", is_in("Created"))
         assert (await cluster.list(POD)).items == []
         await cluster.patch(POD_GROUP, "job", "default", {"status": {"phase": "Inqueue"}}, subresource="status")
-        await until_all(cluster, POD, have(*NAMES))
+        await wait_for_all(cluster, POD, have(*NAMES))
         await say(cluster, "job-master-0", "Succeeded")
-        await until(cluster, PYTORCH, "job", is_in("Succeeded"))
+        await wait_for(cluster, PYTORCH, "job", is_in("Succeeded"))
         group = await cluster.get(POD_GROUP, "job", "default")
         assert spec_of(group)["minMember"] == 2
 
@@ -240,19 +240,19 @@ async def test_the_users_own_group_is_honoured_and_stays(cluster: EmbeddedCluste
 async def test_suspending_and_resuming(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster):
         await cluster.create(pytorch(runPolicy={"suspend": True}))
-        await until(cluster, PYTORCH, "job", is_in("Suspended"))
+        await wait_for(cluster, PYTORCH, "job", is_in("Suspended"))
         assert (await cluster.list(POD)).items == []
         await cluster.patch(PYTORCH, "job", "default", {"spec": {"runPolicy": {"suspend": False}}})
-        pods = await until_all(cluster, POD, have(*NAMES))
+        pods = await wait_for_all(cluster, POD, have(*NAMES))
         await all_run(cluster)
-        await until(cluster, PYTORCH, "job", is_in("Running"))
+        await wait_for(cluster, PYTORCH, "job", is_in("Running"))
         await cluster.patch(PYTORCH, "job", "default", {"spec": {"runPolicy": {"suspend": True}}})
-        await until_all(cluster, POD, have())
-        await until_all(cluster, SERVICE, have())
-        job = await until(cluster, PYTORCH, "job", is_in("Suspended"))
+        await wait_for_all(cluster, POD, have())
+        await wait_for_all(cluster, SERVICE, have())
+        job = await wait_for(cluster, PYTORCH, "job", is_in("Suspended"))
         assert "startTime" not in status_of(job)
         await cluster.patch(PYTORCH, "job", "default", {"spec": {"runPolicy": {"suspend": False}}})
-        again = await until_all(cluster, POD, have(*NAMES))
+        again = await wait_for_all(cluster, POD, have(*NAMES))
         assert {_port(p) for p in pods}.isdisjoint({_port(p) for p in again})
         for reason in ("PyTorchJobSuspended", "PyTorchJobResumed"):
             assert await told(cluster, reason)
@@ -262,28 +262,28 @@ async def test_a_deadline_ends_a_job_and_a_ttl_deletes_it(cluster: EmbeddedClust
     async with controlling(cluster):
         policy = {"activeDeadlineSeconds": 1, "cleanPodPolicy": "All"}
         await cluster.create(pytorch(runPolicy=policy))
-        job = await until(cluster, PYTORCH, "job", is_in("Failed"))
+        job = await wait_for(cluster, PYTORCH, "job", is_in("Failed"))
         assert "longer than specified deadline" in status_of(job)["conditions"][-1]["message"]
-        await until_all(cluster, POD, have())
+        await wait_for_all(cluster, POD, have())
         await cluster.patch(PYTORCH, "job", "default", {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 1}}})
-        await until_all(cluster, PYTORCH, have())
+        await wait_for_all(cluster, PYTORCH, have())
 
 
 async def test_a_new_controller_goes_on_where_the_old_one_was(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster):
         await cluster.create(pytorch())
-        before = await until_all(cluster, POD, have(*NAMES))
+        before = await wait_for_all(cluster, POD, have(*NAMES))
     # While no controller runs: one has run, one has ended, one is deleted.
     await say(cluster, "job-master-0", "Running")
     await say(cluster, "job-worker-1", "Failed", 137)
     await cluster.delete(POD, "job-worker-0", "default", grace_seconds=0)
     async with controlling(cluster):
         gone = {uid_of(p) for p in before if name_of(p) != "job-master-0"}
-        after = await until_all(
+        after = await wait_for_all(
             cluster, POD, lambda found: have(*NAMES)(found) and not gone & {uid_of(p) for p in found}
         )
         assert {_port(p) for p in before} == {_port(p) for p in after}, "those that ran on must find the new ones"
-        await until(cluster, PYTORCH, "job", is_in("Running"))
+        await wait_for(cluster, PYTORCH, "job", is_in("Running"))
 
 
 @pytest.mark.parametrize("kind", [POD, SERVICE])
@@ -299,7 +299,7 @@ async def test_what_belongs_to_somebody_else_is_left_alone_and_named(cluster: Em
         )
         assert uid_of(await cluster.get(kind, "job-worker-1", "default")) == uid_of(theirs)
         await cluster.delete(kind, "job-worker-1", "default", grace_seconds=0)
-        await until_all(cluster, POD, have(*NAMES))
+        await wait_for_all(cluster, POD, have(*NAMES))
 
 
 async def test_a_template_that_makes_no_pods_is_refused_at_once(cluster: EmbeddedCluster) -> None:
@@ -321,7 +321,7 @@ async def test_a_wrong_job_on_a_cluster_that_does_not_check_it_fails_and_says_wh
     cluster.catalogue.register(PyTorch.kind)  # the schema alone, as in a CustomResourceDefinition
     async with controlling(cluster):
         await cluster.create(pytorch({"Master": 2}))
-        job = await until(cluster, PYTORCH, "job", is_in("Failed"))
+        job = await wait_for(cluster, PYTORCH, "job", is_in("Failed"))
         message = status_of(job)["conditions"][-1]["message"]
         assert message == "spec.pytorchReplicaSpecs.Master.replicas: must be 1: there is one master"
         assert await told(cluster, "PyTorchJobInvalid") == message
@@ -331,12 +331,12 @@ async def test_a_wrong_job_on_a_cluster_that_does_not_check_it_fails_and_says_wh
 async def test_scaling_within_the_bounds(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster):
         await cluster.create(pytorch({"Worker": 2}, elasticPolicy={"minReplicas": 1, "maxReplicas": 3}))
-        await until_all(cluster, POD, have("job-worker-0", "job-worker-1"))
+        await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1"))
         await cluster.patch(PYTORCH, "job", "default", {"spec": {"replicas": 3}}, subresource="scale")
-        await until_all(cluster, POD, have("job-worker-0", "job-worker-1", "job-worker-2"))
+        await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1", "job-worker-2"))
         await cluster.patch(PYTORCH, "job", "default", {"spec": {"replicas": 1}}, subresource="scale")
-        await until_all(cluster, POD, have("job-worker-0"))
-        await until_all(cluster, SERVICE, have("job-worker-0"))
+        await wait_for_all(cluster, POD, have("job-worker-0"))
+        await wait_for_all(cluster, SERVICE, have("job-worker-0"))
         with pytest.raises(Invalid, match=r"4 is more than elasticPolicy\.maxReplicas, 3"):
             await cluster.patch(PYTORCH, "job", "default", {"spec": {"replicas": 4}}, subresource="scale")
 
@@ -346,7 +346,7 @@ async def test_metrics_need_a_cluster_that_can_autoscale(cluster: EmbeddedCluste
     async with controlling(cluster):
         await cluster.create(pytorch({"Worker": 1}, elasticPolicy={"maxReplicas": 3, "metrics": metrics}))
         assert "no HorizontalPodAutoscaler" in await told(cluster, "NoAutoscaler")
-        await until_all(cluster, POD, have("job-worker-0"))
+        await wait_for_all(cluster, POD, have("job-worker-0"))
 
 
 @pytest.mark.parametrize("version", ["v1", "v2beta1"])
@@ -354,19 +354,19 @@ async def test_an_mpi_launcher_waits_for_its_workers(cluster: EmbeddedCluster, v
     job = training_job(f"kubeflow.org/{version}", "MPIJob", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 2})
     async with controlling(cluster, GangSettings(always=True)):
         await cluster.create({**job, "metadata": {"name": "job", "namespace": "default"}})
-        group = await until(cluster, POD_GROUP, "job", lambda g: True)
+        group = await wait_for(cluster, POD_GROUP, "job", lambda g: True)
         assert spec_of(group)["minMember"] == 2, "the launcher comes later: a gang that waits for it would never run"
         await cluster.patch(POD_GROUP, "job", "default", {"status": {"phase": "Inqueue"}}, subresource="status")
-        await until_all(cluster, POD, have("job-worker-0", "job-worker-1"))
+        await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1"))
         await all_run(cluster, "job-worker-0", "job-worker-1")
-        await until_all(cluster, POD, have("job-launcher", "job-worker-0", "job-worker-1"))
+        await wait_for_all(cluster, POD, have("job-launcher", "job-worker-0", "job-worker-1"))
         files = (await cluster.get(CONFIG_MAP, "job-config", "default"))["data"]
         assert files["hostfile"] == "job-worker-0 slots=1\njob-worker-1 slots=1\n"
 
         scaled = {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 3}}}}
         await cluster.patch(MPI, "job", "default", scaled)
-        await until(cluster, CONFIG_MAP, "job-config", lambda c: "job-worker-2" in c["data"]["hostfile"])
-        await until(cluster, ROLE, "job-launcher", lambda r: "job-worker-2" in r["rules"][1]["resourceNames"])
+        await wait_for(cluster, CONFIG_MAP, "job-config", lambda c: "job-worker-2" in c["data"]["hostfile"])
+        await wait_for(cluster, ROLE, "job-launcher", lambda r: "job-worker-2" in r["rules"][1]["resourceNames"])
 
 
 async def test_jobs_of_another_manager_are_left_alone(cluster: EmbeddedCluster) -> None:
@@ -374,7 +374,7 @@ async def test_jobs_of_another_manager_are_left_alone(cluster: EmbeddedCluster) 
         theirs = pytorch(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"})
         await cluster.create(theirs)
         await cluster.create({**pytorch(), "metadata": {"name": "ours", "namespace": "default"}})
-        await until(cluster, PYTORCH, "ours", is_in("Created"))
+        await wait_for(cluster, PYTORCH, "ours", is_in("Created"))
         assert not status_of(await cluster.get(PYTORCH, "job", "default"))
         with pytest.raises(Invalid, match=r"spec.runPolicy.managedBy: .*immutable"):
             own = {"spec": {"runPolicy": {"managedBy": "kubeflow.org/training-operator"}}}
@@ -388,7 +388,7 @@ async def test_jobs_of_another_manager_are_not_judged_either(cluster: EmbeddedCl
         for name, manager in (("theirs", "kueue.x-k8s.io/multikueue"), ("ours", "kubeflow.org/training-operator")):
             wrong = pytorch({"Master": 2}, runPolicy={"managedBy": manager})
             await cluster.create({**wrong, "metadata": {"name": name, "namespace": "default"}})
-        await until(cluster, PYTORCH, "ours", is_in("Failed"))
+        await wait_for(cluster, PYTORCH, "ours", is_in("Failed"))
         assert not status_of(await cluster.get(PYTORCH, "theirs", "default"))
 
 
@@ -403,16 +403,16 @@ async def test_a_paddlejob_shows_phases(cluster: EmbeddedCluster) -> None:
                 "spec": {"cleanPodPolicy": "OnCompletion", "ps": role, "worker": role},
             }
         )
-        await until_all(cluster, POD, have("job-ps-0", "job-worker-0"))
-        await until(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Pending")
+        await wait_for_all(cluster, POD, have("job-ps-0", "job-worker-0"))
+        await wait_for(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Pending")
         await all_run(cluster, "job-ps-0", "job-worker-0")
-        job = await until(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Running")
+        job = await wait_for(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Running")
         assert status_of(job)["mode"] == "PS"
         assert [ref["name"] for ref in status_of(job)["worker"]["refs"]] == ["job-worker-0"]
         await say(cluster, "job-worker-0", "Succeeded")
         await say(cluster, "job-ps-0", "Succeeded")
-        await until(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Completed")
-        await until_all(cluster, POD, have())
+        await wait_for(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Completed")
+        await wait_for_all(cluster, POD, have())
 
 
 async def test_an_elastic_paddlejob_announces_how_many_workers_it_wants(cluster: EmbeddedCluster) -> None:
@@ -443,11 +443,11 @@ async def test_an_elastic_paddlejob_announces_how_many_workers_it_wants(cluster:
         async with controlling(cluster):
             await cluster.create(job)
             assert await asyncio.wait_for(heard.get(), 30) == "/paddle/default-job/np=2"
-            pods = await until_all(cluster, POD, have("job-worker-0", "job-worker-1"))
+            pods = await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1"))
             assert {pod["spec"]["restartPolicy"] for pod in pods} == {"OnFailure"}
             await cluster.patch(PADDLE, "job", "default", {"spec": {"worker": {"replicas": 3}}})
             assert await asyncio.wait_for(heard.get(), 30) == "/paddle/default-job/np=3"
-            await until_all(cluster, POD, have("job-worker-0", "job-worker-1", "job-worker-2"))
+            await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1", "job-worker-2"))
     finally:
         await runner.cleanup()
 
@@ -470,13 +470,13 @@ async def test_kinds_that_a_cluster_lacks_do_not_stop_the_others(tmp_path: Path)
         async with controlling(cluster):
             job = training_job("kubeflow.org/v1", "JAXJob", "jaxReplicaSpecs", "jax", {"Worker": 2})
             await cluster.create({**job, "metadata": {"name": "job", "namespace": "default"}})
-            await until_all(cluster, POD, have("job-worker-0", "job-worker-1"))
+            await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1"))
 
 
 async def test_deleting_a_job_takes_everything_along(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster):
         await cluster.create(pytorch())
-        await until_all(cluster, POD, have(*NAMES))
+        await wait_for_all(cluster, POD, have(*NAMES))
         await cluster.delete(PYTORCH, "job", "default")
-        await until_all(cluster, POD, have())
-        await until_all(cluster, SERVICE, have())
+        await wait_for_all(cluster, POD, have())
+        await wait_for_all(cluster, SERVICE, have())

@@ -17,7 +17,7 @@ from muster.workflows.cleanup import FINALIZER, CleanupController, Strategy
 from muster.workflows.executors.pod_template import claims_of
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
 from muster.workflows.model import Node
-from tests.embedded.waiting import going, until, until_all
+from tests.embedded.waiting import run_components, wait_for, wait_for_all
 
 TEMPLATES = [{"name": "main", "container": {"image": "busybox", "command": ["true"]}}]
 
@@ -56,7 +56,7 @@ async def pod(cluster: EmbeddedCluster, owner: Object, name: str, phase: str) ->
 
 
 async def gone(cluster: EmbeddedCluster, kind: Kind, so: Callable[[list[str]], bool]) -> None:
-    await until_all(cluster, kind, lambda objects: so([name_of(obj) for obj in objects]))
+    await wait_for_all(cluster, kind, lambda objects: so([name_of(obj) for obj in objects]))
 
 
 def controller(cluster: EmbeddedCluster, **options: Any) -> CleanupController:
@@ -65,7 +65,7 @@ def controller(cluster: EmbeddedCluster, **options: Any) -> CleanupController:
 
 async def test_a_workflow_goes_when_its_time_is_over(cluster: EmbeddedCluster) -> None:
     await workflow(cluster, ttlStrategy={"secondsAfterSuccess": 1, "secondsAfterFailure": 3600})
-    async with going(controller(cluster)):
+    async with run_components(controller(cluster)):
         await gone(cluster, WORKFLOW, lambda names: not names)
 
 
@@ -78,7 +78,7 @@ async def test_a_pod_goes_once_its_node_has_ended(cluster: EmbeddedCluster) -> N
         "collecting": Node(id="collecting", phase="Running"),
     }
     await cluster.write_status_rows(WORKFLOW, owner, nodes)
-    async with going(controller(cluster)):
+    async with run_components(controller(cluster)):
         await gone(cluster, POD, lambda names: "ended" not in names)
         assert {name_of(p) for p in (await cluster.list(POD)).items} == {"collecting", "running"}
         now = await cluster.get(WORKFLOW, "flow", "default")
@@ -94,13 +94,13 @@ async def test_volumes_go_with_a_success(cluster: EmbeddedCluster) -> None:
     owner = await workflow(cluster, "Running", volumeClaimTemplates=[claim])
     for wanted in claims_of(owner):
         await cluster.create(wanted)
-    async with going(controller(cluster)):
+    async with run_components(controller(cluster)):
         await cluster.patch(WORKFLOW, "flow", "default", {"status": {"phase": "Succeeded", "finishedAt": timestamp()}})
 
         def leaves(claims: list[Object]) -> bool:
             return all(c["metadata"].get("deletionTimestamp") for c in claims)
 
-        await until_all(cluster, PERSISTENT_VOLUME_CLAIM, leaves)
+        await wait_for_all(cluster, PERSISTENT_VOLUME_CLAIM, leaves)
 
 
 class Store:
@@ -129,8 +129,10 @@ async def test_artifacts_go_at_the_end_and_when_the_workflow_goes(cluster: Embed
     owner = await workflow(cluster, "Running")
     nodes = {"a": Node(id="a", message="OnWorkflowCompletion"), "b": Node(id="b", message="OnWorkflowDeletion")}
     await cluster.write_status_rows(WORKFLOW, owner, nodes)
-    async with going(cleanup):
-        await until(cluster, WORKFLOW, "flow", lambda found: FINALIZER in (found["metadata"].get("finalizers") or ()))
+    async with run_components(cleanup):
+        await wait_for(
+            cluster, WORKFLOW, "flow", lambda found: FINALIZER in (found["metadata"].get("finalizers") or ())
+        )
         version = (await cluster.list(WORKFLOW)).resource_version
         await cluster.patch(WORKFLOW, "flow", "default", {"status": {"phase": "Succeeded", "finishedAt": timestamp()}})
         async for _ in cluster.watch(WORKFLOW, "default", resource_version=version):
@@ -151,13 +153,15 @@ async def test_a_store_that_is_down_holds_the_workflow_unless_told_otherwise(
     recorder = EventRecorder(cluster, "cleanup")
     cleanup = CleanupController(cluster, recorder, collect=store.collect, wants_collection=lambda workflow: True)
     await workflow(cluster, "Running", artifactGC={"strategy": "OnWorkflowDeletion", "forceFinalizerRemoval": force})
-    async with going(cleanup, recorder):
-        await until(cluster, WORKFLOW, "flow", lambda found: FINALIZER in (found["metadata"].get("finalizers") or ()))
+    async with run_components(cleanup, recorder):
+        await wait_for(
+            cluster, WORKFLOW, "flow", lambda found: FINALIZER in (found["metadata"].get("finalizers") or ())
+        )
         await cluster.delete(WORKFLOW, "flow", "default")
         if force:
             await gone(cluster, WORKFLOW, lambda names: not names)
         else:
-            await until_all(cluster, EVENT, lambda events: any(e["reason"] == "ArtifactGCError" for e in events))
+            await wait_for_all(cluster, EVENT, lambda events: any(e["reason"] == "ArtifactGCError" for e in events))
             assert FINALIZER in (await cluster.get(WORKFLOW, "flow", "default"))["metadata"]["finalizers"]
 
 
@@ -169,7 +173,7 @@ async def test_what_asks_for_nothing_keeps_everything(cluster: EmbeddedCluster) 
     )
     other = {**owner, "metadata": {"name": "other", "namespace": "default"}}
     spec = {**owner["spec"], "ttlStrategy": {"secondsAfterCompletion": 0}}
-    async with going(controller(cluster)):
+    async with run_components(controller(cluster)):
         await cluster.create({**other, "spec": spec})
         await gone(cluster, WORKFLOW, lambda names: names == ["flow"])
         assert [name_of(p) for p in (await cluster.list(POD)).items] == ["ended"]

@@ -10,7 +10,7 @@ from muster.embedded.controllers.claims import ClaimController
 from muster.kube.builtin import EVENT, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.event_recorder import EventRecorder
 from muster.kube.objects import Object, is_deleting, status_of
-from tests.embedded.waiting import going, until, until_all
+from tests.embedded.waiting import run_components, wait_for, wait_for_all
 
 
 def claim(name: str = "data", **spec: Any) -> Object:
@@ -41,20 +41,20 @@ def is_bound(obj: Object) -> bool:
 async def test_a_claim_gets_a_folder_that_lasts_until_the_last_user_has_gone(
     cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    async with going(ClaimController(cluster, EventRecorder(cluster, "claims"), tmp_path / "volumes")):
+    async with run_components(ClaimController(cluster, EventRecorder(cluster, "claims"), tmp_path / "volumes")):
         await cluster.create(claim())
-        bound = await until(cluster, PERSISTENT_VOLUME_CLAIM, "data", is_bound)
+        bound = await wait_for(cluster, PERSISTENT_VOLUME_CLAIM, "data", is_bound)
         volume = await cluster.get(PERSISTENT_VOLUME, bound["spec"]["volumeName"])
         folder = Path(volume["spec"]["hostPath"]["path"])
         assert folder.is_dir()
 
         await cluster.create(pod())
         await cluster.delete(PERSISTENT_VOLUME_CLAIM, "data", "default")
-        await until(cluster, PERSISTENT_VOLUME_CLAIM, "data", is_deleting)
+        await wait_for(cluster, PERSISTENT_VOLUME_CLAIM, "data", is_deleting)
         assert folder.is_dir(), "a Pod still uses it"
         await cluster.delete(POD, "p", "default")
-        await until_all(cluster, PERSISTENT_VOLUME_CLAIM, lambda claims: not claims)
-        await until_all(cluster, PERSISTENT_VOLUME, lambda volumes: not volumes)
+        await wait_for_all(cluster, PERSISTENT_VOLUME_CLAIM, lambda claims: not claims)
+        await wait_for_all(cluster, PERSISTENT_VOLUME, lambda volumes: not volumes)
         assert not folder.exists()
 
 
@@ -73,20 +73,20 @@ async def test_a_volume_made_by_hand_is_bound_and_kept(cluster: EmbeddedCluster,
             "hostPath": {"path": str(data)},
         },
     }
-    async with going(ClaimController(cluster, EventRecorder(cluster, "claims"), tmp_path / "volumes")):
+    async with run_components(ClaimController(cluster, EventRecorder(cluster, "claims"), tmp_path / "volumes")):
         await cluster.create(volume)
-        await until(cluster, PERSISTENT_VOLUME, "mine", lambda v: status_of(v).get("phase") == "Available")
+        await wait_for(cluster, PERSISTENT_VOLUME, "mine", lambda v: status_of(v).get("phase") == "Available")
         await cluster.create(claim(volumeName="mine"))
-        await until(cluster, PERSISTENT_VOLUME_CLAIM, "data", is_bound)
-        await until(cluster, PERSISTENT_VOLUME, "mine", is_bound)
+        await wait_for(cluster, PERSISTENT_VOLUME_CLAIM, "data", is_bound)
+        await wait_for(cluster, PERSISTENT_VOLUME, "mine", is_bound)
         await cluster.delete(PERSISTENT_VOLUME_CLAIM, "data", "default")
-        await until(cluster, PERSISTENT_VOLUME, "mine", lambda v: status_of(v).get("phase") == "Released")
+        await wait_for(cluster, PERSISTENT_VOLUME, "mine", lambda v: status_of(v).get("phase") == "Released")
     assert (data / "file").read_text() == "precious"
 
 
 async def test_a_claim_that_cannot_be_bound_gets_an_event(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     recorder = EventRecorder(cluster, "claims")
-    async with going(ClaimController(cluster, recorder, tmp_path / "volumes"), recorder):
+    async with run_components(ClaimController(cluster, recorder, tmp_path / "volumes"), recorder):
         await cluster.create(claim(volumeName="nfs-pv"))
-        (event,) = await until_all(cluster, EVENT, lambda events: bool(events))
+        (event,) = await wait_for_all(cluster, EVENT, lambda events: bool(events))
         assert event["message"] == 'the volume "nfs-pv" does not exist; create it, or remove volumeName'

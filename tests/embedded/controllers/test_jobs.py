@@ -10,7 +10,7 @@ from muster.kube.builtin import JOB, POD
 from muster.kube.conditions import is_condition_true
 from muster.kube.event_recorder import EventRecorder
 from muster.kube.objects import Object, name_of, status_of
-from tests.embedded.waiting import going, until, until_all
+from tests.embedded.waiting import run_components, wait_for, wait_for_all
 
 
 def job(**spec: Any) -> Object:
@@ -39,54 +39,54 @@ def is_active(pod: Object) -> bool:
 
 async def test_runs_pods_until_enough_have_succeeded(tidy_cluster: EmbeddedCluster) -> None:
     cluster = tidy_cluster
-    async with going(JobController(cluster, EventRecorder(cluster, "job-controller"))):
+    async with run_components(JobController(cluster, EventRecorder(cluster, "job-controller"))):
         await cluster.create(job(completions=5, parallelism=2))
         for left in range(5, 0, -1):
-            pods = await until_all(cluster, POD, lambda pods: any(is_active(p) for p in pods))
+            pods = await wait_for_all(cluster, POD, lambda pods: any(is_active(p) for p in pods))
             active = [p for p in pods if is_active(p)]
             assert len(active) <= min(2, left), "never more than parallelism and the work left"
             await end(cluster, active[0], "Succeeded")
-        done = await until(cluster, JOB, "j", lambda j: status_of(j).get("succeeded") == 5)
+        done = await wait_for(cluster, JOB, "j", lambda j: status_of(j).get("succeeded") == 5)
         assert is_condition_true(status_of(done)["conditions"], "Complete")
         assert status_of(done)["uncountedTerminatedPods"] == {}
 
 
 async def test_fails_when_too_many_pods_have(tidy_cluster: EmbeddedCluster) -> None:
     cluster = tidy_cluster
-    async with going(JobController(cluster, EventRecorder(cluster, "job-controller"))):
+    async with run_components(JobController(cluster, EventRecorder(cluster, "job-controller"))):
         await cluster.create(job(completions=5, parallelism=2, backoffLimit=0))
-        pods = await until_all(cluster, POD, lambda pods: len(pods) == 2)
+        pods = await wait_for_all(cluster, POD, lambda pods: len(pods) == 2)
         await end(cluster, pods[0], "Failed")
-        done = await until(cluster, JOB, "j", lambda j: finished(j) and status_of(j).get("failed", 0) >= 1)
+        done = await wait_for(cluster, JOB, "j", lambda j: finished(j) and status_of(j).get("failed", 0) >= 1)
         assert is_condition_true(status_of(done)["conditions"], "Failed")
-        await until_all(cluster, POD, lambda left: not any(is_active(p) for p in left))
+        await wait_for_all(cluster, POD, lambda left: not any(is_active(p) for p in left))
 
 
 async def test_pods_deleted_right_after_they_ended_still_count(tidy_cluster: EmbeddedCluster) -> None:
     cluster = tidy_cluster
-    async with going(JobController(cluster, EventRecorder(cluster, "job-controller"))):
+    async with run_components(JobController(cluster, EventRecorder(cluster, "job-controller"))):
         await cluster.create(job())
-        (pod,) = await until_all(cluster, POD, lambda pods: len(pods) == 1)
+        (pod,) = await wait_for_all(cluster, POD, lambda pods: len(pods) == 1)
         await end(cluster, pod, "Succeeded")
         await cluster.delete(POD, name_of(pod), "default")
-        done = await until(cluster, JOB, "j", lambda j: status_of(j).get("succeeded") == 1)
+        done = await wait_for(cluster, JOB, "j", lambda j: status_of(j).get("succeeded") == 1)
         assert finished(done)
 
 
 async def test_deleting_a_job_takes_its_pods_along(tidy_cluster: EmbeddedCluster) -> None:
     cluster = tidy_cluster
-    async with going(JobController(cluster, EventRecorder(cluster, "job-controller"))):
+    async with run_components(JobController(cluster, EventRecorder(cluster, "job-controller"))):
         await cluster.create(job(parallelism=3, completions=3))
-        await until_all(cluster, POD, lambda pods: len(pods) == 3)
+        await wait_for_all(cluster, POD, lambda pods: len(pods) == 3)
         await cluster.delete(JOB, "j", "default")
-        await until_all(cluster, POD, lambda pods: not pods)
+        await wait_for_all(cluster, POD, lambda pods: not pods)
 
 
 async def test_a_finished_job_is_deleted_after_its_ttl(tidy_cluster: EmbeddedCluster) -> None:
     cluster = tidy_cluster
-    async with going(JobController(cluster, EventRecorder(cluster, "job-controller"))):
+    async with run_components(JobController(cluster, EventRecorder(cluster, "job-controller"))):
         await cluster.create(job(ttlSecondsAfterFinished=0))
-        (pod,) = await until_all(cluster, POD, lambda pods: len(pods) == 1)
+        (pod,) = await wait_for_all(cluster, POD, lambda pods: len(pods) == 1)
         await end(cluster, pod, "Succeeded")
-        await until_all(cluster, JOB, lambda jobs: not jobs)
-        await until_all(cluster, POD, lambda pods: not pods)
+        await wait_for_all(cluster, JOB, lambda jobs: not jobs)
+        await wait_for_all(cluster, POD, lambda pods: not pods)

@@ -8,7 +8,7 @@ import pytest
 from muster.kube.builtin import POD
 from muster.kube.objects import name_of
 from tests.embedded.node.harness import Node
-from tests.embedded.waiting import eventually
+from tests.embedded.waiting import wait_until
 
 
 @pytest.fixture
@@ -24,5 +24,5 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
     yield found
     for pod in (await found.cluster.list(POD)).items:
         await found.cluster.delete(POD, name_of(pod), "default", grace_seconds=0)
-    await eventually(lambda: not any(found.settings.pods.iterdir()))
+    await wait_until(lambda: not any(found.settings.pods.iterdir()))
     await found.stop()

@@ -17,7 +17,7 @@ from muster.kube.cluster import LogQuery
 from muster.kube.errors import NotFound
 from muster.kube.event_recorder import EventRecorder
 from muster.kube.objects import Object, name_of, status_of
-from tests.embedded.waiting import eventually
+from tests.embedded.waiting import wait_until
 
 SECONDS = 30.0
 
@@ -123,8 +123,8 @@ class Node:
         mine = [e for e in found if e["involvedObject"]["name"] == name]
         return [f"{e['reason']}: {e['message']}" for e in sorted(mine, key=name_of)]
 
-    async def eventually(self, condition: Callable[[], object]) -> None:
-        await eventually(condition)
+    async def wait_until(self, condition: Callable[[], object]) -> None:
+        await wait_until(condition)
 
     async def delete(self, name: str, grace: int | None = None) -> None:
         await self.cluster.delete(POD, name, "default", grace_seconds=grace)

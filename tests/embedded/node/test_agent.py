@@ -148,7 +148,7 @@ async def test_deletion_gives_time_to_end_and_keeps_the_log(node: Node) -> None:
     await node.delete("p")
     await node.vanished("p")
     assert await node.logs("p") == "up\nbye\n"
-    await node.eventually(lambda: not node.folder(pod).exists())
+    await node.wait_until(lambda: not node.folder(pod).exists())
     assert "Killing: Stopping container main" in await node.events("p")
 
 
@@ -168,8 +168,8 @@ async def test_a_forced_deletion_kills_at_once(node: Node, tmp_path: Path) -> No
     await node.delete("p", grace=0)
     with pytest.raises(NotFound):
         await node.get("p")
-    await node.eventually(lambda: not node.folder(pod).exists())
-    await node.eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    await node.wait_until(lambda: not node.folder(pod).exists())
+    await node.wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 async def test_a_pod_can_be_deleted_before_it_starts(node: Node) -> None:
@@ -285,7 +285,7 @@ async def test_usage(node: Node) -> None:
         terminationGracePeriodSeconds=0,
     )  # fmt: skip
     await node.phase("p", "Running")
-    await node.eventually(lambda: node.agent.usage()[meta(pod)["uid"]].memory_bytes > 80_000_000)
+    await node.wait_until(lambda: node.agent.usage()[meta(pod)["uid"]].memory_bytes > 80_000_000)
 
 
 async def test_the_node_is_registered(node: Node) -> None:

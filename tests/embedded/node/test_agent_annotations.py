@@ -167,7 +167,7 @@ async def test_kept_files_go_with_the_pod(node: Node) -> None:
     folder = await run(node, "writer", "echo hi > /tmp/out.txt", ["/tmp/out.txt"])
     await node.delete("writer")
     await node.vanished("writer")
-    await node.eventually(lambda: not folder.exists())
+    await node.wait_until(lambda: not folder.exists())
 
 
 @pytest.mark.parametrize("isolation", ["user-namespaces", "none"])
@@ -243,7 +243,7 @@ async def test_a_pod_can_be_stopped_and_stay(node: Node, grace: str, code: int) 
     await node.create("pod", "sh", "-c", "trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done")
     await node.phase("pod", "Running")
     while "up" not in await node.logs("pod", follow=False):
-        await node.eventually(lambda: True)
+        await node.wait_until(lambda: True)
     await node.cluster.patch(POD, "pod", "default", {"metadata": {"annotations": {STOP_ANNOTATION: grace}}})
     pod = await node.ended("pod")
     assert status_of(pod)["phase"] == "Failed"

@@ -52,7 +52,7 @@ async def test_running_pods_continue_and_ended_ones_are_reported_after_a_restart
     address = status_of(await node.get("late"))["podIP"]
     await node.stop()
     (out / "end-early").touch()
-    await node.eventually(lambda: (out / "early").read_text() == "start\nend\n")
+    await node.wait_until(lambda: (out / "early").read_text() == "start\nend\n")
     await node.start()
     early = await node.ended("early")
     assert container(early)["state"]["terminated"]["exitCode"] == 3
@@ -90,7 +90,7 @@ async def test_a_pod_deleted_while_the_server_was_away_ends(node: Any) -> None:
     await node.stop()
     await node.start()
     await node.delete("p", grace=0)
-    await node.eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    await node.wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 async def test_folders_of_deleted_pods_are_removed(node: Any, tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ async def test_folders_of_deleted_pods_are_removed(node: Any, tmp_path: Path) ->
     shutil.rmtree(tmp_path / "store")  # the object is lost, the process is not
     assert os.path.exists(f"/proc/{pid}")
     await node.start()
-    await node.eventually(lambda: not node.folder(pod).exists())
-    await node.eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    await node.wait_until(lambda: not node.folder(pod).exists())
+    await node.wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 @pytest.mark.parametrize("server_is_away", [False, True])
@@ -135,7 +135,7 @@ async def test_one_that_may_restart_goes_on_counting(node: Any, tmp_path: Path) 
     os.kill(supervisor(node, pod), signal.SIGKILL)
     again = await node.until("p", lambda p: container(p)["restartCount"] == 1 and "running" in container(p)["state"])
     assert container(again)["lastState"]["terminated"]["reason"] == "ContainerStatusUnknown"
-    await node.eventually(lambda: (out / "n").read_text() == "start\nstart\n")
+    await node.wait_until(lambda: (out / "n").read_text() == "start\nstart\n")
 
 
 async def test_a_pod_that_has_lost_its_folder_is_not_run_again(node: Any, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ async def test_a_pod_that_has_lost_its_folder_is_not_run_again(node: Any, tmp_pa
     pid = supervisor(node, pod)
     await node.stop()
     os.kill(pid, signal.SIGKILL)
-    await node.eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+    await node.wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
     shutil.rmtree(node.folder(pod))
     await node.start()
     lost = await node.ended("p")

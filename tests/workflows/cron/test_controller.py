@@ -18,7 +18,7 @@ from muster.kube.event_recorder import EventRecorder
 from muster.kube.objects import Object, name_of, status_of
 from muster.workflows.cron.controller import CronController
 from muster.workflows.kinds import CRON_WORKFLOW, WORKFLOW, workflow_kinds
-from tests.embedded.waiting import going, until
+from tests.embedded.waiting import run_components, wait_for
 
 START = datetime(2026, 7, 1, 11, 59, 59, 900_000, tzinfo=UTC)
 NOON = 1782907200
@@ -62,7 +62,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 async def server(cluster: EmbeddedCluster, start: datetime = START) -> AsyncIterator[Clock]:
     clock = Clock(start)
     controller = CronController(cluster, EventRecorder(cluster, "cron"), clock=clock)
-    async with going(controller):
+    async with run_components(controller):
         yield clock
 
 
@@ -74,7 +74,7 @@ async def create(cluster: EmbeddedCluster, **spec: Any) -> Object:
 
 async def told(cluster: EmbeddedCluster, so: Callable[[dict[str, Any]], bool], name: str = "nightly") -> Object:
     """The CronWorkflow, once its status is as wanted."""
-    return await until(cluster, CRON_WORKFLOW, name, lambda cron: so(status_of(cron)))
+    return await wait_for(cluster, CRON_WORKFLOW, name, lambda cron: so(status_of(cron)))
 
 
 async def status(cluster: EmbeddedCluster) -> dict[str, Any]:
@@ -154,7 +154,7 @@ async def test_forbid_waits_for_the_last_one(cluster: EmbeddedCluster) -> None:
         clock.set(START + timedelta(hours=1, seconds=10))
         await cluster.patch(CRON_WORKFLOW, "nightly", "default", {"metadata": {"labels": {"look": "again"}}})
         await finish(cluster, f"nightly-{NOON}", "Failed")
-        await until(cluster, WORKFLOW, f"nightly-{NOON + 3600}", lambda workflow: True)
+        await wait_for(cluster, WORKFLOW, f"nightly-{NOON + 3600}", lambda workflow: True)
         await told(cluster, lambda status: status["failed"] == 1 and len(status["active"]) == 1)
         assert await workflows(cluster) == [f"nightly-{NOON}", f"nightly-{NOON + 3600}"]
 

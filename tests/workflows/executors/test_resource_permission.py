@@ -18,7 +18,7 @@ from muster.server.settings import Settings
 from muster.workflows import kinds
 from muster.workflows.executors.resource import ResourceExecutor, service_account_permissions
 from muster.workflows.model import Launch, Node, Outcome
-from tests.embedded.waiting import going
+from tests.embedded.waiting import run_components
 
 WORKFLOW: Object = {
     "apiVersion": "argoproj.io/v1alpha1",
@@ -77,7 +77,7 @@ async def outcome(box: Box, spec: dict[str, Any]) -> Outcome:
         "outputs": {"parameters": [{"name": "done", "valueFrom": {"jqFilter": ".status.succeeded"}}]},
     }
     leaves = ResourceExecutor(box.cluster, report, may=service_account_permissions(box.identity))
-    async with going(leaves), asyncio.timeout(60):
+    async with run_components(leaves), asyncio.timeout(60):
         await leaves.launch(WORKFLOW, spec, Launch(Node(id="n-1"), "resource", template, "own"), begun=False)
         return await ends.get()
 

@@ -24,7 +24,7 @@ from muster.embedded.node.supervisor.contract import (
     PreparedContainer,
 )
 from muster.embedded.node.supervisor_client import ZygoteClient
-from tests.embedded.waiting import eventually
+from tests.embedded.waiting import wait_until
 
 SECONDS = 30.0
 
@@ -155,7 +155,7 @@ class Pods:
     async def printed(self, folder: Path, text: str, container: str = "main", attempt: int = 0) -> None:
         """Waits until a container has printed this line."""
         path = folder / "logs" / container / f"{attempt}.log"
-        await eventually(lambda: path.exists() and text in self.log(folder, container, attempt))
+        await wait_until(lambda: path.exists() and text in self.log(folder, container, attempt))
 
     async def ask(self, folder: Path, request: ControlRequest, *descriptors: int) -> Control:
         loop = asyncio.get_running_loop()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from muster.embedded.node.supervisor.contract import Isolation, JournalEntry
-from tests.embedded.waiting import eventually
+from tests.embedded.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.embedded.node.supervisor.conftest import Pods
@@ -113,7 +113,7 @@ async def test_a_daemon_does_not_outlive_its_container(pods: Pods, isolation: Is
     containers = [("main", "main", main, {"env": env, "mounts": mounts}), ("other", "main", ["sleep", "600"])]
     folder = await pods.start("pod", containers=containers)
     await pods.printed(folder, "daemon")
-    await eventually(lambda: _running("6000.125"))  # it becomes that after it has printed
+    await wait_until(lambda: _running("6000.125"))  # it becomes that after it has printed
     go.touch()
     await pods.event(folder, "exited", c="main", code=5)
     assert not _running("6000.125")

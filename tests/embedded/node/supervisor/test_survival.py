@@ -16,7 +16,7 @@ import pytest
 
 from muster.embedded.node.supervisor.contract import JournalEntry
 from muster.embedded.node.supervisor_client import ZygoteClient, ZygoteError
-from tests.embedded.waiting import eventually
+from tests.embedded.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.embedded.node.supervisor.conftest import Pods
@@ -43,7 +43,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def gone(pid: int) -> None:
-    await eventually(lambda: not is_alive(pid))
+    await wait_until(lambda: not is_alive(pid))
 
 
 def output_of(*command: str) -> str:
@@ -103,7 +103,7 @@ async def test_a_killed_supervisor_ends_its_processes_and_another_one_continues(
     script = f"test -e {marker} && exit 0; touch {marker}; setsid sleep 6000.5 & echo $! up; sleep 6000.5"
     folder = await pods.start("pod", "sh", "-c", script, mounts=mounts, restartPolicy=policy)
     started, supervisor = await pods.event(folder, "started"), await pods.event(folder, "supervised")
-    await eventually(marker.exists)
+    await wait_until(marker.exists)
     os.kill(supervisor["pid"], signal.SIGKILL)
     assert await asyncio.wait_for(deaths.get(), 20) == str(folder)
     await gone(started["pid"])
@@ -143,7 +143,7 @@ async def test_a_thousand_pods_leave_nothing(pods: Pods) -> None:
             entries = await pods.finished(folder)
             assert entries[-1]["phase"] == "Succeeded"
             seen.add(entries[0]["pid"])
-    await eventually(lambda: sum(map(is_alive, seen)) <= 16)
+    await wait_until(lambda: sum(map(is_alive, seen)) <= 16)
     children = [pid for pid in seen if is_alive(pid)]
     # One connection per idle supervisor, and a few more.
     assert len(os.listdir(f"/proc/{zygote}/fd")) <= len(children) + 12
@@ -168,7 +168,7 @@ async def test_nothing_is_started_that_could_not_be_recorded(pods: Pods, exits: 
             while True:
                 filler.write(bytes(512))
         await pods.zygote.start(folder)
-        await eventually((folder / "control").exists)
+        await wait_until((folder / "control").exists)
         assert pods.journal(folder) == []
         (disk / "filler").unlink()
         assert exits(await pods.finished(folder)) == [("main", 0, 0, "Completed")]
