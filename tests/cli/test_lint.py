@@ -91,9 +91,7 @@ def test_a_workflow_without_a_name_is_no_mistake_for_submitting_can_give_it_one(
 
 def test_a_file_without_workflows_is_told_what_it_has(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
-    with pytest.raises(
-        CommandError, match=r"no workflows, .* in .*pod\.yaml, but Pod; check and run them"
-    ):
+    with pytest.raises(CommandError, match=r"no workflows, .* in .*pod\.yaml, but Pod; check and run them"):
         lint([str(tmp_path / "pod.yaml")], offline=True)
 
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import ceil
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, func
 
 from muster.kube.quantity import QuantityError, format_quantity, parse_quantity
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
-from muster.platform.database.tables import now, teams, virtual_clusters
-from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.database.queries import AnyRow, PageRequest, as_record
+from muster.platform.database.tables import virtual_clusters
+from muster.platform.errors import Invalid
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, require
 from muster.platform.records import Page, Subject, VirtualCluster
-from muster.platform.users.audit import write_audit
-from muster.platform.users.teams import get_team
+from muster.platform.resources.team_resources import TeamResources, check_name, team_column
 
 # Merged from skus: SKUs: the smallest unit that a virtual cluster hands out, and how many of them something is.
 
@@ -77,18 +76,6 @@ def count_skus(amounts: Mapping[str, Any], sku: Mapping[str, str]) -> int:
     return max((ceil(part) for part in parts), default=0)
 
 
-# Merged from names: What virtual clusters and storage roots may be called.
-
-
-LONGEST = 100
-
-
-def name_faults(name: str) -> list[FieldError]:
-    if 0 < len(name) <= LONGEST and name.strip() == name and name.isprintable() and "/" not in name:
-        return []
-    return [field_error("name", "resource.name", name=name, most=LONGEST)]
-
-
 # Merged from clusters: Virtual clusters: named shares of the machines, handed out in SKUs.
 
 
@@ -108,84 +95,45 @@ class NewCluster:
 
 def create_cluster(connection: Connection, actor: Actor, new: NewCluster) -> VirtualCluster:
     require(actor, "create", Subject("virtual cluster"))
-    values = _checked(
-        connection,
-        {
-            "name": new.name,
-            "description": new.description,
-            "sku": new.sku,
-            "node_selector": new.node_selector,
-            "total": new.total,
-            "team": new.team,
-        },
-    )
-    identifier, moment = new_id(), now()
-    with conflict_on_duplicate(field_error("name", "cluster.taken", name=new.name)):
-        connection.execute(
-            insert(virtual_clusters).values(id=identifier, created=moment, updated=moment, revision=1, **values)
-        )
-    write_audit(connection, actor, "create", "virtual cluster", identifier, new.name, values)
-    return get_cluster(connection, identifier)
+    given = {each.name: getattr(new, each.name) for each in fields(NewCluster)}
+    return _CLUSTERS.create(connection, actor, _checked(connection, given))
 
 
 def get_cluster(connection: Connection, id_or_name: str) -> VirtualCluster:
-    table = virtual_clusters.c
-    row = connection.execute(_CLUSTERS.where(or_(table.id == id_or_name, table.name == id_or_name))).first()
-    if row is None:
-        raise NotFound.named("virtual cluster", id_or_name)
-    return _cluster(row)
+    return _CLUSTERS.get(connection, id_or_name)
 
 
 def all_clusters(connection: Connection) -> list[VirtualCluster]:
-    return [_cluster(row) for row in connection.execute(_CLUSTERS.order_by(virtual_clusters.c.name))]
+    return _CLUSTERS.all(connection)
 
 
 def list_clusters(connection: Connection, wanted: PageRequest, *, q: str = "") -> Page[VirtualCluster]:
-    table = virtual_clusters.c
-    query = _CLUSTERS.where(contains_words(q, table.name, table.description)) if q else _CLUSTERS
-    sortable = {"name": func.lower(table.name), "created": table.created, "total": func.coalesce(table.total, 0)}
-    return select_page(connection, query, wanted, key=table.id, sortable=sortable, usual="name").map(_cluster)
+    return _CLUSTERS.page(connection, wanted, q, sortable={"total": func.coalesce(virtual_clusters.c.total, 0)})
 
 
 def edit_cluster(
     connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
 ) -> VirtualCluster:
-    """`changes` may hold what `NewCluster` has. With a `revision`, only if nobody changed it since. Runs that were
-    made before keep their SKU; the total holds for them, too."""
-    cluster = get_cluster(connection, identifier)
-    require(actor, "edit", cluster.subject, cluster.name)
-    PreconditionFailed.check("virtual cluster", cluster.name, cluster.revision, revision)
-    values = _checked(connection, changes)
-    changed = {name: value for name, value in values.items() if value != getattr(cluster, name)}
-    if not changed:
-        return cluster
-    with conflict_on_duplicate(field_error("name", "cluster.taken", name=changed.get("name"))):
-        connection.execute(
-            update(virtual_clusters)
-            .where(virtual_clusters.c.id == cluster.id)
-            .values(**changed, updated=now(), revision=cluster.revision + 1)
-        )
-    write_audit(connection, actor, "edit", "virtual cluster", cluster.id, cluster.name, changed)
-    return get_cluster(connection, cluster.id)
+    """`changes` may contain the fields of `NewCluster`. With a `revision`, fails if the cluster has another one.
+    Existing runs keep their SKU; the new total applies to them, too."""
+    cluster = _CLUSTERS.get_for(connection, actor, "edit", identifier, revision)
+    return _CLUSTERS.edit(connection, actor, cluster, _checked(connection, changes))
 
 
 def delete_cluster(
     connection: Connection, actor: Actor, identifier: str, revision: int | None = None
 ) -> VirtualCluster:
-    """Versions that name it cannot be run any more."""
-    cluster = get_cluster(connection, identifier)
-    require(actor, "delete", cluster.subject, cluster.name)
-    PreconditionFailed.check("virtual cluster", cluster.name, cluster.revision, revision)
-    connection.execute(delete(virtual_clusters).where(virtual_clusters.c.id == cluster.id))
-    write_audit(connection, actor, "delete", "virtual cluster", cluster.id, cluster.name)
+    """Versions that use it can no longer be run."""
+    cluster = _CLUSTERS.get_for(connection, actor, "delete", identifier, revision)
+    _CLUSTERS.delete(connection, actor, cluster)
     return cluster
 
 
 def _checked(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]:
-    """As columns. Raises Invalid."""
+    """The columns. Raises Invalid."""
     wrong: list[FieldError] = []
     if "name" in given:
-        wrong += name_faults(given["name"])
+        wrong += check_name(given["name"])
     if "sku" in given:
         wrong += sku_faults(given["sku"])
     if "node_selector" in given:
@@ -198,15 +146,11 @@ def _checked(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]
     values = {name: given[name] for name in ("name", "description", "total", "node_selector") if name in given}
     if "sku" in given:
         values["sku"] = read_sku(given["sku"])
-    if "team" in given:
-        values["team_id"] = get_team(connection, given["team"]).id if given["team"] else None
-    return values
-
-
-_CLUSTERS = select(virtual_clusters, teams.c.name.label("team_name")).outerjoin(
-    teams, teams.c.id == virtual_clusters.c.team_id
-)
+    return {**values, **team_column(connection, given)}
 
 
 def _cluster(row: AnyRow) -> VirtualCluster:
     return as_record(row, VirtualCluster, used=0, available=0, usable=False)
+
+
+_CLUSTERS = TeamResources(virtual_clusters, "virtual cluster", "cluster.taken", _cluster)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from muster.platform.permissions import Actor
 from muster.platform.records import Job
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.logs import LogLine, LogSource, find_log_source, read_log_lines, read_log_text
+from muster.platform.runs.masks import Masks
 from muster.platform.runs.runs import Attempt
 from muster.platform.runs.status import DONE, ENDED
 from muster.server.platform.event_feed import Event
@@ -53,28 +54,10 @@ async def log_of_node(
 ) -> Response:
     """As text, as far as it has been written."""
     found = await found_node(here, who, run, node)
-    place, _ = await _place(here, found, attempt, pod, container)
+    source, _ = await _place(here, found, attempt, pod, container)
     masks = await here.runs.masks(run)
 
-    def shown(line: LogLine) -> str:
-        return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
-
-    async def content() -> AsyncIterator[str]:
-        if place is None:
-            return
-        if tail is None and not times:
-            async for text in read_log_text(here.cluster, place, follow=False, ended=_yes):
-                yield masks.text(text.text)
-            return
-        last: deque[LogLine] = deque(maxlen=tail)
-        async for bunch in read_log_lines(here.cluster, place, follow=False, ended=_yes):
-            if tail is None:
-                yield "".join(map(shown, bunch))
-            else:
-                last.extend(bunch)
-        yield "".join(map(shown, last))
-
-    return StreamingResponse(content(), media_type="text/plain; charset=utf-8")
+    return _text_response(here, source, masks, tail, times)
 
 
 @run_logs_router.get("/log/events", operation_id="watch_run_node_log", response_class=Response, responses=EVENTS)
@@ -123,10 +106,10 @@ async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) ->
             after = text.last
             yield Event(f"{count}.{after}", {"text": masks.text(text.text)}, "lines")
     elif place is not None:
-        async for bunch in read_log_lines(here.cluster, place, follow=True, ended=ended, after=after):
-            for line in bunch:
-                after = line.number
-                yield Event(f"{count}.{after}", {"time": line.time, "text": masks.text(line.text)}, "line")
+        lines = read_log_lines(here.cluster, place, follow=True, ended=ended, after=after)
+        async for event in _line_events(lines, masks, lambda number: f"{count}.{number}"):
+            after = int(event.id.rpartition(".")[2])
+            yield event
     yield Event(f"{count}.{after}", {"attempt": count}, "end")
 
 
@@ -214,21 +197,7 @@ async def log_of_member(
     found = await _member(here, who, _JobLogQuery(namespace, kind, name, pod, container))
     masks = await masks_of(here, found.job, found.object)
 
-    def shown(line: LogLine) -> str:
-        return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
-
-    async def content() -> AsyncIterator[str]:
-        last: deque[LogLine] = deque(maxlen=tail)
-        if found.pod is None:
-            return
-        async for bunch in read_log_lines(here.cluster, found.place, follow=False, ended=_yes):
-            if tail is None:
-                yield "".join(map(shown, bunch))
-            else:
-                last.extend(bunch)
-        yield "".join(map(shown, last))
-
-    return StreamingResponse(content(), media_type="text/plain; charset=utf-8")
+    return _text_response(here, found.place if found.pod is not None else None, masks, tail, times)
 
 
 @job_logs_router.get("/log/events", operation_id="watch_job_log", response_class=Response, responses=EVENTS)
@@ -286,10 +255,10 @@ async def _job_log_events(here: Services, who: Actor, wanted: _JobLogQuery, last
         uid = uid_of(found.pod) if found.pod is not None else uid
         return found.over
 
-    async for bunch in read_log_lines(here.cluster, found.place, follow=True, ended=ended, after=after):
-        for line in bunch:
-            after = line.number
-            yield Event(f"{uid}.{after}", {"time": line.time, "text": masks.text(line.text)}, "line")
+    lines = read_log_lines(here.cluster, found.place, follow=True, ended=ended, after=after)
+    async for event in _line_events(lines, masks, lambda number: f"{uid}.{number}"):
+        after = int(event.id.rpartition(".")[2])
+        yield event
     yield Event(f"{uid}.{after}", {"pod": wanted.pod}, "end")
 
 
@@ -314,3 +283,37 @@ def _line_after(last: str, uid: str) -> int:
     """The line that the client saw last, if it was of this Pod."""
     of, _, line = last.rpartition(".")
     return int(line) if uid and of == uid and line.isdecimal() else 0
+
+
+def _text_response(
+    here: Services, source: LogSource | None, masks: Masks, tail: int | None, times: bool
+) -> StreamingResponse:
+    """What has been written so far. With `tail`, the last lines; with `times`, each after its time."""
+
+    def format_line(line: LogLine) -> str:
+        return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
+
+    async def content() -> AsyncIterator[str]:
+        if source is None:
+            return
+        if tail is None and not times:
+            async for chunk in read_log_text(here.cluster, source, follow=False, ended=_yes):
+                yield masks.text(chunk.text)
+            return
+        last: deque[LogLine] = deque(maxlen=tail)
+        async for lines in read_log_lines(here.cluster, source, follow=False, ended=_yes):
+            if tail is None:
+                yield "".join(map(format_line, lines))
+            else:
+                last.extend(lines)
+        yield "".join(map(format_line, last))
+
+    return StreamingResponse(content(), media_type="text/plain; charset=utf-8")
+
+
+async def _line_events(
+    lines: AsyncIterator[list[LogLine]], masks: Masks, event_id: Callable[[int], str]
+) -> AsyncIterator[Event]:
+    async for chunk in lines:
+        for line in chunk:
+            yield Event(event_id(line.number), {"time": line.time, "text": masks.text(line.text)}, "line")
