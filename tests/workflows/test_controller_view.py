@@ -28,7 +28,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
         yield found
 
 
-def world(cluster: EmbeddedCluster, namespace: str = "default") -> StoreView:
+def view(cluster: EmbeddedCluster, namespace: str = "default") -> StoreView:
     return StoreView(cluster, namespace, LockTable())
 
 
@@ -39,21 +39,21 @@ def config_map(namespace: str, **data: str) -> Object:
 
 async def test_time_stands_still_while_it_is_looked_at(cluster: EmbeddedCluster) -> None:
     before = datetime.now(UTC)
-    found = world(cluster)
+    found = view(cluster)
     assert before <= found.now <= datetime.now(UTC)
     assert found.now is found.now
 
 
 async def test_config_maps_are_those_of_the_namespace_as_they_are_now(cluster: EmbeddedCluster) -> None:
     await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
-    found = world(cluster)
+    found = view(cluster)
     assert found.config_map("limits") is None
     await cluster.create(config_map("default", gpus="2"))
     await cluster.create(config_map("other"))
     assert found.config_map("limits") == {"gpus": "2"}
     await cluster.patch(CONFIG_MAP, "limits", "default", {"data": {"gpus": "3"}})
     assert found.config_map("limits") == {"gpus": "3"}
-    assert world(cluster, "other").config_map("limits") == {}
+    assert view(cluster, "other").config_map("limits") == {}
 
 
 async def test_templates_are_of_the_namespace_or_of_the_cluster(cluster: EmbeddedCluster) -> None:
@@ -70,5 +70,5 @@ async def test_templates_are_of_the_namespace_or_of_the_cluster(cluster: Embedde
         ("other", "everywhere", True, "ClusterWorkflowTemplate"),
         ("default", "everywhere", False, None),
     ):
-        found = world(cluster, namespace).template(name, cluster_scope=cluster_scope)
+        found = view(cluster, namespace).template(name, cluster_scope=cluster_scope)
         assert (found or {}).get("kind") == kind, (namespace, name, cluster_scope)

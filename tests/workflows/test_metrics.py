@@ -61,11 +61,11 @@ def emitted(found: Object, *, reload: bool) -> dict[str, str]:
         before = dict(simulation.stored)
         simulation.round() if simulation.steps else simulation.step()
         changed = [key for key, node in simulation.run.nodes.items() if before.get(key) != node]
-        assert emitter.emit(simulation.workflow, simulation.run, changed, simulation.world.now) == []
+        assert emitter.emit(simulation.workflow, simulation.run, changed, simulation.view.now) == []
         if simulation.run.finished:
-            return values(registry.text(simulation.world.now))
+            return values(registry.text(simulation.view.now))
         if reload:
-            simulation.run = Run.load(simulation.workflow, dict(simulation.stored), simulation.world)
+            simulation.run = Run.load(simulation.workflow, dict(simulation.stored), simulation.view)
             emitter = Emitter(registry, simulation.run)
     raise AssertionError("it does not end")
 

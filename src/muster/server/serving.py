@@ -38,7 +38,7 @@ from muster.workflows.controller import WorkflowController
 from muster.workflows.cron.controller import CronController
 from muster.workflows.executors.http import HttpExecutor
 from muster.workflows.executors.pod import PodExecutor
-from muster.workflows.executors.resource import ResourceExecutor, from_artifacts, service_account_permissions
+from muster.workflows.executors.resource import ResourceExecutor, artifact_reader, service_account_permissions
 from muster.workflows.kinds import workflow_kinds
 from muster.workflows.lint import find_problems
 from muster.workflows.metrics import MetricRegistry
@@ -56,7 +56,7 @@ def start_workflow_controllers(box: Box) -> WorkflowServices:
     cluster, home = box.cluster, box.settings.home / "workflows"
     artifacts = ArtifactClient(cluster, home)
     metrics = MetricRegistry()
-    read_manifest = from_artifacts(artifacts, home / "manifests")
+    read_manifest = artifact_reader(artifacts, home / "manifests")
 
     def leaves(report: ReportOutcome) -> dict[str, Executor]:
         return {

@@ -91,12 +91,12 @@ def pod_policy(workflow: Object) -> PodPolicy | None:
         return None
 
 
-class Dated(NamedTuple):
+class PodDeletion(NamedTuple):
     pod: Object
     at: datetime
 
 
-def pods_to_delete(workflow: Object, nodes: Mapping[str, Node], pods: Iterable[Object]) -> list[Dated]:
+def pods_to_delete(workflow: Object, nodes: Mapping[str, Node], pods: Iterable[Object]) -> list[PodDeletion]:
     """Returns which Pods to delete, and when. Never a Pod whose node has not ended: its outputs may not be collected
     yet."""
     policy = pod_policy(workflow)
@@ -118,7 +118,7 @@ def pods_to_delete(workflow: Object, nodes: Mapping[str, Node], pods: Iterable[O
             continue
         since = node.get("finishedAt") if policy.looks_at_pods else finished
         if since:
-            found.append(Dated(pod, parse_time(since) + policy.delay))
+            found.append(PodDeletion(pod, parse_time(since) + policy.delay))
     return found
 
 
@@ -196,7 +196,7 @@ class CleanupController:
     async def _clean(self, key: Key, workflow: Object) -> float | None:
         if is_deleting(workflow):
             return await self._release(workflow)
-        workflow = await self._hold(workflow)
+        workflow = await self._add_finalizer(workflow)
         waits = [await self._clean_pods(key, workflow)]
         if status_of(workflow).get("phase") in ENDED:
             await asyncio.gather(*(self._delete_claim(workflow, claim) for claim in claims_to_delete(workflow)))
@@ -208,7 +208,7 @@ class CleanupController:
         policy = pod_policy(workflow)
         if policy is None:
             return None
-        pods = [pod for pod in self._pods.by("workflow", key) if not is_deleting(pod) and _belongs(pod, workflow)]
+        pods = [pod for pod in self._pods.by("workflow", key) if not is_deleting(pod) and _belongs_to(pod, workflow)]
         nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(workflow))
         going = pods_to_delete(workflow, nodes, pods)
         now = datetime.now(UTC)
@@ -230,7 +230,7 @@ class CleanupController:
         await self._delete(WORKFLOW, workflow, resource_version=version_of(workflow))
         return None
 
-    async def _hold(self, workflow: Object) -> Object:
+    async def _add_finalizer(self, workflow: Object) -> Object:
         finalizers = meta(workflow).get("finalizers") or []
         if self._collect is None or FINALIZER in finalizers or not self._wants_collection(workflow):
             return workflow
@@ -270,7 +270,7 @@ class CleanupController:
             there = await self._cluster.get(PERSISTENT_VOLUME_CLAIM, name_of(claim), namespace_of(claim))
         except NotFound:
             return
-        if _belongs(there, workflow) and not is_deleting(there):
+        if _belongs_to(there, workflow) and not is_deleting(there):
             await self._delete(PERSISTENT_VOLUME_CLAIM, there)
 
     async def _delete(self, kind: Kind, obj: Object, *, resource_version: str = "") -> None:
@@ -303,5 +303,5 @@ def _workflow_of(pod: Object) -> Iterable[Key]:
     return [Key(namespace_of(pod), name)] if name else []
 
 
-def _belongs(obj: Object, workflow: Object) -> bool:
+def _belongs_to(obj: Object, workflow: Object) -> bool:
     return any(owner.get("uid") == uid_of(workflow) for owner in owners_of(obj))

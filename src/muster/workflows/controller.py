@@ -50,7 +50,7 @@ from muster.kube.objects import (
 )
 from muster.kube.status_rows import StatusRowsCluster
 from muster.workflows.engine.run import Run, advance_run
-from muster.workflows.engine.synchronization import Holdings, LockTable
+from muster.workflows.engine.synchronization import HeldLocks, LockTable
 from muster.workflows.executors.pod_template import claims_of
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
 from muster.workflows.metrics import Emitter, MetricRegistry
@@ -128,7 +128,7 @@ class Lint(Protocol):
 
 _WRITE_PAUSE = 0.1
 """Minimum time between two writes of a workflow's own row that only report progress."""
-_WRITE_SHARE = 20
+_WRITE_FRACTION = 20
 """Writing the row of a large workflow is slow, so it may take at most this fraction of the time."""
 _FIRST_RETRY, _LAST_RETRY = 0.1, 30.0
 
@@ -149,7 +149,7 @@ class _Active:
     stored: dict[str, Node]
     """The nodes as stored last."""
     emitter: Emitter
-    spoiled: bool = False
+    needs_reload: bool = False
     """The run's state could not be stored or acted on, so it must be loaded again."""
     problem: str = ""
     """Why the run's state can never be stored: the workflow has to end."""
@@ -157,9 +157,9 @@ class _Active:
     memos: list[Memo] = field(default_factory=list)
     """Memos not in their cache yet."""
     launching: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    resting: set[str] = field(default_factory=set)
+    retrying: set[str] = field(default_factory=set)
     """Launches that wait for another attempt."""
-    unwritten: bool = False
+    row_outdated: bool = False
     """Nodes were stored since the workflow's own row was."""
     write_at: float = 0.0
 
@@ -180,13 +180,13 @@ class WorkflowController:
         self,
         cluster: StatusRowsCluster,
         recorder: EventRecorder,
-        leaves: Callable[[ReportOutcome], Mapping[str, Executor]],
+        executors: Callable[[ReportOutcome], Mapping[str, Executor]],
         lint: Lint,
         metrics: MetricRegistry | None = None,
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
-        self._leaves = leaves(self.report)
+        self._executors = executors(self.report)
         self._lint = lint
         self._metrics = metrics or MetricRegistry()
         self._locks = LockTable()
@@ -199,13 +199,13 @@ class WorkflowController:
         """Runs until cancelled. Running Pods continue, and are found again after a restart."""
         try:
             async with asyncio.TaskGroup() as group:
-                for leaves in self._leaves.values():
-                    group.create_task(leaves.run())
+                for executor in self._executors.values():
+                    group.create_task(executor.run())
                 for informer in (self._limits, self._workflows):
                     group.create_task(informer.run())
                 await self._workflows.synced.wait()
                 self._restore_locks()
-                group.create_task(self._end_strays())
+                group.create_task(self._stop_strays())
                 await self._queue.run()
         finally:
             for key in list(self._active):
@@ -233,15 +233,15 @@ class WorkflowController:
             active = await self._begin(key, obj)
             if active is None:
                 return None
-        elif active.spoiled or (version_of(active.obj) != version_of(obj) and not self._take_over(active, obj)):
-            await self._load_again(key, active, obj)
+        elif active.needs_reload or (version_of(active.obj) != version_of(obj) and not self._adopt_change(active, obj)):
+            await self._reload(key, active, obj)
         outcomes, active.outcomes = active.outcomes, {}
         try:
             return await self._advance(key, active, outcomes)
         except BaseException as error:
             # The workflow changed during the step, or could not be stored: discard the decisions and decide again. Keep
             # the outcomes, because they may not be reported twice, unless they can never be stored.
-            active.spoiled = True
+            active.needs_reload = True
             if isinstance(error, TooLarge):
                 active.problem = error.message
             else:
@@ -251,7 +251,7 @@ class WorkflowController:
             self._queue.enqueue(key)
             return None
 
-    def _take_over(self, active: _Active, obj: Object) -> bool:
+    def _adopt_change(self, active: _Active, obj: Object) -> bool:
         """Adopts a change made by others. Returns False if it changes nodes; then the run must be loaded again."""
         if not active.has_stored(self._cluster.status_rows(WORKFLOW, uid_of(obj))):
             return False
@@ -260,21 +260,21 @@ class WorkflowController:
         return True
 
     async def _begin(self, key: Key, obj: Object) -> _Active | None:
-        world = self._world(obj)
+        view = self._view(obj)
         if not status_of(obj).get("phase"):
             causes = self._lint(
-                obj, lambda name, cluster_scope: world.template(name, cluster_scope=cluster_scope), submitted=True
+                obj, lambda name, cluster_scope: view.template(name, cluster_scope=cluster_scope), submitted=True
             )
             if causes:
-                await self._refuse(obj, causes)
+                await self._reject(obj, causes)
                 return None
         nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
-        run = Run.load(obj, nodes, world)
+        run = Run.load(obj, nodes, view)
         problem = await self._claim_volumes(obj, run)
         if problem:
             run.problem = "Error", problem
-        active = self._active[key] = _Active(obj, run, nodes, Emitter(self._metrics, run), spoiled=True)
-        await self._see_to(key, active)
+        active = self._active[key] = _Active(obj, run, nodes, Emitter(self._metrics, run), needs_reload=True)
+        await self._sync_leaves(key, active)
         return active
 
     async def _claim_volumes(self, obj: Object, run: Run) -> str:
@@ -288,18 +288,18 @@ class WorkflowController:
                 return f"pvc create error: {error.message}"
         return ""
 
-    async def _load_again(self, key: Key, active: _Active, obj: Object) -> None:
+    async def _reload(self, key: Key, active: _Active, obj: Object) -> None:
         """Loads the run again. Running nodes and launches in progress continue; only the decisions are read again."""
         nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
         active.obj, active.stored = obj, nodes
-        active.run = Run.load(obj, nodes, self._world(obj))
+        active.run = Run.load(obj, nodes, self._view(obj))
         if active.problem:
             active.run.problem = "Error", active.problem
         for node in active.launching.keys() - active.run.unfinished():
             active.launching.pop(node).cancel()
-        await self._see_to(key, active)
+        await self._sync_leaves(key, active)
 
-    async def _see_to(self, key: Key, active: _Active) -> None:
+    async def _sync_leaves(self, key: Key, active: _Active) -> None:
         """Makes sure that what the nodes say is running runs, and that nothing else does."""
         run = active.run
         unfinished = run.unfinished()
@@ -307,19 +307,19 @@ class WorkflowController:
             if node not in active.launching:
                 self._launch(key, active, run.launch(node), begun=run.nodes[node].get("phase") != "Pending")
         if run.nodes:
-            for leaves in self._leaves.values():
-                await leaves.stop_others(active.obj, unfinished)
-        active.spoiled = False
+            for executor in self._executors.values():
+                await executor.stop_others(active.obj, unfinished)
+        active.needs_reload = False
 
-    async def _refuse(self, obj: Object, causes: Sequence[Cause]) -> None:
+    async def _reject(self, obj: Object, causes: Sequence[Cause]) -> None:
         message = "invalid spec: " + "; ".join(f"{c.field}: {c.message}" if c.field else c.message for c in causes)
         now = timestamp()
         status = {**status_of(obj), "phase": "Failed", "message": message, "startedAt": now, "finishedAt": now}
         self._recorder.event(obj, "Warning", "WorkflowFailed", message)
-        await self._cluster.update(_updated(obj, status))
+        await self._cluster.update(_with_status(obj, status))
 
     async def _advance(self, key: Key, active: _Active, outcomes: Mapping[str, Outcome]) -> float | None:
-        actions = advance_run(active.run, outcomes, self._world(active.obj))
+        actions = advance_run(active.run, outcomes, self._view(active.obj))
         active.memos += actions.remember
         await self._store(active, actions)
         for severity, reason, message in actions.news:
@@ -336,7 +336,7 @@ class WorkflowController:
             return None
         self._wake_waiting()
         waits = [(actions.wake - datetime.now(UTC)).total_seconds()] if actions.wake is not None else []
-        if active.unwritten:
+        if active.row_outdated:
             waits.append(active.write_at - time.monotonic())
         return max(0.0, min(waits)) if waits else None
 
@@ -344,25 +344,25 @@ class WorkflowController:
         """Stores nodes at once; the workflow's own row, which watchers see, and caches as often as is reasonable."""
         run = active.run
         changed = {name: run.nodes[name] for name in actions.changed}
-        active.unwritten = active.unwritten or bool(changed) or actions.status is not None
+        active.row_outdated = active.row_outdated or bool(changed) or actions.status is not None
         begun = time.monotonic()
-        is_due = run.finished or begun >= active.write_at or _tells_others(active.obj, run.status)
-        if not active.unwritten or not (changed or is_due):
+        is_due = run.finished or begun >= active.write_at or _must_be_visible(active.obj, run.status)
+        if not active.row_outdated or not (changed or is_due):
             return
         if is_due and active.memos:
-            await self._remember(active)
+            await self._store_memos(active)
         await self._write(active, changed, with_row=is_due)
         if is_due:
-            active.unwritten = False
+            active.row_outdated = False
             now = time.monotonic()
-            active.write_at = now + max(_WRITE_PAUSE, _WRITE_SHARE * (now - begun))
+            active.write_at = now + max(_WRITE_PAUSE, _WRITE_FRACTION * (now - begun))
 
     async def _write(self, active: _Active, changed: dict[str, Node], *, with_row: bool) -> None:
         """Changes of others to anything but nodes do not undo the step. Raises Conflict if they changed nodes, NotFound
         if the workflow is gone."""
 
         def updated(obj: Object) -> Object:
-            return _updated(obj, active.run.status, active.run.metadata)
+            return _with_status(obj, active.run.status, active.run.metadata)
 
         def rebase(obj: Object, nodes: dict[str, Node]) -> Object | None:
             if not active.has_stored(nodes):
@@ -374,7 +374,7 @@ class WorkflowController:
         active.obj = await self._cluster.write_status_rows(WORKFLOW, active.obj, changed, update=update, rebase=rebase)
         active.stored.update(changed)
 
-    async def _remember(self, active: _Active) -> None:
+    async def _store_memos(self, active: _Active) -> None:
         """A failed cache write is not an error: the result is computed again next time."""
         memos, active.memos = active.memos, []
         try:
@@ -385,16 +385,16 @@ class WorkflowController:
     def _launch(self, key: Key, active: _Active, launch: Launch, *, begun: bool) -> None:
         """Launches in the background, because input artifacts may take a while."""
         node = launch.node["id"]
-        task = asyncio.create_task(self._keep_launching(active, launch, begun), name=f"launch {key} {node}")
+        task = asyncio.create_task(self._launch_with_retries(active, launch, begun), name=f"launch {key} {node}")
         active.launching[node] = task
         task.add_done_callback(lambda _: _forget(active.launching, node, task))
 
-    async def _keep_launching(self, active: _Active, launch: Launch, begun: bool) -> None:
+    async def _launch_with_retries(self, active: _Active, launch: Launch, begun: bool) -> None:
         pause = _FIRST_RETRY
-        leaves = self._leaves[launch.kind]
+        executor = self._executors[launch.kind]
         while True:
             try:
-                await leaves.launch(active.obj, active.run.spec, launch, begun=begun)
+                await executor.launch(active.obj, active.run.spec, launch, begun=begun)
                 return
             except (ApiError, OSError) as error:
                 message = f"{launch.node['name']} could not be started and will be retried: {error}"
@@ -405,19 +405,19 @@ class WorkflowController:
                 outcome = Outcome("Error", f"could not be started: {type(error).__name__}: {error}")
                 self.report(key_of(active.obj), launch.node["id"], outcome)
                 return
-            active.resting.add(launch.node["id"])
+            active.retrying.add(launch.node["id"])
             await asyncio.sleep(pause)
-            active.resting.discard(launch.node["id"])
+            active.retrying.discard(launch.node["id"])
             pause = min(2 * pause, _LAST_RETRY)
 
     async def _stop(self, key: Key, active: _Active, stop: Stop) -> None:
-        if stop.node in active.resting:
-            active.resting.discard(stop.node)
+        if stop.node in active.retrying:
+            active.retrying.discard(stop.node)
             active.launching[stop.node].cancel()
             self.report(key, stop.node, Outcome("Failed", "stopped before it started", finished=timestamp()))
             return
         launch = active.run.launch(stop.node)
-        await self._leaves[launch.kind].stop(active.obj, launch.node, force=stop.force)
+        await self._executors[launch.kind].stop(active.obj, launch.node, force=stop.force)
 
     def _drop(self, key: Key) -> None:
         """Forgets a workflow, for good or until it is reconciled again."""
@@ -439,17 +439,17 @@ class WorkflowController:
         """Restores locks before any is requested: what held a lock when the server stopped still holds it."""
         for obj in self._workflows.objects.values():
             if status_of(obj).get("phase") not in ENDED:
-                for lock, holders in Holdings(status_of(obj).get("synchronization")).holding.items():
+                for lock, holders in HeldLocks(status_of(obj).get("synchronization")).holding.items():
                     self._locks.restore(lock, holders)
 
-    async def _end_strays(self) -> None:
+    async def _stop_strays(self) -> None:
         """Ends what still runs of workflows that ended shortly before the server stopped."""
         for obj in list(self._workflows.objects.values()):
             if status_of(obj).get("phase") in ENDED:
-                for leaves in self._leaves.values():
-                    await leaves.stop_others(obj, ())
+                for executor in self._executors.values():
+                    await executor.stop_others(obj, ())
 
-    def _world(self, obj: Object) -> StoreView:
+    def _view(self, obj: Object) -> StoreView:
         return StoreView(self._cluster, namespace_of(obj), self._locks)
 
     def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
@@ -462,7 +462,7 @@ class WorkflowController:
                 self._queue.enqueue(key)
 
 
-def _tells_others(obj: Object, status: Mapping[str, Any]) -> bool:
+def _must_be_visible(obj: Object, status: Mapping[str, Any]) -> bool:
     """Whether the status must be visible before it is acted on: that the workflow has started, or which locks it
     holds."""
     return any(status_of(obj).get(field) != status.get(field) for field in ("phase", "synchronization"))
@@ -473,7 +473,7 @@ def _forget(tasks: dict[str, asyncio.Task[None]], node: str, task: asyncio.Task[
         del tasks[node]
 
 
-def _updated(obj: Object, status: Mapping[str, Any], wanted: Mapping[str, Any] | None = None) -> Object:
+def _with_status(obj: Object, status: Mapping[str, Any], wanted: Mapping[str, Any] | None = None) -> Object:
     """Returns the workflow with its new status, its labels, and the metadata from `workflowMetadata`."""
     phase = str(status.get("phase") or "")
     wanted = wanted or {}

@@ -19,11 +19,11 @@ from muster.workflows.kinds import WORKFLOW
 MAIN = "main"
 POD_LABEL = "workflows.argoproj.io/workflow"
 _ENDED = ("Succeeded", "Failed", "Error")
-_AT_ONCE = 8
+_PARALLEL_READS = 8
 _RETRIES, _RETRY_SECONDS = 25, 0.2
 _BURST_SECONDS = 0.02
 """Lines that arrive within this time are sorted before they are shown."""
-_MOST_HELD = 64 * 1024 * 1024
+_MAX_HELD = 64 * 1024 * 1024
 """Characters that are held back to be sorted."""
 
 
@@ -73,7 +73,7 @@ async def read_log_lines(cluster: Cluster, workflow: Object, wanted: LogSelectio
     """Yields lines in batches. With `follow`, continues until the workflow is finished. `workflow` includes its
     nodes."""
     reading = _Reading(cluster, workflow, wanted)
-    conductor = asyncio.create_task(reading.conduct(), name=f"logs of {name_of(workflow)}")
+    conductor = asyncio.create_task(reading.run(), name=f"logs of {name_of(workflow)}")
     try:
         async for bunch in reading.bunches():
             yield bunch
@@ -92,7 +92,7 @@ class _Reading:
         self._follow = wanted.query.follow and not is_finished(workflow)
         self._query = replace(wanted.query, timestamps=True, follow=self._follow)
         self._lines: asyncio.Queue[list[LogEntry] | None] = asyncio.Queue(maxsize=256)
-        self._seats = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_PARALLEL_READS)
         self._known: set[str] = set()
         self._ours: dict[str, bool] = {}
         """By uid of a Pod's owner: whether it is a job whose Pods are wanted."""
@@ -109,13 +109,13 @@ class _Reading:
             size += sum(len(entry.text) for entry in found)
             if self._follow and self._lines.empty():
                 await asyncio.sleep(_BURST_SECONDS)
-            if (self._follow and self._lines.empty()) or size > _MOST_HELD:
+            if (self._follow and self._lines.empty()) or size > _MAX_HELD:
                 yield sorted(held)
                 held, size = [], 0
         if held:
             yield sorted(held)
 
-    async def conduct(self) -> None:
+    async def run(self) -> None:
         failure: Exception | None = None
         try:
             async with asyncio.TaskGroup() as readers:
@@ -144,7 +144,7 @@ class _Reading:
         """Returns the Pods that exist, and those that existed."""
         page = await self._cluster.list(builtin.POD, self._namespace, labels=self._labels, fields=self._fields)
         for pod in sorted(page.items, key=lambda pod: str(status_of(pod).get("startTime") or "")):
-            self._see(pod, readers)
+            self._add_pod(pod, readers)
         if self._jobs:
             for pod in (await self._cluster.list(builtin.POD, self._namespace, labels=f"!{POD_LABEL}")).items:
                 if await self._is_of_a_job(pod):
@@ -160,7 +160,7 @@ class _Reading:
     def _is_wanted(self, pod: str) -> bool:
         return not self._wanted.pods or pod in self._wanted.pods
 
-    def _see(self, pod: Object, readers: asyncio.TaskGroup) -> None:
+    def _add_pod(self, pod: Object, readers: asyncio.TaskGroup) -> None:
         if self._is_wanted(name_of(pod)):
             self._take(pod, readers)
 
@@ -180,7 +180,7 @@ class _Reading:
                     builtin.POD, self._namespace, labels=self._labels, fields=self._fields
                 ):
                     if event.type in ("ADDED", "MODIFIED"):
-                        self._see(event.object, readers)
+                        self._add_pod(event.object, readers)
             except Gone:
                 continue
 
@@ -251,7 +251,7 @@ class _Reading:
         if query.follow:
             await self._copied(pod, query)
             return
-        async with self._seats:
+        async with self._slots:
             await self._copied(pod, query)
 
     async def _copied(self, pod: str, query: LogQuery) -> None:

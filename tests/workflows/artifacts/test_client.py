@@ -11,18 +11,18 @@ from tests.workflows.artifacts.conftest import SCOPE, WORKFLOW, Shop
 
 
 async def test_the_box_has_a_repository_of_its_own(shop: Shop) -> None:
-    kept = await shop.artifacts.keep(WORKFLOW, {"name": "m", "path": "/x/m.txt"}, shop.file("model"), SCOPE)
+    kept = await shop.artifacts.save(WORKFLOW, {"name": "m", "path": "/x/m.txt"}, shop.file("model"), SCOPE)
     assert kept == {"name": "m", "path": "/x/m.txt", "s3": {"key": "wf/wf-a/m.tgz"}}
     assert (await shop.fetched(kept)).read_text() == "model"
     assert await shop.artifacts.keys(WORKFLOW, {"s3": {"key": ""}}) == ["wf/wf-a/m.tgz"]
     before = await shop.read(kept)
-    await shop.artifacts.keep(WORKFLOW, {"name": "m", "path": "/x/m.txt"}, shop.file("model"), SCOPE)
+    await shop.artifacts.save(WORKFLOW, {"name": "m", "path": "/x/m.txt"}, shop.file("model"), SCOPE)
     assert await shop.read(kept) == before
     assert not any((shop.home / "workflows/passing").iterdir())
 
 
 async def test_each_namespace_has_its_own(shop: Shop) -> None:
-    kept = await shop.artifacts.keep(WORKFLOW, {"name": "m", "path": "/m"}, shop.file("model"), SCOPE)
+    kept = await shop.artifacts.save(WORKFLOW, {"name": "m", "path": "/m"}, shop.file("model"), SCOPE)
     other = {**WORKFLOW, "metadata": {"name": "wf", "namespace": "other"}}
     with pytest.raises(ArtifactMissing):
         await shop.fetched(kept, other)
@@ -30,7 +30,7 @@ async def test_each_namespace_has_its_own(shop: Shop) -> None:
 
 async def test_a_key_of_ones_own_is_used_as_it_is(shop: Shop) -> None:
     artifact = {"name": "m", "path": "/m", "archive": {"none": {}}, "s3": {"key": "my/key.txt"}}
-    assert await shop.artifacts.keep(WORKFLOW, artifact, shop.file("model"), SCOPE) == artifact
+    assert await shop.artifacts.save(WORKFLOW, artifact, shop.file("model"), SCOPE) == artifact
     assert await shop.read(artifact) == b"model"
 
 
@@ -43,13 +43,13 @@ async def test_a_key_cannot_lead_out_of_the_repository(shop: Shop, key: str) -> 
 
 async def test_one_key_cannot_be_inside_another(shop: Shop) -> None:
     plain = {"name": "m", "path": "/m", "archive": {"none": {}}}
-    await shop.artifacts.keep(WORKFLOW, {**plain, "s3": {"key": "a"}}, shop.file("1"), SCOPE)
+    await shop.artifacts.save(WORKFLOW, {**plain, "s3": {"key": "a"}}, shop.file("1"), SCOPE)
     with pytest.raises(ArtifactError):
-        await shop.artifacts.keep(WORKFLOW, {**plain, "s3": {"key": "a/b"}}, shop.file("2"), SCOPE)
+        await shop.artifacts.save(WORKFLOW, {**plain, "s3": {"key": "a/b"}}, shop.file("2"), SCOPE)
     assert await shop.read({"s3": {"key": "a"}}) == b"1"
-    await shop.artifacts.keep(WORKFLOW, {**plain, "s3": {"key": "c/d"}}, shop.file("3"), SCOPE)
+    await shop.artifacts.save(WORKFLOW, {**plain, "s3": {"key": "c/d"}}, shop.file("3"), SCOPE)
     with pytest.raises(ArtifactError):
-        await shop.artifacts.keep(WORKFLOW, {**plain, "s3": {"key": "c"}}, shop.file("4"), SCOPE)
+        await shop.artifacts.save(WORKFLOW, {**plain, "s3": {"key": "c"}}, shop.file("4"), SCOPE)
     assert await shop.read({"s3": {"key": "c/d"}}) == b"3"
 
 
@@ -57,7 +57,7 @@ async def test_modes_are_set(shop: Shop) -> None:
     artifact: dict[str, Any] = {"name": "m", "mode": 0o750, "raw": {"data": "x"}}
     assert (await shop.fetched(artifact)).stat().st_mode & 0o777 == 0o750
     shop.file("x", "tree/deep/f")
-    kept = await shop.artifacts.keep(WORKFLOW, {"name": "t", "path": "/t"}, shop.home / "tree", SCOPE)
+    kept = await shop.artifacts.save(WORKFLOW, {"name": "t", "path": "/t"}, shop.home / "tree", SCOPE)
     folder = await shop.fetched({**kept, "mode": 0o700, "recurseMode": True})
     assert (folder / "deep/f").stat().st_mode & 0o777 == 0o700
 
@@ -100,7 +100,7 @@ async def test_garbage_is_collected_by_strategy(shop: Shop) -> None:
     nodes = {}
     for name, wish in wishes.items():
         artifact = {"name": name, "path": "/x", **wish}
-        nodes[name] = node(name, await shop.artifacts.keep(workflow, artifact, shop.file(name), SCOPE))
+        nodes[name] = node(name, await shop.artifacts.save(workflow, artifact, shop.file(name), SCOPE))
     assert needs_finalizer(workflow)
 
     async def left() -> list[str]:

@@ -89,4 +89,4 @@ async def test_a_repository_is_no_command(shop: Shop, settings: dict[str, Any]) 
 
 async def test_nothing_can_be_saved_to_git(shop: Shop, repository: Repository) -> None:
     with pytest.raises(ArtifactError, match="cannot be saved to"):
-        await shop.artifacts.keep({"metadata": {}}, artifact(repository), shop.file("x"), {})
+        await shop.artifacts.save({"metadata": {}}, artifact(repository), shop.file("x"), {})

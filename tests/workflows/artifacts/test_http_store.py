@@ -64,7 +64,7 @@ async def test_a_file_is_fetched_with_headers(shop: Shop, site: Site) -> None:
 
 async def test_a_file_is_sent_and_deleted(shop: Shop, site: Site) -> None:
     artifact = {**http(site, "/new.txt"), "archive": {"none": {}}}
-    await shop.artifacts.keep(WORKFLOW, artifact, shop.file("new"), SCOPE)
+    await shop.artifacts.save(WORKFLOW, artifact, shop.file("new"), SCOPE)
     assert site.files["/new.txt"] == b"new"
     await shop.artifacts.delete(WORKFLOW, artifact)
     assert "/new.txt" not in site.files

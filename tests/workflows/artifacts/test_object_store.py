@@ -30,7 +30,7 @@ async def bucket(shop: Shop, s3: S3, **more: Any) -> dict[str, Any]:
 
 async def test_a_file_goes_there_and_back(shop: Shop, s3: S3) -> None:
     artifact = {"name": "m", "path": "/m.txt", "s3": {**await bucket(shop, s3), "key": "dir/m a+b.tgz"}}
-    kept = await shop.artifacts.keep(WORKFLOW, artifact, shop.file("model"), SCOPE)
+    kept = await shop.artifacts.save(WORKFLOW, artifact, shop.file("model"), SCOPE)
     assert kept == artifact
     assert list(s3.objects) == ["bucket/dir/m a+b.tgz"]
     assert (await shop.fetched(artifact)).read_text() == "model"
@@ -40,7 +40,7 @@ async def test_a_file_goes_there_and_back(shop: Shop, s3: S3) -> None:
 
 async def test_a_large_file_goes_in_parts(shop: Shop, s3: S3) -> None:
     artifact = {"name": "m", "path": "/m", "archive": {"none": {}}, "s3": {**await bucket(shop, s3), "key": "m"}}
-    await shop.artifacts.keep(WORKFLOW, artifact, shop.file("x" * 12_000_000), SCOPE)
+    await shop.artifacts.save(WORKFLOW, artifact, shop.file("x" * 12_000_000), SCOPE)
     assert len(s3.objects["bucket/m"]) == 12_000_000
     assert (await shop.fetched(artifact)).stat().st_size == 12_000_000
 
@@ -50,7 +50,7 @@ async def test_a_folder_is_a_key_with_keys_below(shop: Shop, s3: S3) -> None:
     artifact = {"name": "m", "path": "/m", "archive": {"none": {}}, "s3": {**place, "key": "dir/m"}}
     shop.file("1", "tree/a")
     shop.file("2", "tree/deep/b")
-    await shop.artifacts.keep(WORKFLOW, artifact, shop.home / "tree", SCOPE)
+    await shop.artifacts.save(WORKFLOW, artifact, shop.home / "tree", SCOPE)
     s3.objects["bucket/dir/mother"] = b"not below"
     assert await shop.artifacts.keys(WORKFLOW, artifact) == ["dir/m/a", "dir/m/deep/b"]
     assert ((await shop.fetched(artifact)) / "deep/b").read_text() == "2"
@@ -63,7 +63,7 @@ async def test_keys_alone_mean_the_repository_that_a_config_map_describes(shop: 
     place = await bucket(shop, s3, keyFormat="runs/{{workflow.name}}/{{pod.name}}")
     annotations = {"workflows.argoproj.io/default-artifact-repository": "mine"}
     await shop.config_map("artifact-repositories", annotations, mine=yaml.safe_dump({"s3": place}))
-    kept = await shop.artifacts.keep(WORKFLOW, {"name": "m", "path": "/m"}, shop.file("model"), SCOPE)
+    kept = await shop.artifacts.save(WORKFLOW, {"name": "m", "path": "/m"}, shop.file("model"), SCOPE)
     assert kept == {"name": "m", "path": "/m", "s3": {"key": "runs/wf/wf-a/m.tgz"}}
     assert list(s3.objects) == ["bucket/runs/wf/wf-a/m.tgz"]
     assert (await shop.fetched(kept)).read_text() == "model"

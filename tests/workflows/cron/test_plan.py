@@ -69,23 +69,23 @@ def test_what_was_missed_runs_within_its_deadline(
     spec: dict[str, Any], status: dict[str, Any], expected: str | None
 ) -> None:
     found = cron(status=status, **spec)
-    late = plan.missed(found, plan.schedules_of(found), NOW)
+    late = plan.missed_time(found, plan.schedules_of(found), NOW)
     assert (late[0].strftime("%Y-%m-%dT%H:%M:%SZ") if late else None) == expected
 
 
 def test_a_new_schedule_has_missed_nothing() -> None:
     found = cron(status={"lastScheduledTime": "2026-07-01T10:00:00Z"}, startingDeadlineSeconds=60)
     found["metadata"]["annotations"] = {plan.SCHEDULE_ANNOTATION: "another"}
-    assert plan.missed(found, plan.schedules_of(found), NOW) is None
+    assert plan.missed_time(found, plan.schedules_of(found), NOW) is None
 
 
 def test_the_books_follow_the_workflows() -> None:
     status = {"active": [ref("a"), ref("b"), ref("c"), ref("gone")], "succeeded": 4, "failed": 1}
     workflows = [workflow("a", "Succeeded"), workflow("b", "Error"), workflow("c"), workflow("new", "")]
-    found = plan.observed(cron(status=status), workflows)
+    found = plan.update_status(cron(status=status), workflows)
     assert [r["name"] for r in found["active"]] == ["c", "new"]
     assert (found["succeeded"], found["failed"]) == (5, 2)
-    assert plan.observed(cron(), [workflow("a", "Succeeded")])["succeeded"] == 0
+    assert plan.update_status(cron(), [workflow("a", "Succeeded")])["succeeded"] == 0
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_whether_it_may_run(spec: dict[str, Any], status: dict[str, Any], expect
 )
 def test_when_it_has_run_often_enough(expression: str, expected: bool) -> None:
     found = cron(stopStrategy={"expression": expression})
-    assert plan.is_over(found, {"failed": 2, "succeeded": 0}) is expected
+    assert plan.has_stopped(found, {"failed": 2, "succeeded": 0}) is expected
 
 
 def test_the_workflow_it_makes() -> None:
@@ -142,7 +142,7 @@ def test_the_workflow_it_makes() -> None:
 
 def test_a_start_is_noted_and_clears_an_error() -> None:
     status = {"active": [], "conditions": [{"type": "SubmissionError", "status": "True"}]}
-    after = plan.started(status, workflow("a"), datetime(2026, 7, 1, 12, tzinfo=UTC))
+    after = plan.status_after_start(status, workflow("a"), datetime(2026, 7, 1, 12, tzinfo=UTC))
     assert after == {
         "active": [ref("a")],
         "phase": "Active",
@@ -152,10 +152,10 @@ def test_a_start_is_noted_and_clears_an_error() -> None:
 
 
 def test_errors_are_conditions() -> None:
-    after = plan.failed({"active": [], "failed": 1}, "SubmissionError", "no")
+    after = plan.status_after_failure({"active": [], "failed": 1}, "SubmissionError", "no")
     assert after["failed"] == 2
     assert after["conditions"] == [{"type": "SubmissionError", "status": "True", "message": "no"}]
-    assert "failed" not in plan.failed({"active": []}, "SpecError", "no")
+    assert "failed" not in plan.status_after_failure({"active": []}, "SpecError", "no")
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,6 @@ def test_how_much_history_is_kept(spec: dict[str, Any], expected: list[str]) -> 
     ended += [workflow(f"f{n}", "Failed", f"2026-07-01T0{n}:00:00Z") for n in (1, 2)]
     other = workflow("other", "Succeeded", "2026-01-01T00:00:00Z")
     other["metadata"]["labels"] = {}
-    assert [w["metadata"]["name"] for w in plan.surplus(cron(**spec), [*ended, workflow("r"), other])] == expected
+    assert [
+        w["metadata"]["name"] for w in plan.workflows_to_delete(cron(**spec), [*ended, workflow("r"), other])
+    ] == expected

@@ -1,4 +1,4 @@
-"""A shell without a world: runs a workflow to its end, with made-up outcomes and a clock that jumps."""
+"""A shell without a view: runs a workflow to its end, with made-up outcomes and a clock that jumps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = Callable[[Launch], Outcome]
 
 
 @dataclass
-class FakeWorld:
+class FakeView:
     now: datetime = START
     locks: LockTable = field(default_factory=LockTable)
     config_maps: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -43,11 +43,11 @@ class Simulation:
     """One workflow. `round` answers everything that has been launched; `finish` goes on until nothing is left to do."""
 
     def __init__(
-        self, workflow: Object | str, answer: Answer = succeed, *, world: FakeWorld | None = None, reload: bool = False
+        self, workflow: Object | str, answer: Answer = succeed, *, view: FakeView | None = None, reload: bool = False
     ) -> None:
         self.workflow = manifest(workflow) if isinstance(workflow, str) else workflow
         self.answer = answer
-        self.world = world or FakeWorld()
+        self.view = view or FakeView()
         self.reload = reload
         """Forget everything but what has been stored, before every step."""
         self.stored: dict[str, Node] = {}
@@ -58,7 +58,7 @@ class Simulation:
         self.memos: list[Memo] = []
         self.wake: datetime | None = None
         self.steps = 0
-        self.run = Run.load(self.workflow, {}, self.world)
+        self.run = Run.load(self.workflow, {}, self.view)
 
     @property
     def phase(self) -> str:
@@ -75,7 +75,7 @@ class Simulation:
             {node_id: json.dumps(node, sort_keys=True) for node_id, node in self.stored.items()} if self.reload else {}
         )
         kept = dict(self.stored)
-        actions = advance_run(self.run, outcomes or {}, self.world)
+        actions = advance_run(self.run, outcomes or {}, self.view)
         self.steps += 1
         for node_id, text in before.items():
             assert json.dumps(kept[node_id], sort_keys=True) == text, "a node that was handed out has been changed"
@@ -86,7 +86,7 @@ class Simulation:
             self.workflow = {**self.workflow, "status": actions.status}
         for memo in actions.remember:
             self.memos.append(memo)
-            self.world.config_maps.setdefault(memo.cache, {})[memo.key] = entry_text(memo, self.world.now)
+            self.view.config_maps.setdefault(memo.cache, {})[memo.key] = entry_text(memo, self.view.now)
         for launch in actions.launch:
             assert "{{" not in json.dumps(launch.node.get("inputs", {})) or launch.node["phase"]
             self.open[launch.node["id"]] = launch
@@ -99,7 +99,7 @@ class Simulation:
 
     def restart(self) -> None:
         stored = json.loads(json.dumps(self.stored))
-        self.run = Run.load(json.loads(json.dumps(self.workflow)), stored, self.world)
+        self.run = Run.load(json.loads(json.dumps(self.workflow)), stored, self.view)
         for node_id in self.run.unfinished():
             again = self.run.launch(node_id)
             assert again.pod_name == self.open[node_id].pod_name if node_id in self.open else True
@@ -124,8 +124,8 @@ class Simulation:
         for node_id in [n for n in self.stopped if n not in outcomes]:
             self.open.pop(node_id, None)
         if not outcomes and self.wake is not None:
-            self.world.now = max(self.world.now, self.wake)
-        self.world.now += timedelta(seconds=1)
+            self.view.now = max(self.view.now, self.wake)
+        self.view.now += timedelta(seconds=1)
         self.step(outcomes)
 
     def finish(self, most: int = 2000) -> Simulation:
@@ -168,8 +168,8 @@ def manifest(text: str, name: str = "wf") -> Object:
     return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", **found}
 
 
-def run_to_end(text: Object | str, answer: Answer = succeed, *, world: FakeWorld | None = None) -> Simulation:
-    return Simulation(text, answer, world=world).finish()
+def run_to_end(text: Object | str, answer: Answer = succeed, *, view: FakeView | None = None) -> Simulation:
+    return Simulation(text, answer, view=view).finish()
 
 
 def by_node(outcomes: Mapping[str, Outcome | list[Outcome]], default: Outcome | None = None) -> Answer:

@@ -14,7 +14,7 @@ import yaml
 
 from muster.kube.objects import Object
 from muster.workflows.model import Launch, Outcome
-from tests.workflows.engine.simulation import FakeWorld, Simulation, manifest
+from tests.workflows.engine.simulation import FakeView, Simulation, manifest
 
 
 def _folder() -> Path | None:
@@ -48,16 +48,16 @@ def _workflows() -> list[str]:
     return [name for name, document in _documents() if document.get("kind") == "Workflow"]
 
 
-def _world() -> FakeWorld:
-    world = FakeWorld()
-    world.config_maps = {"my-config": {"workflow": "1", "template": "2"}, "simple-parameters": {"msg": "hello"}}
+def _world() -> FakeView:
+    view = FakeView()
+    view.config_maps = {"my-config": {"workflow": "1", "template": "2"}, "simple-parameters": {"msg": "hello"}}
     for _, document in _documents():
         kind = document.get("kind")
         if kind in ("WorkflowTemplate", "ClusterWorkflowTemplate"):
-            world.templates[document["metadata"]["name"], kind == "ClusterWorkflowTemplate"] = document
+            view.templates[document["metadata"]["name"], kind == "ClusterWorkflowTemplate"] = document
         elif kind == "ConfigMap":
-            world.config_maps[document["metadata"]["name"]] = document["data"]
-    return world
+            view.config_maps[document["metadata"]["name"]] = document["data"]
+    return view
 
 
 def _answers(document: Object) -> Callable[[Launch], Outcome]:
@@ -103,7 +103,7 @@ def _resume(sim: Simulation) -> bool:
 @pytest.mark.parametrize("reload", [False, True], ids=["", "restarted"])
 def test_an_example_comes_to_an_end(name: str, reload: bool) -> None:
     document = dict(_documents())[name]
-    sim = Simulation(manifest(yaml.safe_dump(document)), _answers(document), world=_world(), reload=reload)
+    sim = Simulation(manifest(yaml.safe_dump(document)), _answers(document), view=_world(), reload=reload)
     sim.finish(200)
     while not sim.run.finished and _resume(sim):
         sim.finish(200)

@@ -102,7 +102,7 @@ def test_a_pod_that_does_not_begin_in_its_time_is_given_up() -> None:
     sim = Simulation(f"{ONE}{CONTAINER}  timeout: 10s")
     sim.step()
     assert sim.wake == START + timedelta(seconds=10)
-    sim.world.now += timedelta(seconds=10)
+    sim.view.now += timedelta(seconds=10)
     sim.step()
     assert (sim.phase, sim.message) == ("Failed", "timeout")
     assert sim.stopped == {"wf": False}
@@ -112,7 +112,7 @@ def test_what_is_no_pod_is_ended_by_the_engine() -> None:
     sim = Simulation(f"{ONE}  resource: {{action: create, manifest: x}}\n  activeDeadlineSeconds: 10")
     sim.step()
     sim.step({"wf": Outcome("Running")})
-    sim.world.now += timedelta(seconds=10)
+    sim.view.now += timedelta(seconds=10)
     sim.step()
     assert sim.stopped == {"wf": False}
     sim.step({"wf": Outcome("Failed", "gone")})

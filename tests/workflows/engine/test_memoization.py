@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from muster.workflows.model import Outcome
-from tests.workflows.engine.simulation import FakeWorld, Simulation, manifest, run_to_end
+from tests.workflows.engine.simulation import FakeView, Simulation, manifest, run_to_end
 
 TEXT = """
 entrypoint: main
@@ -35,10 +35,10 @@ def test_what_was_answered_once_is_not_asked_again() -> None:
 
 @pytest.mark.parametrize(("age", "launched"), [(timedelta(minutes=59), 0), (timedelta(minutes=61), 1)])
 def test_answers_grow_old(age: timedelta, launched: int) -> None:
-    world = FakeWorld()
-    run_to_end(TEXT, lambda launch: ANSWER, world=world)
-    world.now += age
-    again = Simulation(manifest(TEXT, "again"), lambda launch: ANSWER, world=world).finish()
+    view = FakeView()
+    run_to_end(TEXT, lambda launch: ANSWER, view=view)
+    view.now += age
+    again = Simulation(manifest(TEXT, "again"), lambda launch: ANSWER, view=view).finish()
     assert again.phase == "Succeeded"
     assert len(again.launched) == launched
 
@@ -57,15 +57,15 @@ def test_failures_are_not_remembered() -> None:
     ],
 )
 def test_memos_that_cannot_be(old: str, new: str, part: str) -> None:
-    world = FakeWorld()
-    run_to_end(TEXT, lambda launch: ANSWER, world=world)
-    sim = run_to_end(TEXT.replace(old, new), lambda launch: ANSWER, world=world)
+    view = FakeView()
+    run_to_end(TEXT, lambda launch: ANSWER, view=view)
+    sim = run_to_end(TEXT.replace(old, new), lambda launch: ANSWER, view=view)
     assert sim.phase == "Failed"
     assert part in sim.message
 
 
 def test_an_entry_that_cannot_be_read_is_an_error() -> None:
-    sim = run_to_end(TEXT, lambda launch: ANSWER, world=FakeWorld(config_maps={"cache": {"k-1": "{"}}))
+    sim = run_to_end(TEXT, lambda launch: ANSWER, view=FakeView(config_maps={"cache": {"k-1": "{"}}))
     assert "malformed cache entry 'k-1'" in sim.message
 
 

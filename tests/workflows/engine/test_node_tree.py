@@ -93,15 +93,15 @@ def test_where_a_node_ends(start: str, expected: list[str]) -> None:
 
 def test_counts_follow_every_change() -> None:
     nodes = tree(node("a", boundaryID="wf", progress="1/2"), node("b", phase="Failed", boundaryID="wf"))
-    inside = nodes.inside["wf"]
+    inside = nodes.counts["wf"]
     assert (inside.active, inside.active_pods, inside.failed, inside.progress) == (1, 1, 1, "1/2")
     nodes.add(node("c", phase="Pending", boundaryID="wf", synchronizationStatus={"waiting": "lock"}))
-    assert (inside.active, inside.active_pods, nodes.all.active_pods) == (2, 1, 1)
+    assert (inside.active, inside.active_pods, nodes.totals.active_pods) == (2, 1, 1)
     nodes.change("c", synchronizationStatus=None)
-    assert nodes.all.active_pods == 2
+    assert nodes.totals.active_pods == 2
     nodes.mark("a", "Succeeded")
     nodes.mark("c", "Failed", "boom")
-    assert (inside.active, inside.failed, nodes.all.active_pods, inside.progress) == (0, 2, 0, "2/3")
+    assert (inside.active, inside.failed, nodes.totals.active_pods, inside.progress) == (0, 2, 0, "2/3")
     assert nodes.failures == {"b", "c"}
     nodes.mark("c", "Error")
     assert nodes.failures == {"b", "c"}
@@ -112,4 +112,4 @@ def test_what_is_inside_is_summed_up_at_the_end() -> None:
     nodes.add(node("inner", "DAG", boundaryID="wf", progress="2/3", resourcesDuration={"cpu": 5}))
     closed = nodes.close("wf", "Succeeded")
     assert (closed["progress"], closed["resourcesDuration"], closed["finishedAt"]) == ("3/4", {"cpu": 7}, "t9")
-    assert nodes.all.progress == "1/1"
+    assert nodes.totals.progress == "1/1"

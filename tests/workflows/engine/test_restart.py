@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from muster.workflows.model import Actions, Launch, Outcome
-from tests.workflows.engine.simulation import FakeWorld, Simulation
+from tests.workflows.engine.simulation import FakeView, Simulation
 
 SAY = """
 - name: say
@@ -157,7 +157,7 @@ def answer(launch: Launch) -> Outcome:
 
 
 def undisturbed(text: str, limit: int = 500) -> Simulation:
-    return Simulation(text + SAY, answer, world=FakeWorld()).finish(limit)
+    return Simulation(text + SAY, answer, view=FakeView()).finish(limit)
 
 
 def same(one: Simulation, other: Simulation) -> None:
@@ -178,7 +178,7 @@ def test_the_workflow_ends(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_a_restart_before_every_step_changes_nothing(name: str) -> None:
-    disturbed = Simulation(WORKFLOWS[name] + SAY, answer, world=FakeWorld(), reload=True).finish(500)
+    disturbed = Simulation(WORKFLOWS[name] + SAY, answer, view=FakeView(), reload=True).finish(500)
     same(undisturbed(WORKFLOWS[name]), disturbed)
 
 
@@ -186,7 +186,7 @@ def test_a_restart_before_every_step_changes_nothing(name: str) -> None:
 def test_a_restart_at_any_step_changes_nothing(name: str) -> None:
     expected = undisturbed(WORKFLOWS[name])
     for moment in range(1, expected.steps + 1):
-        sim = Simulation(WORKFLOWS[name] + SAY, answer, world=FakeWorld())
+        sim = Simulation(WORKFLOWS[name] + SAY, answer, view=FakeView())
         sim.step()
         while not sim.run.finished and sim.steps < expected.steps + 5:
             if sim.steps == moment:
@@ -199,7 +199,7 @@ def test_a_restart_at_any_step_changes_nothing(name: str) -> None:
 def test_a_status_that_was_not_written_in_time_changes_no_node(name: str) -> None:
     """Nodes are stored at once, the status of the workflow now and then."""
     expected = undisturbed(WORKFLOWS[name])
-    sim = Simulation(WORKFLOWS[name] + SAY, answer, world=FakeWorld())
+    sim = Simulation(WORKFLOWS[name] + SAY, answer, view=FakeView())
     statuses: list[Any] = [None, None]
     sim.step()
     while not sim.run.finished and sim.steps < expected.steps + 5:
@@ -216,7 +216,7 @@ def test_a_status_that_was_not_written_in_time_changes_no_node(name: str) -> Non
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_hearing_of_an_outcome_twice_changes_nothing(name: str) -> None:
-    sim = _Forgetful(WORKFLOWS[name] + SAY, answer, world=FakeWorld())
+    sim = _Forgetful(WORKFLOWS[name] + SAY, answer, view=FakeView())
     sim.finish(500)
     same(undisturbed(WORKFLOWS[name]), sim)
 

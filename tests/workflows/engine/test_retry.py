@@ -76,7 +76,7 @@ def test_backing_off_takes_time() -> None:
     assert len(sim.launched) == 1
     sim.finish()
     assert len(sim.launched) == 3
-    assert sim.world.now >= START + timedelta(minutes=3)
+    assert sim.view.now >= START + timedelta(minutes=3)
     assert sim.message == "No more retries left"
 
 

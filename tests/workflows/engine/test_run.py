@@ -12,11 +12,11 @@ from muster.kube.objects import Object
 from muster.workflows.engine.run import Run
 from muster.workflows.engine.templates import merge_specs, merge_workflow_spec
 from muster.workflows.model import Launch, Outcome
-from tests.workflows.engine.simulation import FakeWorld, Simulation, by_node, manifest, run_to_end
+from tests.workflows.engine.simulation import FakeView, Simulation, by_node, manifest, run_to_end
 
 
-def args_of(text: str | Object, world: FakeWorld | None = None) -> list[str]:
-    sim = Simulation(text, world=world)
+def args_of(text: str | Object, view: FakeView | None = None) -> list[str]:
+    sim = Simulation(text, view=view)
     sim.step()
     assert sim.open, sim.message
     launch: Launch = next(iter(sim.open.values()))
@@ -71,7 +71,7 @@ spec:
     inputs: {{parameters: [{{name: own, value: "{{{{workflow.parameters.p}}}}!"}}]}}
     container: {{image: x, args: ['{{{{{tag}}}}}']}}
 """
-    assert args_of(text, FakeWorld(config_maps={"settings": {"k": "from-map"}})) == [expected]
+    assert args_of(text, FakeView(config_maps={"settings": {"k": "from-map"}})) == [expected]
 
 
 def test_metadata_that_the_workflow_wants_to_have() -> None:
@@ -80,7 +80,7 @@ entrypoint: main
 workflowMetadata: {labels: {a: "1"}, annotations: {b: "2"}, labelsFrom: {c: {expression: workflow.name}}}
 templates: [{name: main, container: {image: x}}]
 """
-    assert Run.load(manifest(text), {}, FakeWorld()).metadata == {
+    assert Run.load(manifest(text), {}, FakeView()).metadata == {
         "labels": {"a": "1", "c": "wf"},
         "annotations": {"b": "2"},
     }
@@ -132,15 +132,15 @@ spec:
 
 
 def test_a_workflow_from_a_template() -> None:
-    world = FakeWorld(templates={("lib", False): LIBRARY})
+    view = FakeView(templates={("lib", False): LIBRARY})
     text = "workflowTemplateRef: {name: lib}\narguments: {parameters: [{name: p, value: mine}]}"
-    sim = Simulation(text, world=world)
+    sim = Simulation(text, view=view)
     sim.step()
     assert [launch.template["container"]["args"] for launch in sim.open.values()] == [["mine"], ["inline"]]
     stored = sim.run.status["storedWorkflowTemplateSpec"]
     assert stored["arguments"]["parameters"] == [{"name": "p", "value": "mine"}, {"name": "q", "value": "also"}]
     assert sim.node("a")["templateScope"] == "local/"
-    world.templates.clear()  # what is stored is enough
+    view.templates.clear()  # what is stored is enough
     sim.reload = True
     assert sim.finish().phase == "Succeeded"
     assert "wf.onExit" in sim.launched
@@ -148,7 +148,7 @@ def test_a_workflow_from_a_template() -> None:
 
 @pytest.mark.parametrize("cluster_scope", [False, True])
 def test_templates_of_others(cluster_scope: bool) -> None:
-    world = FakeWorld(templates={("lib", cluster_scope): LIBRARY})
+    view = FakeView(templates={("lib", cluster_scope): LIBRARY})
     text = f"""
 entrypoint: main
 arguments: {{parameters: [{{name: p, value: v}}]}}
@@ -156,7 +156,7 @@ templates:
 - name: main
   steps: [[{{name: s, templateRef: {{name: lib, template: main, clusterScope: {str(cluster_scope).lower()}}}}}]]
 """
-    sim = Simulation(text, world=world)
+    sim = Simulation(text, view=view)
     sim.step()
     scope = "cluster/lib" if cluster_scope else "namespaced/lib"
     assert set(sim.run.status["storedTemplates"]) == {f"{scope}/main", f"{scope}/say", f"{scope}/inline/b"}
@@ -165,7 +165,7 @@ templates:
     assert sim.node("a")["templateScope"] == scope
     assert sim.open[sim.node("a")["id"]].template["metadata"] == {"labels": {"from": "lib"}}
     assert sim.open[sim.node("a")["id"]].pod_name.startswith("wf-say-")
-    world.templates.clear()
+    view.templates.clear()
     sim.reload = True
     assert sim.finish().phase == "Succeeded"
 
@@ -178,9 +178,9 @@ templates:
     ],
 )
 def test_templates_of_others_that_are_not_there(ref: str, part: str) -> None:
-    world = FakeWorld(templates={("lib", False): LIBRARY})
+    view = FakeView(templates={("lib", False): LIBRARY})
     text = f"entrypoint: main\ntemplates:\n- name: main\n  steps: [[{{name: s, templateRef: {ref}}}]]"
-    assert part in run_to_end(text, world=world).message
+    assert part in run_to_end(text, view=view).message
 
 
 def test_defaults_of_all_templates() -> None:
@@ -331,7 +331,7 @@ def test_a_mistake_of_ours_ends_the_workflow_and_not_the_server(monkeypatch: pyt
     def broken(*_: Any) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr(sim.run.agenda, "drain", broken)
+    monkeypatch.setattr(sim.run.queue, "drain", broken)
     sim.step({sim.node("a")["id"]: Outcome("Running")})
     assert (sim.phase, sim.message) == ("Error", "internal error: KeyError: 'oops'")
     assert sim.phases() == {"wf": "Failed", "[0]": "Failed", "a": "Failed", "b": "Failed"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from muster.workflows.engine.node_tree import NodeTree
-from muster.workflows.engine.scope import Scope, last_attempt, mentioned_steps, results_wanted
+from muster.workflows.engine.scope import Scope, last_attempt, mentioned_steps, steps_with_used_results
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Node, Outputs, Phase
 
@@ -152,4 +152,4 @@ def test_who_is_named_in_a_text(text: str, expected: set[str] | None) -> None:
     ],
 )
 def test_whose_result_is_read(text: str, expected: set[str]) -> None:
-    assert results_wanted({"steps": [[{"when": text}]]}) == expected
+    assert steps_with_used_results({"steps": [[{"when": text}]]}) == expected

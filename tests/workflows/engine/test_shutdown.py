@@ -120,7 +120,7 @@ def test_those_who_wait_to_try_again_stop_waiting() -> None:
 def test_a_workflow_has_no_more_time_than_it_is_given() -> None:
     sim = running(TWO.replace("onExit: say", "onExit: say\nactiveDeadlineSeconds: 30"))
     assert sim.wake == START + timedelta(seconds=30)
-    sim.world.now = START + timedelta(seconds=30)
+    sim.view.now = START + timedelta(seconds=30)
     sim.step()
     assert sim.stopped == {sim.node("a")["id"]: False}
     assert sim.node("w")["message"] == "Step exceeded its deadline"

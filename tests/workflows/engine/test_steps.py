@@ -310,7 +310,7 @@ def test_inline_templates() -> None:
 entrypoint: main
 templates:
 - name: main
-  inputs: {parameters: [{name: w, value: world}]}
+  inputs: {parameters: [{name: w, value: view}]}
   steps:
   - - name: a
       inline: {container: {image: busybox, args: ["{{inputs.parameters.w}}"]}}

@@ -26,10 +26,10 @@ def test_a_pause_is_over_after_its_time() -> None:
     node = sim.node("wait")
     assert (node["type"], node["phase"], node["progress"]) == ("Suspend", "Running", "0/1")
     assert sim.wake == START + timedelta(seconds=20)
-    sim.world.now += timedelta(seconds=19)
+    sim.view.now += timedelta(seconds=19)
     sim.step()
     assert sim.launched == []
-    sim.world.now += timedelta(seconds=1)
+    sim.view.now += timedelta(seconds=1)
     sim.step()
     assert sim.node("wait")["phase"] == "Succeeded"
     assert sim.launched == ["wf[1].go"]

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from muster.workflows.engine.errors import WorkflowError
-from muster.workflows.engine.synchronization import Holdings, Lock, limit_of, locks_of
+from muster.workflows.engine.synchronization import HeldLocks, Lock, limit_of, locks_of
 from muster.workflows.model import Outcome
-from tests.workflows.engine.simulation import FakeWorld, Simulation, manifest, run_to_end
+from tests.workflows.engine.simulation import FakeView, Simulation, manifest, run_to_end
 
 REF = {"configMapKeyRef": {"name": "limits", "key": "gpu"}}
 
@@ -58,7 +58,7 @@ def test_limits_of_semaphores(maps: dict[str, dict[str, str]], expected: int | s
 
 
 def test_the_status_tells_who_holds_what_and_can_be_read_again() -> None:
-    holdings = Holdings(None)
+    holdings = HeldLocks(None)
     mutex, semaphore = Lock("default/Mutex/m", "mutex"), Lock("default/ConfigMap/c/k", "semaphore")
     holdings.hold(mutex, "default/wf/1")
     holdings.wait(semaphore, "default/wf/2")
@@ -71,7 +71,7 @@ def test_the_status_tells_who_holds_what_and_can_be_read_again() -> None:
             "waiting": [{"semaphore": "default/ConfigMap/c/k", "holders": ["default/wf/2"]}],
         },
     }
-    assert Holdings(status).status() == status
+    assert HeldLocks(status).status() == status
     for holder in ("default/wf/1", "default/wf/2", "default/wf/3"):
         for lock in holdings.of(holder):
             holdings.release(lock, holder)
@@ -105,13 +105,13 @@ def test_nodes_take_turns() -> None:
     assert "message" not in sim.node("a(1:2)")
     assert sim.finish().phase == "Succeeded"
     assert "synchronization" not in sim.run.status
-    assert sim.world.locks.holders("default/Mutex/gpu") == []
+    assert sim.view.locks.holders("default/Mutex/gpu") == []
 
 
 def test_a_semaphore_lets_more_in() -> None:
     text = NODES.replace("mutexes: [{name: gpu}]", "semaphore: {configMapKeyRef: {name: limits, key: gpu}}")
-    world = FakeWorld(config_maps={"limits": {"gpu": "2"}})
-    sim = Simulation(text, world=world)
+    view = FakeView(config_maps={"limits": {"gpu": "2"}})
+    sim = Simulation(text, view=view)
     sim.step()
     assert len(sim.open) == 2
     assert sim.finish().phase == "Succeeded"
@@ -124,8 +124,8 @@ WHOLE = (
 
 
 def test_workflows_take_turns() -> None:
-    world = FakeWorld()
-    first, second = Simulation(manifest(WHOLE, "one"), world=world), Simulation(manifest(WHOLE, "two"), world=world)
+    view = FakeView()
+    first, second = Simulation(manifest(WHOLE, "one"), view=view), Simulation(manifest(WHOLE, "two"), view=view)
     first.step()
     second.step()
     assert (second.phase, second.message) == ("Pending", "Waiting for default/Mutex/gpu lock. Lock status: 0/1")
@@ -133,19 +133,19 @@ def test_workflows_take_turns() -> None:
     assert second.run.status["synchronization"]["mutex"]["waiting"] == [
         {"mutex": "default/Mutex/gpu", "holder": "default/two"}
     ]
-    world.locks.waiting_for_turn()
+    view.locks.waiting_for_turn()
     first.round()
     assert first.phase == "Succeeded"
-    assert world.locks.waiting_for_turn() == ["default/two"]
+    assert view.locks.waiting_for_turn() == ["default/two"]
     second.step()
     assert (second.phase, second.message) == ("Running", "")
     assert second.finish().phase == "Succeeded"
 
 
 def test_a_workflow_that_waits_can_be_terminated() -> None:
-    world = FakeWorld()
-    world.locks.acquire("default/Mutex/gpu", "default/other", limit=1, priority=0, since="")
-    sim = Simulation(WHOLE, world=world)
+    view = FakeView()
+    view.locks.acquire("default/Mutex/gpu", "default/other", limit=1, priority=0, since="")
+    sim = Simulation(WHOLE, view=view)
     sim.step()
     sim.workflow = {**sim.workflow, "spec": {**sim.workflow["spec"], "shutdown": "Terminate"}}
     sim.run.update(sim.workflow)
@@ -167,13 +167,13 @@ def test_a_mutex_in_a_database_is_kept_in_memory_and_said_so() -> None:
 
 def test_all_locks_or_none() -> None:
     text = NODES.replace("mutexes: [{name: gpu}]", "mutexes: [{name: gpu}, {name: disk}]")
-    world = FakeWorld()
-    world.locks.acquire("default/Mutex/disk", "default/other", limit=1, priority=0, since="")
-    sim = Simulation(text, world=world)
+    view = FakeView()
+    view.locks.acquire("default/Mutex/disk", "default/other", limit=1, priority=0, since="")
+    sim = Simulation(text, view=view)
     sim.step()
     assert sim.launched == []
-    assert world.locks.holders("default/Mutex/gpu") == []
-    world.locks.release("default/Mutex/disk", "default/other")
+    assert view.locks.holders("default/Mutex/gpu") == []
+    view.locks.release("default/Mutex/disk", "default/other")
     assert sim.finish().phase == "Succeeded"
 
 
@@ -186,15 +186,15 @@ def test_stopping_ends_those_who_wait() -> None:
     sim.finish()
     assert sim.phase == "Failed"
     assert sim.node("a(2:3)")["message"] == "workflow shutdown with strategy: Stop"
-    assert sim.world.locks.holders("default/Mutex/gpu") == []
+    assert sim.view.locks.holders("default/Mutex/gpu") == []
 
 
 def test_what_is_held_is_held_after_a_restart() -> None:
     sim = Simulation(NODES)
     sim.step()
-    sim.world.locks = type(sim.world.locks)()
+    sim.view.locks = type(sim.view.locks)()
     sim.restart()
-    assert len(sim.world.locks.holders("default/Mutex/gpu")) == 1
+    assert len(sim.view.locks.holders("default/Mutex/gpu")) == 1
     sim.step()
     assert sim.launched == ["wf[0].a(0:1)"]
     assert sim.finish().phase == "Succeeded"

@@ -8,9 +8,9 @@ from muster.workflows.executors.http import (
     HttpRequest,
     HttpResponse,
     RequestError,
-    request_of,
+    build_request,
+    referenced_secrets,
     response_outcome,
-    secrets_of,
 )
 
 ANSWER = HttpResponse(200, {"Content-Type": ["text/plain"]}, b'{"ok": true}')
@@ -32,7 +32,7 @@ TOKEN = {"name": "Authorization", "valueFrom": {"secretKeyRef": {"name": "web", 
     ],
 )
 def test_a_template_is_a_request(http: dict[str, Any], expected: HttpRequest) -> None:
-    assert request_of({"http": http}, {("web", "token"): "secret"}) == expected
+    assert build_request({"http": http}, {("web", "token"): "secret"}) == expected
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_a_template_is_a_request(http: dict[str, Any], expected: HttpRequest) ->
 )
 def test_what_cannot_be_sent(http: dict[str, Any], message: str) -> None:
     with pytest.raises(RequestError) as raised:
-        request_of({"http": http}, {})
+        build_request({"http": http}, {})
     assert str(raised.value).startswith(message)
 
 
 def test_the_secrets_that_are_needed() -> None:
-    assert secrets_of({"http": {"headers": [{"name": "A", "value": "b"}, TOKEN]}}) == [("web", "token")]
+    assert referenced_secrets({"http": {"headers": [{"name": "A", "value": "b"}, TOKEN]}}) == [("web", "token")]
 
 
 @pytest.mark.parametrize(

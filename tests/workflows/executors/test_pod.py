@@ -309,7 +309,7 @@ async def test_a_data_template_lists_keys(stage: Stage, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
     for key in ("logs/a.txt", "logs/b/main.log", "other/main.log"):
         artifact = {"name": "x", "path": "/x", "archive": {"none": {}}, "s3": {"key": key}}
-        await stage.artifacts.keep(workflow, artifact, tmp_path / "x", {})
+        await stage.artifacts.save(workflow, artifact, tmp_path / "x", {})
     data = {
         "source": {"artifactPaths": {"name": "logs", "s3": {"key": "logs"}}},
         "transformation": [{"expression": 'filter(data, {# endsWith "main.log"})'}],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.kube.objects import Object
-from muster.workflows.executors.pod_outputs import as_progress
+from muster.workflows.executors.pod_outputs import parse_progress
 from muster.workflows.executors.pod_status import durations_of, pod_outcome
 
 START, END = "2026-11-16T00:00:00Z", "2026-11-16T00:00:10Z"
@@ -126,4 +126,4 @@ def test_how_long_a_pod_held_what_it_asked_for(resources: dict[str, Any], expect
     ("text", "progress"), [("3/10", "3/10"), (" 1/1\n", "1/1"), ("4/3", ""), ("0/0", ""), ("-1/2", ""), ("half", "")]
 )
 def test_progress_is_a_share(text: str, progress: str) -> None:
-    assert as_progress(text) == progress
+    assert parse_progress(text) == progress

@@ -170,7 +170,7 @@ def go_on(found: Object, answer: Callable[[Launch], Outcome]) -> Simulation:
     status = {name: value for name, value in found["status"].items() if name != "nodes"}
     simulation = Simulation({**found, "status": status}, answer)
     simulation.stored = dict(nodes)
-    simulation.run = Run.load(simulation.workflow, simulation.stored, simulation.world)
+    simulation.run = Run.load(simulation.workflow, simulation.stored, simulation.view)
     for node in simulation.run.unfinished():
         simulation.open[node] = simulation.run.launch(node)
         simulation.launched.append(str(simulation.run.nodes[node]["name"]))

@@ -34,7 +34,7 @@ from muster.workflows.artifacts.locations import (
     location_of,
     new_key,
 )
-from muster.workflows.artifacts.object_store import ObjectsStore
+from muster.workflows.artifacts.object_store import ObjectArtifactStore
 from muster.workflows.artifacts.stores import ArtifactStore, LocalStore, RawStore
 
 CONFIG_MAP_NAME = "artifact-repositories"
@@ -56,7 +56,7 @@ async def repository_of(
     wanted = spec_of(workflow).get("artifactRepositoryRef")
     namespaces = [namespace_of(workflow), *([system_namespace] if wanted and system_namespace else [])]
     for namespace in namespaces:
-        repository = await _described(cluster, namespace, wanted or {})
+        repository = await _parse_repository(cluster, namespace, wanted or {})
         if repository is not None:
             return repository if kind_of(repository) else {**LOCAL, **repository}
     if not wanted:
@@ -68,7 +68,7 @@ async def repository_of(
     )
 
 
-async def _described(cluster: Cluster, namespace: str, wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+async def _parse_repository(cluster: Cluster, namespace: str, wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
     name = wanted.get("configMap") or CONFIG_MAP_NAME
     try:
         config_map = await cluster.get(CONFIG_MAP, name, namespace)
@@ -99,7 +99,7 @@ class Secrets:
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self._cluster = cluster
         self._namespace = namespace
-        self._told: list[str] = []
+        self._values: list[str] = []
 
     async def get(self, selector: Mapping[str, Any]) -> str:
         """Returns the value of `{name, key}`. Raises ArtifactError."""
@@ -112,12 +112,12 @@ class Secrets:
         if value is None:
             raise ArtifactError(f'the Secret "{name}" has no key "{key}"')
         text = base64.b64decode(value).decode("utf-8", "surrogateescape")
-        self._told.append(text)
+        self._values.append(text)
         return text
 
-    def scrubbed(self, text: str) -> str:
+    def scrub(self, text: str) -> str:
         """Removes every secret value that was read from the text."""
-        for value in self._told:
+        for value in self._values:
             for part in {value, value.strip()}:
                 if len(part) >= _SHORTEST:
                     text = text.replace(part, "***")
@@ -140,8 +140,8 @@ class ArtifactClient:
         limits: Limits = Limits(),  # noqa: B008
     ) -> None:
         self._cluster = cluster
-        self._kept = home / "artifacts"
-        self._passing = home / "passing"
+        self._local_folder = home / "artifacts"
+        self._transit = home / "passing"
         self._default = default
         self._system_namespace = system_namespace
         self._limits = limits
@@ -165,7 +165,7 @@ class ArtifactClient:
         async with self._store(workflow, location) as store:
             await store.load(location, target)
 
-    async def keep(
+    async def save(
         self, workflow: Object, artifact: Artifact, source: Path, scope: Mapping[str, Any],
         repository: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
@@ -182,8 +182,8 @@ class ArtifactClient:
         if not key_of(artifact) and not kind_of(artifact):
             done = artifact_with_key(artifact, repository, new_key(repository, scope, file_name))
         location = location_of(done, repository)
-        self._passing.mkdir(parents=True, exist_ok=True)
-        work = Path(mkdtemp(dir=self._passing))
+        self._transit.mkdir(parents=True, exist_ok=True)
+        work = Path(mkdtemp(dir=self._transit))
         try:
             ready = work / "packed"
             if form == "none":
@@ -225,16 +225,16 @@ class ArtifactClient:
         try:
             yield self._open(namespace_of(workflow), location, secrets)
         except ArtifactError as error:
-            raise type(error)(secrets.scrubbed(str(error))) from None
+            raise type(error)(secrets.scrub(str(error))) from None
 
     def _open(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:
         if is_local(location):
-            return _Local(LocalStore(self._kept / namespace))
+            return _Local(LocalStore(self._local_folder / namespace))
         match kind_of(location):
             case "raw":
                 return RawStore()
             case "s3" | "gcs" | "azure" | "oss":
-                return ObjectsStore(secrets.get)
+                return ObjectArtifactStore(secrets.get)
             case "http" | "artifactory":
                 return HttpStore(secrets.get)
             case "git":

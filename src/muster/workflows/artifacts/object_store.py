@@ -37,7 +37,7 @@ _REFUSED = {
 }
 
 
-class ObjectsStore:
+class ObjectArtifactStore:
     def __init__(self, secret_of: SecretOf) -> None:
         self._secret_of = secret_of
 
@@ -45,7 +45,7 @@ class ObjectsStore:
         import obstore
 
         store, key = await self._open(location), key_of(location)
-        with _explained(location):
+        with _translate_errors(location):
             try:
                 found = await obstore.get_async(store, key)
             except _not_there():
@@ -62,7 +62,7 @@ class ObjectsStore:
         files = [("", source)]
         if source.is_dir():
             files = [(f"/{inside}", path) for inside, path in walk(source) if path.is_file() and not path.is_symlink()]
-        with _explained(location):
+        with _translate_errors(location):
             for inside, path in files:
                 await obstore.put_async(store, f"{key}{inside}", path)
 
@@ -70,7 +70,7 @@ class ObjectsStore:
         import obstore
 
         store, key = await self._open(location), key_of(location)
-        with _explained(location):
+        with _translate_errors(location):
             keys = [key, *await _below(store, key)]
             try:
                 await obstore.delete_async(store, keys)
@@ -78,14 +78,14 @@ class ObjectsStore:
                 return
 
     async def keys(self, location: Location) -> list[str]:
-        with _explained(location):
+        with _translate_errors(location):
             return await _below(await self._open(location), key_of(location))
 
     async def read(self, location: Location) -> AsyncIterator[bytes]:
         import obstore
 
         store, key = await self._open(location), key_of(location)
-        with _explained(location):
+        with _translate_errors(location):
             found = await obstore.get_async(store, key)
             async for block in found.stream(_CHUNK):
                 yield bytes(block)
@@ -112,7 +112,7 @@ class ObjectsStore:
         for field, instead in _REFUSED.get(kind, {}).items():
             if settings.get(field):
                 raise ArtifactError(f"{kind}.{field} is not supported here: {instead}")
-        with _explained(location):
+        with _translate_errors(location):
             if kind == "s3":
                 return await self._s3(settings)
             if kind == "oss":
@@ -234,7 +234,7 @@ def _url(endpoint: str, insecure: bool) -> str:
 
 
 @contextmanager
-def _explained(location: Location) -> Iterator[None]:
+def _translate_errors(location: Location) -> Iterator[None]:
     """Shortens the store's error, which is long and describes the request."""
     from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 

@@ -79,9 +79,9 @@ class CronController:
         if cron is None or is_deleting(cron):
             return None
         workflows = self._workflows_of(cron)
-        for workflow in plan.surplus(cron, workflows):
+        for workflow in plan.workflows_to_delete(cron, workflows):
             await self._delete(workflow)
-        status = plan.observed(cron, workflows)
+        status = plan.update_status(cron, workflows)
         if labels_of(cron).get(plan.COMPLETED_LABEL) == "true":
             await self._write(cron, status)
             return None
@@ -93,7 +93,7 @@ class CronController:
         now = self._clock()
         status = {**status, "conditions": _without(status, "SpecError")}
         try:
-            is_over = plan.is_over(cron, status)
+            is_over = plan.has_stopped(cron, status)
         except ExpressionError as error:
             await self._refuse(cron, status, f"failed to check the stopping condition: {error}")
             return None
@@ -118,7 +118,7 @@ class CronController:
     def _due(self, cron: Object, schedules: list[plan.Timed], now: datetime) -> list[tuple[datetime, Schedule]]:
         """Returns the times to run for now, each once."""
         found: dict[datetime, Schedule] = {}
-        late = plan.missed(cron, schedules, now)
+        late = plan.missed_time(cron, schedules, now)
         if late is not None and late[0] != self._tried.get(uid_of(cron)):
             found[late[0]] = late[1]
         for text, schedule in schedules:
@@ -168,15 +168,15 @@ class CronController:
             return self._failed(cron, status, f"Failed to submit Workflow: {error.message}")
         self._made.setdefault(uid_of(cron), {})[uid_of(made)] = made
         self._recorder.event(cron, "Normal", "WorkflowCreated", f"Created workflow {name_of(made)}")
-        return plan.started(status, made, due)
+        return plan.status_after_start(status, made, due)
 
     def _failed(self, cron: Object, status: dict[str, Any], message: str) -> dict[str, Any]:
         self._recorder.event(cron, "Warning", "SubmissionError", message)
-        return plan.failed(status, "SubmissionError", message)
+        return plan.status_after_failure(status, "SubmissionError", message)
 
     async def _refuse(self, cron: Object, status: dict[str, Any], message: str) -> None:
         self._recorder.event(cron, "Warning", "SpecError", message)
-        await self._write(cron, plan.failed(status, "SpecError", message))
+        await self._write(cron, plan.status_after_failure(status, "SpecError", message))
 
     async def _write(
         self,

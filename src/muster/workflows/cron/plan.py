@@ -67,7 +67,7 @@ def schedule_text(cron: Object) -> str:
     return ",".join(f"{zone}{text}" for text in texts)
 
 
-def missed(cron: Object, schedules: Iterable[Timed], now: datetime) -> tuple[datetime, Schedule] | None:
+def missed_time(cron: Object, schedules: Iterable[Timed], now: datetime) -> tuple[datetime, Schedule] | None:
     """Returns the last time it should have run since it did, if startingDeadlineSeconds still allows that run."""
     deadline = spec_of(cron).get("startingDeadlineSeconds")
     last = status_of(cron).get("lastScheduledTime")
@@ -88,7 +88,7 @@ def missed(cron: Object, schedules: Iterable[Timed], now: datetime) -> tuple[dat
     return None
 
 
-def observed(cron: Object, workflows: Sequence[Object]) -> dict[str, Any]:
+def update_status(cron: Object, workflows: Sequence[Object]) -> dict[str, Any]:
     """Returns the status, updated from the state of its workflows."""
     status = {"active": [], "succeeded": 0, "failed": 0, **status_of(cron)}
     known = {uid_of(workflow): workflow for workflow in workflows}
@@ -113,7 +113,7 @@ def observed(cron: Object, workflows: Sequence[Object]) -> dict[str, Any]:
     return {**status, "active": active}
 
 
-def is_over(cron: Object, status: Mapping[str, Any]) -> bool:
+def has_stopped(cron: Object, status: Mapping[str, Any]) -> bool:
     """Whether stopStrategy says that it has run often enough. Raises ExpressionError."""
     expression = (spec_of(cron).get("stopStrategy") or {}).get("expression")
     return bool(expression) and evaluate_bool(str(expression), _scope(cron, status))
@@ -147,7 +147,7 @@ def workflow_for(cron: Object, due: datetime, schedule: Schedule) -> Object:
     }
 
 
-def started(status: Mapping[str, Any], workflow: Object, due: datetime) -> dict[str, Any]:
+def status_after_start(status: Mapping[str, Any], workflow: Object, due: datetime) -> dict[str, Any]:
     """Returns the status after a workflow was created."""
     refs = [ref for ref in status["active"] if ref.get("uid") != uid_of(workflow)]
     conditions = [c for c in status.get("conditions") or () if c.get("type") != "SubmissionError"]
@@ -160,14 +160,14 @@ def started(status: Mapping[str, Any], workflow: Object, due: datetime) -> dict[
     }
 
 
-def failed(status: Mapping[str, Any], type: str, message: str) -> dict[str, Any]:
+def status_after_failure(status: Mapping[str, Any], type: str, message: str) -> dict[str, Any]:
     """Returns the status with a SpecError or a SubmissionError."""
     conditions = set_condition(status.get("conditions"), type, True, message=message)
     more = {"failed": status.get("failed", 0) + 1} if type == "SubmissionError" else {}
     return {**status, **more, "conditions": conditions}
 
 
-def surplus(cron: Object, workflows: Iterable[Object]) -> list[Object]:
+def workflows_to_delete(cron: Object, workflows: Iterable[Object]) -> list[Object]:
     """Returns its oldest ended workflows beyond the history limits."""
     spec = spec_of(cron)
     ended = [

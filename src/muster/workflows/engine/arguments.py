@@ -71,10 +71,10 @@ def fill_inputs(
         filled = dict(inputs)
         if inputs.get("parameters"):
             filled["parameters"] = [
-                _parameter(p, given.get(p["name"]), variables, config_maps, clock) for p in inputs["parameters"]
+                _fill_parameter(p, given.get(p["name"]), variables, config_maps, clock) for p in inputs["parameters"]
             ]
         if inputs.get("artifacts"):
-            filled["artifacts"] = [_artifact(a, files.get(a["name"])) for a in inputs["artifacts"]]
+            filled["artifacts"] = [_fill_artifact(a, files.get(a["name"])) for a in inputs["artifacts"]]
         template = {**template, "inputs": filled}
     return substitute_template(template, variables, own, clock, takes_only_inputs=takes_only_inputs)
 
@@ -125,7 +125,7 @@ def has_location(artifact: Mapping[str, Any]) -> bool:
     return any(value is not None for name, value in artifact.items() if name not in _NO_LOCATION)
 
 
-def _parameter(
+def _fill_parameter(
     declared: Mapping[str, Any],
     given: Mapping[str, Any] | None,
     variables: Mapping[str, str],
@@ -174,7 +174,7 @@ def config_map_value(
     raise WorkflowError(f"unable to retrieve {where} from ConfigMap '{ref.get('name')}': {missing}")
 
 
-def _artifact(declared: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
+def _fill_artifact(declared: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
     name = declared["name"]
     if not declared.get("optional") and not has_location(declared):
         if given is None:

@@ -11,7 +11,7 @@ from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.node_tree import is_ended, is_fulfilled
 from muster.workflows.engine.synchronization import locks_of
 from muster.workflows.engine.templates import POD_TYPES, Context, node_type, type_of
-from muster.workflows.engine.work_queue import Owner, Parent, Place, Work
+from muster.workflows.engine.work_queue import Caller, Parent, Position, Work
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Node, NodeType, Phase, Template
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from muster.workflows.engine.hooks import Child
     from muster.workflows.engine.run import Run
 
-_DEEPEST = 100
+_MAX_DEPTH = 100
 _DISPLAY_NAME = "workflows.argoproj.io/display-name"
-_SHOWABLE = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]$")
+_VALID_DISPLAY_NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]$")
 _TOO_DEEP = "Maximum recursion depth exceeded: templates may be nested 99 levels deep"
 
 
@@ -29,7 +29,7 @@ class Call(Parent):
     def __init__(
         self,
         run: Run,
-        owner: Owner,
+        caller: Caller,
         name: str,
         holder: Mapping[str, Any],
         context: Context,
@@ -39,10 +39,10 @@ class Call(Parent):
         on_exit: bool = False,
         flag: dict[str, bool] | None = None,
         depth: int = 1,
-        place: Place = (),
+        position: Position = (),
     ) -> None:
         self.run = run
-        self.owner = owner
+        self.caller = caller
         self.name = name
         self.id = run.tree.id_of(name)
         self.holder = holder
@@ -52,7 +52,7 @@ class Call(Parent):
         self.on_exit = on_exit
         self.flag = flag
         self.depth = depth
-        self.place = place
+        self.position = position
         self.child: Child | None = None
         self.error = ""
         self.inner = context
@@ -70,7 +70,7 @@ class Call(Parent):
         return node is not None and is_fulfilled(node)
 
     def start(self) -> None:
-        if self._prepared():
+        if self._prepare():
             self.enter()
 
     def restore(self) -> None:
@@ -78,10 +78,10 @@ class Call(Parent):
         node = self.run.tree.nodes[self.id]
         if is_ended(node):
             return
-        if not self._prepared():
+        if not self._prepare():
             return
         if (node.get("synchronizationStatus") or {}).get("waiting"):
-            self.run.locking.wait(self, str(node["synchronizationStatus"]["waiting"]))
+            self.run.run_locks.wait(self, str(node["synchronizationStatus"]["waiting"]))
             return
         self._restore_locks()
         self.work = self.run.work_for(self)
@@ -91,10 +91,10 @@ class Call(Parent):
         """Runs the template, unless it waits for a lock or its result is memoized."""
         unlocked = True
         if self.template.get("synchronization"):
-            unlocked = self._locked()
+            unlocked = self._acquire_locks()
         if not unlocked:
             return
-        if self.template.get("memoize") and self._is_remembered():
+        if self.template.get("memoize") and self._is_memoized():
             return
         self.work = self.run.work_for(self)
         self.work.start()
@@ -104,8 +104,8 @@ class Call(Parent):
         if work.error:
             self.error = work.error
         if is_fulfilled(node):
-            self.run.locking.release(self)
-        self.owner.notice(self)
+            self.run.run_locks.release(self)
+        self.caller.call_changed(self)
 
     def fail(self, message: str) -> None:
         """The template cannot run at all."""
@@ -114,7 +114,7 @@ class Call(Parent):
             self.run.tree.mark(self.id, "Error", message)
         else:
             self.new_node(self.name, "Skipped", "Error", None, message)
-        self.owner.notice(self)
+        self.caller.call_changed(self)
 
     def new_node(
         self, name: str, kind: NodeType, phase: Phase, template: Template | None, message: str = "",
@@ -143,20 +143,20 @@ class Call(Parent):
         if shown and node["type"] != "Container":
             node["displayName"] = shown
 
-    def _prepared(self) -> bool:
+    def _prepare(self) -> bool:
         """Finds the template and fills in its inputs."""
-        if self.depth >= _DEEPEST:
+        if self.depth >= _MAX_DEPTH:
             self.fail(_TOO_DEEP)
             return False
         try:
             self.inner, template = self.run.templates.resolve(self.holder, self.context)
-            self.template = self._filled(template)
+            self.template = self._fill_inputs(template)
         except (WorkflowError, ExpressionError) as error:
             self.fail(error_message(error))
             return False
         return True
 
-    def _filled(self, template: Template) -> Template:
+    def _fill_inputs(self, template: Template) -> Template:
         own = {"node.name": self.name}
         if type_of(template) in POD_TYPES and not self.run.retry_strategy(template):
             own["pod.name"] = self.run.pod_name(self.name, template)
@@ -175,14 +175,16 @@ class Call(Parent):
             takes_only_inputs=plain,
         )
         shown = (filled.get("annotations") or {}).get(_DISPLAY_NAME)
-        if shown and not _SHOWABLE.match(shown):
-            raise WorkflowError(f"displayName must match the regex {_SHOWABLE.pattern}")
+        if shown and not _VALID_DISPLAY_NAME.match(shown):
+            raise WorkflowError(f"displayName must match the regex {_VALID_DISPLAY_NAME.pattern}")
         return filled
 
-    def _locked(self) -> bool:
+    def _acquire_locks(self) -> bool:
         """Acquires all locks. If one is taken, the node waits and the result is False."""
         try:
-            waiting = self.run.locking.acquire(self.id, locks_of(self.template["synchronization"], self.run.namespace))
+            waiting = self.run.run_locks.acquire(
+                self.id, locks_of(self.template["synchronization"], self.run.namespace)
+            )
         except WorkflowError as error:
             self.fail(error_message(error))
             return False
@@ -195,20 +197,20 @@ class Call(Parent):
             kind: NodeType = "Retry" if self.run.retry_strategy(self.template) else node_type(self.template)
             self.new_node(self.name, kind, "Pending", self.template, message)
         self.run.tree.change(self.id, synchronizationStatus={"waiting": lock}, message=message)
-        self.run.locking.wait(self, lock)
-        self.owner.notice(self)
+        self.run.run_locks.wait(self, lock)
+        self.caller.call_changed(self)
         return False
 
     def _restore_locks(self) -> None:
         if self.template.get("synchronization"):
             try:
-                self.run.locking.restore(self.id, locks_of(self.template["synchronization"], self.run.namespace))
+                self.run.run_locks.restore(self.id, locks_of(self.template["synchronization"], self.run.namespace))
             except WorkflowError as error:
                 self.fail(error_message(error))
 
-    def _is_remembered(self) -> bool:
+    def _is_memoized(self) -> bool:
         try:
-            self.memo, outputs = self.run.recall(self.template["memoize"])
+            self.memo, outputs = self.run.find_memo(self.template["memoize"])
         except WorkflowError as error:
             self.fail(error_message(error))
             return True
@@ -222,6 +224,6 @@ class Call(Parent):
         self.run.tree.change(self.id, memoizationStatus=self.memo, outputs=outputs or None)
         self.run.tree.mark(self.id, "Succeeded")
         self.run.add_outputs(outputs)
-        self.run.locking.release(self)
-        self.owner.notice(self)
+        self.run.run_locks.release(self)
+        self.caller.call_changed(self)
         return True

@@ -10,24 +10,24 @@ from typing import Any, ClassVar
 
 from muster.workflows.engine.call import Call
 from muster.workflows.engine.errors import WorkflowError, error_message
-from muster.workflows.engine.hooks import Child, HookMaker
+from muster.workflows.engine.hooks import Child, HookFactory
 from muster.workflows.engine.references import resolve_outputs
 from muster.workflows.engine.scope import Scope, mentioned_steps
-from muster.workflows.engine.work_queue import Owner, Work
+from muster.workflows.engine.work_queue import Caller, Work
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import NodeType, Phase
 
 FAIL_FAST = "template has failed or errored children and failFast enabled"
 
 
-class CompositeNode(Work, Owner):
+class CompositeNode(Work, Caller):
     prefix: ClassVar[str]
     """How children refer to one another: `steps` or `tasks`."""
 
-    def notice(self, call: Call) -> None:
+    def call_changed(self, call: Call) -> None:
         if call.child is not None:
-            self.noticed.append(call.child)
-            self.run.agenda.add(self)
+            self.changed_children.append(call.child)
+            self.run.queue.add(self)
 
     def variables_for(self, text: Mapping[str, Any]) -> Scope:
         """Returns the template's inputs, the workflow's outputs, and the results of the children that the text refers
@@ -54,9 +54,9 @@ class CompositeNode(Work, Owner):
         """Returns the nodes at the end of the template, to which the next ones are linked."""
 
     def prepare_children(self) -> None:
-        self.noticed: deque[Child] = deque()
+        self.changed_children: deque[Child] = deque()
         """Children whose node has changed."""
-        self.hooks = HookMaker(
+        self.hooks = HookFactory(
             self.run,
             self,
             self.call.inner,
@@ -68,9 +68,9 @@ class CompositeNode(Work, Owner):
 
     @property
     def is_failing_fast(self) -> bool:
-        return bool(self.template.get("failFast")) and self.run.tree.inside[self.id].failed > 0
+        return bool(self.template.get("failFast")) and self.run.tree.counts[self.id].failed > 0
 
-    def new_child(self, name: str, step: Mapping[str, Any], *place: int) -> Child:
+    def new_child(self, name: str, step: Mapping[str, Any], *position: int) -> Child:
         call = Call(
             self.run,
             self,
@@ -81,7 +81,7 @@ class CompositeNode(Work, Owner):
             boundary=self.id,
             on_exit=self.call.on_exit,
             depth=self.call.depth + 1,
-            place=(*self.call.place, *place),
+            position=(*self.call.position, *position),
         )
         return Child(self.run, name, step, call)
 
@@ -89,7 +89,7 @@ class CompositeNode(Work, Owner):
         if child.call is not None and child.call.node is not None:
             child.call.restore()
         child.restore_hooks(self.hooks)
-        self.noticed.append(child)
+        self.changed_children.append(child)
 
     def add_node(self, name: str, kind: NodeType, phase: Phase, step: Mapping[str, Any], message: str = "") -> None:
         """Adds a node that runs no template: a group, or a child that is skipped."""
@@ -116,7 +116,7 @@ class CompositeNode(Work, Owner):
             self.run.tree.change(self.id, outputs=outputs)
             self.run.add_outputs(outputs)
         self.finish("Succeeded")
-        self.run.remember(self.node)
+        self.run.store_memo(self.node)
 
     def finish(self, phase: Phase, message: str | None = None) -> None:
         self._wind_up()

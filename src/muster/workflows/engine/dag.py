@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from muster.workflows.engine.composite import FAIL_FAST, CompositeNode
-from muster.workflows.engine.dag_graph import Graph, phase_of, results_of
+from muster.workflows.engine.dag_graph import Graph, dag_phase, task_results
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.hooks import Child
 from muster.workflows.engine.loops import expand_loop, is_loop
@@ -31,7 +31,7 @@ class Loop:
 class Dag(CompositeNode):
     prefix = "tasks"
     graph: Graph
-    broken = ""
+    graph_error = ""
     """Why the tasks are invalid."""
     ready: list[tuple[int, str]]
     """Tasks that wait only for a free slot, by their position in the template."""
@@ -39,7 +39,7 @@ class Dag(CompositeNode):
     def start(self) -> None:
         self.open("DAG", "Running")
         self._prepare()
-        self.run.agenda.add(self)
+        self.run.queue.add(self)
 
     def restore(self) -> None:
         self._prepare()
@@ -48,25 +48,25 @@ class Dag(CompositeNode):
                 self._restore_task(name)
         self.ready = [entry for entry in self.ready if entry[1] not in self.children]
         heapq.heapify(self.ready)
-        self.run.agenda.add(self)
+        self.run.queue.add(self)
 
     def advance(self) -> None:
         if is_ended(self.node):
             return
-        if self.broken:
-            self.fail(self.broken)
+        if self.graph_error:
+            self.fail(self.graph_error)
             return
         while True:
-            while self.noticed:
-                self._look(self.noticed.popleft())
+            while self.changed_children:
+                self._update_child(self.changed_children.popleft())
             if self.waiting_loops and self._start_items():
                 continue
-            if not self.noticed and self.ready and not self._is_held() and self._begin_task():
+            if not self.changed_children and self.ready and not self._is_blocked() and self._start_next_task():
                 continue
-            if not self.noticed:
+            if not self.changed_children:
                 break
         if not self.open_count:
-            self._assess()
+            self._conclude()
 
     def child_names(self) -> Iterable[str]:
         return self.graph.tasks
@@ -75,7 +75,7 @@ class Dag(CompositeNode):
         if name in self._scopes:
             return self._scopes[name]
         tree = self.run.tree
-        node = tree.named(self._name(name)) if name in self.graph.tasks else None
+        node = tree.find(self._name(name)) if name in self.graph.tasks else None
         if node is None or not is_fulfilled(node):
             return None
         scope, prefix = Scope(), f"tasks.{name}"
@@ -102,28 +102,28 @@ class Dag(CompositeNode):
         self.waiting_loops: list[tuple[int, str]] = []
         self.settled: dict[str, frozenset[str]] = {}
         self.open_count = 0
-        self.graph = self._drawn()
-        self.unmet = {name: len(needs) for name, needs in self.graph.needs.items()}
+        self.graph = self._build_graph()
+        self.open_dependencies = {name: len(needs) for name, needs in self.graph.needs.items()}
         for name in self.graph.tasks:
-            if not self.unmet[name] and name in self.graph.wanted:
+            if not self.open_dependencies[name] and name in self.graph.wanted:
                 heapq.heappush(self.ready, (self.graph.order[name], name))
 
-    def _drawn(self) -> Graph:
+    def _build_graph(self) -> Graph:
         try:
             return Graph(self.template["dag"])
         except (WorkflowError, ExpressionError) as error:
-            self.broken = error_message(error)
+            self.graph_error = error_message(error)
             return Graph({})
 
     def _restore_task(self, name: str) -> None:
-        node = self.run.tree.named(self._name(name))
+        node = self.run.tree.find(self._name(name))
         if node is None:
             return
         if node["type"] == "TaskGroup":
             self._restore_loop(name, node)
             return
         child = self._child(name, self.graph.tasks[name], node)
-        self._take_up(name, child)
+        self._restore_single(name, child)
 
     def _restore_loop(self, name: str, node: Node) -> None:
         task = self.graph.tasks[name]
@@ -141,9 +141,9 @@ class Dag(CompositeNode):
                     loop.waiting.append(child)
             if loop.waiting:
                 heapq.heappush(self.waiting_loops, (self.graph.order[name], name))
-        self.noticed.append(group)
+        self.changed_children.append(group)
 
-    def _take_up(self, name: str, child: Child) -> None:
+    def _restore_single(self, name: str, child: Child) -> None:
         self.children[name] = child
         self.open_count += 1
         self.restore_child(child)
@@ -151,16 +151,16 @@ class Dag(CompositeNode):
     def _name(self, task: str) -> str:
         return f"{self.name}.{task}"
 
-    def _is_held(self) -> bool:
+    def _is_blocked(self) -> bool:
         """Nothing new is started."""
         if not self.run.may_execute(self.call.on_exit):
             return True
         return self.is_failing_fast
 
-    def _begin_task(self) -> bool:
+    def _start_next_task(self) -> bool:
         """Starts the next task. Returns False if there is no free slot."""
         index, name = self.ready[0]
-        if not self.run.may_start(self, (*self.call.place, index, 0), self.id, self.template):
+        if not self.run.may_start(self, (*self.call.position, index, 0), self.id, self.template):
             return False
         heapq.heappop(self.ready)
         task = self.graph.tasks[name]
@@ -173,36 +173,36 @@ class Dag(CompositeNode):
             scope = self.variables_for(task)
             step = resolve_step(task, scope, self.run.variables, self.run.clock.expressions)
             if not is_loop(task):
-                self._begin_single(name, step)
+                self._start_task(name, step)
                 return True
-            items = self._expanded(name, step, scope)
+            items = self._expand(name, step, scope)
         except (WorkflowError, ExpressionError) as error:
             self._skip(name, name, task, "Error", error_message(error))
             return True
         if not items:
             self._skip(name, name, task, "Skipped", "Skipped, empty params")
             return True
-        self._begin_loop(name, task, items)
+        self._start_loop(name, task, items)
         return True
 
-    def _begin_single(self, name: str, step: Mapping[str, Any]) -> None:
-        self._connect(name, self.run.tree.id_of(self._name(name)))
+    def _start_task(self, name: str, step: Mapping[str, Any]) -> None:
+        self._link_dependencies(name, self.run.tree.id_of(self._name(name)))
         child = self._child(name, step, None)
         self.children[name] = child
         self.open_count += 1
-        self._run(child, name)
-        self.noticed.append(child)
+        self._start_child(child, name)
+        self.changed_children.append(child)
 
-    def _begin_loop(self, name: str, task: Mapping[str, Any], items: list[Child]) -> None:
+    def _start_loop(self, name: str, task: Mapping[str, Any], items: list[Child]) -> None:
         node_id = self.run.tree.id_of(self._name(name))
-        self._connect(name, node_id)
+        self._link_dependencies(name, node_id)
         self.add_node(self._name(name), "TaskGroup", "Running", task)
         self.children[name] = self._child(name, task, None)
         self.open_count += 1
         loop = self.loops[name] = Loop()
         loop.waiting.extend(items)
         heapq.heappush(self.waiting_loops, (self.graph.order[name], name))
-        self.noticed.append(self.children[name])
+        self.changed_children.append(self.children[name])
 
     def _start_items(self) -> bool:
         """Starts items of the first loop until no slot is free. Returns False if items are left."""
@@ -212,18 +212,18 @@ class Dag(CompositeNode):
         while loop.waiting:
             child = loop.waiting[0]
             assert child.call is not None
-            if self._is_held() or not self.run.may_start(self, child.call.place, self.id, self.template):
+            if self._is_blocked() or not self.run.may_start(self, child.call.position, self.id, self.template):
                 return False
             loop.waiting.popleft()
             loop.open += 1
             self.run.tree.link(group, child.id)
-            self._run(child, name)
-            self.noticed.append(child)
+            self._start_child(child, name)
+            self.changed_children.append(child)
         heapq.heappop(self.waiting_loops)
-        self.noticed.append(self.children[name])
+        self.changed_children.append(self.children[name])
         return True
 
-    def _run(self, child: Child, task: str) -> None:
+    def _start_child(self, child: Child, task: str) -> None:
         """Starts the child, unless its `when` is false."""
         when = str(child.step.get("when") or "")
         declared = self.graph.tasks[task]
@@ -238,14 +238,14 @@ class Dag(CompositeNode):
         child.call.start()
 
     def _skip(self, name: str, task: str, declared: Mapping[str, Any], phase: Phase, message: str) -> None:
-        self._connect(task, self.run.tree.id_of(self._name(name)))
+        self._link_dependencies(task, self.run.tree.id_of(self._name(name)))
         self.add_node(self._name(name), "Skipped", phase, declared, message)
         child = self._child(name, declared, None)
         self.children[name] = child
         self.open_count += 1
-        self.noticed.append(child)
+        self.changed_children.append(child)
 
-    def _connect(self, task: str, child: str) -> None:
+    def _link_dependencies(self, task: str, child: str) -> None:
         """Links the node to the outbound nodes of its dependencies."""
         tree = self.run.tree
         needs = self.graph.needs[task]
@@ -257,11 +257,11 @@ class Dag(CompositeNode):
 
     def _child(self, name: str, step: Mapping[str, Any], node: Node | None, item: int = 0) -> Child:
         if node is not None and not is_ended(node):
-            step = self._resolved_again(step)
+            step = self._resolve_again(step)
         order = self.graph.order[name.partition("(")[0]]
         return self.new_child(self._name(name), step, order, item)
 
-    def _resolved_again(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _resolve_again(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
             return resolve_step(task, self.variables_for(task), self.run.variables, self.run.clock.expressions)
         except (WorkflowError, ExpressionError):
@@ -271,44 +271,42 @@ class Dag(CompositeNode):
         task = self.graph.tasks[name]
         try:
             scope = self.variables_for(task)
-            return self._expanded(
-                name, resolve_step(task, scope, self.run.variables, self.run.clock.expressions), scope
-            )
+            return self._expand(name, resolve_step(task, scope, self.run.variables, self.run.clock.expressions), scope)
         except (WorkflowError, ExpressionError):
             return []
 
-    def _expanded(self, name: str, step: Mapping[str, Any], scope: Scope) -> list[Child]:
+    def _expand(self, name: str, step: Mapping[str, Any], scope: Scope) -> list[Child]:
         found = []
         for index, item in enumerate(expand_loop(step, scope.texts(self.run.variables), self.run.clock.expressions)):
             child = self._child(item.name, item.step, None, index)
             # Hooks of a loop belong to its group; only the exit hook also runs for each item.
-            child.step = {f: v for f, v in child.step.items() if f != "hooks"} | _only_exit(item.step)
+            child.step = {f: v for f, v in child.step.items() if f != "hooks"} | _exit_hook_only(item.step)
             found.append(child)
         return found
 
-    def _look(self, child: Child) -> None:
+    def _update_child(self, child: Child) -> None:
         if child.settled or not child.exists:
             return
         task = self._task_of(child)
         loop = self.loops.get(task)
         is_item = loop is not None and child is not self.children.get(task)
-        self._explain(child)
-        if loop is not None and not is_item and not self._loop_is_over(task, loop, child):
-            child.look(self.hooks, early=False)
+        self._set_error_message(child)
+        if loop is not None and not is_item and not self._finish_loop(task, loop, child):
+            child.update(self.hooks, early=False)
             return
-        if not child.look(self.hooks, early=False):
-            self._explain(child)
+        if not child.update(self.hooks, early=False):
+            self._set_error_message(child)
             return
-        self._explain(child)
+        self._set_error_message(child)
         if is_item and loop is not None:
             loop.open -= 1
             if not loop.open and not loop.waiting:
-                self.noticed.append(self.children[task])
+                self.changed_children.append(self.children[task])
             return
         self.open_count -= 1
         self._settle(task)
 
-    def _explain(self, child: Child) -> None:
+    def _set_error_message(self, child: Child) -> None:
         """The message of a task that could not run at all names the task."""
         problem = (child.call.error if child.call is not None else "") or child.error
         node = self.run.tree.nodes[child.id]
@@ -316,7 +314,7 @@ class Dag(CompositeNode):
         if problem and node.get("message") != message:
             self.run.tree.mark(child.id, "Error", message)
 
-    def _loop_is_over(self, task: str, loop: Loop, group: Child) -> bool:
+    def _finish_loop(self, task: str, loop: Loop, group: Child) -> bool:
         if loop.open or loop.waiting:
             return False
         if not is_fulfilled(self.run.tree.nodes[group.id]):
@@ -324,7 +322,7 @@ class Dag(CompositeNode):
             for item in self.run.tree.children(group.id):
                 if has_failed(item) and item["name"].startswith(f"{group.name}("):
                     phase = item["phase"]
-            self.run.tree.sum_up(group.id)
+            self.run.tree.update_progress(group.id)
             self.run.tree.mark(group.id, phase)
         return True
 
@@ -334,24 +332,24 @@ class Dag(CompositeNode):
 
     def _settle(self, task: str) -> None:
         node = self.run.tree.nodes[self.run.tree.id_of(self._name(task))]
-        self.settled[task] = results_of(node, self.run.tree)
+        self.settled[task] = task_results(node, self.run.tree)
         if node["type"] == "TaskGroup" or node.get("outputs"):
             self.run.add_outputs(node.get("outputs"))
         for name in self.graph.needed_by[task]:
-            self.unmet[name] -= 1
-            waits = not self.unmet[name] and name in self.graph.wanted and name not in self.children
+            self.open_dependencies[name] -= 1
+            waits = not self.open_dependencies[name] and name in self.graph.wanted and name not in self.children
             if waits:
                 heapq.heappush(self.ready, (self.graph.order[name], name))
 
-    def _assess(self) -> None:
+    def _conclude(self) -> None:
         if not self.run.may_execute(self.call.on_exit):
             self.finish("Failed")
             return
-        if self._is_held() and (self.ready or self.waiting_loops):
+        if self._is_blocked() and (self.ready or self.waiting_loops):
             self.finish("Failed", FAIL_FAST)
             return
         fail_fast = self.template["dag"].get("failFast")
-        phase = phase_of(self.graph, self.run.tree, self.node, fail_fast=fail_fast is None or bool(fail_fast))
+        phase = dag_phase(self.graph, self.run.tree, self.node, fail_fast=fail_fast is None or bool(fail_fast))
         if phase == "Running":
             return
         if phase == "Succeeded":
@@ -360,6 +358,6 @@ class Dag(CompositeNode):
             self.finish(phase)
 
 
-def _only_exit(step: Mapping[str, Any]) -> dict[str, Any]:
+def _exit_hook_only(step: Mapping[str, Any]) -> dict[str, Any]:
     last = (step.get("hooks") or {}).get("exit")
     return {"hooks": {"exit": last}} if last is not None else {}

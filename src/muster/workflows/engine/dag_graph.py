@@ -64,7 +64,7 @@ class Graph:
         return condition is None or depends.evaluate(condition, results, self.tolerated)
 
 
-def results_of(node: Node, tree: NodeTree) -> frozenset[str]:
+def task_results(node: Node, tree: NodeTree) -> frozenset[str]:
     """Returns the results of a task's node, in the vocabulary of `depends`."""
     phase = node["phase"]
     found = {"Errored" if phase == "Error" else str(phase)}
@@ -90,7 +90,7 @@ def _tolerated(task: Mapping[str, Any]) -> tuple[str, ...]:
     return (*(("Errored",) if on.get("error") else ()), *(("Failed",) if on.get("failed") else ()))
 
 
-def phase_of(graph: Graph, tree: NodeTree, boundary: Node, *, fail_fast: bool) -> Phase:
+def dag_phase(graph: Graph, tree: NodeTree, boundary: Node, *, fail_fast: bool) -> Phase:
     """Running while a target has not been visited. A target that did not run takes the phase of its predecessors, and
     failure outweighs success."""
     found = _target_phases(graph, tree, boundary)
@@ -131,11 +131,11 @@ def _target_phases(graph: Graph, tree: NodeTree, boundary: Node) -> dict[str, Ph
             branch = node["phase"]
         if node_id in targets and targets[node_id] not in FAILED:
             targets[node_id] = branch
-        add(_after(node, tree), branch)
+        add(_successors(node, tree), branch)
     return targets
 
 
-def _after(node: Node, tree: NodeTree) -> list[str]:
+def _successors(node: Node, tree: NodeTree) -> list[str]:
     """Returns what follows a node. For a node with retries, what follows its attempts; the attempts themselves do not
     count."""
     if node["type"] != "Retry":

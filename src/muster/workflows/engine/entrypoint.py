@@ -15,7 +15,7 @@ from muster.workflows.engine.references import resolve_arguments
 from muster.workflows.engine.scope import Scope
 from muster.workflows.engine.synchronization import locks_of
 from muster.workflows.engine.templates import Context
-from muster.workflows.engine.work_queue import Owner
+from muster.workflows.engine.work_queue import Caller
 from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Node
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _EXIT = "exit"
 
 
-class Entrypoint(Owner):
+class Entrypoint(Caller):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.entry: Call | None = None
@@ -40,27 +40,27 @@ class Entrypoint(Owner):
         return Context("local", "" if self.run.workflow_template_ref else self.run.name)
 
     def restore(self) -> None:
-        if self.run.tree.named(self.run.name) is None:
+        if self.run.tree.find(self.run.name) is None:
             return
         self._restore_locks()
         self.entry = self._entry()
         self.entry.restore()
-        self._know_result()
-        for event, hook in self._events().items():
+        self._set_result_variables()
+        for event, hook in self._hook_definitions().items():
             call = self._hook(node_names.hook(self.run.name, event), hook)
             if call.node is not None:
                 self.hooks[event] = call
                 call.restore()
         last = exit_hook(self.run.spec, self.run.spec.get("arguments") or {})
-        if last is not None and self.run.tree.named(node_names.on_exit(self.run.name)) is not None:
+        if last is not None and self.run.tree.find(node_names.on_exit(self.run.name)) is not None:
             self.exit = self._hook(node_names.on_exit(self.run.name), last, on_exit=True)
             self.exit.restore()
 
-    def notice(self, call: Call) -> None:
-        self.run.agenda.add(self)
+    def call_changed(self, call: Call) -> None:
+        self.run.queue.add(self)
 
     def advance(self) -> None:
-        if self.run.finished or not self._has_locks():
+        if self.run.finished or not self._acquire_locks():
             return
         if self.entry is None:
             if not self.run.may_begin(self, ()):
@@ -73,7 +73,7 @@ class Entrypoint(Owner):
         node = self.entry.node
         if node is None:
             return
-        self._know_result()
+        self._set_result_variables()
         if not self._run_hooks() or not self.entry.is_fulfilled:
             return
         if self._run_exit():
@@ -84,13 +84,13 @@ class Entrypoint(Owner):
         holder = {"template": spec.get("entrypoint")}
         return Call(self.run, self, self.run.name, holder, self.context, spec.get("arguments"))
 
-    def _has_locks(self) -> bool:
+    def _acquire_locks(self) -> bool:
         if self.locked:
             return True
         written = self.run.spec.get("synchronization")
         if written:
             try:
-                waiting = self.run.locking.acquire("", locks_of(written, self.run.namespace))
+                waiting = self.run.run_locks.acquire("", locks_of(written, self.run.namespace))
             except WorkflowError as error:
                 self.run.finish("Failed", f"Failed to acquire the synchronization lock. {error_message(error)}")
                 return False
@@ -101,7 +101,7 @@ class Entrypoint(Owner):
                     self.run.set_status(phase="Pending", message=waiting[1])
                 else:
                     self.run.set_status(message=waiting[1])
-                self.run.locking.wait_for_workflow()
+                self.run.run_locks.wait_for_workflow()
                 return False
         self.locked = True
         self.run.begin_running()
@@ -110,11 +110,11 @@ class Entrypoint(Owner):
     def _restore_locks(self) -> None:
         """The workflow has started, so it held its locks."""
         try:
-            self.run.locking.restore("", locks_of(self.run.spec.get("synchronization") or {}, self.run.namespace))
+            self.run.run_locks.restore("", locks_of(self.run.spec.get("synchronization") or {}, self.run.namespace))
         except WorkflowError:
             return  # the first step reports the error
 
-    def _know_result(self) -> None:
+    def _set_result_variables(self) -> None:
         """Sets the variables that tell hooks and the exit handler how the workflow ended."""
         node = self.entry.node if self.entry is not None else None
         if node is None:
@@ -130,13 +130,13 @@ class Entrypoint(Owner):
         found = [_failure(self.run, node) for node in nodes]
         return json.dumps(found, ensure_ascii=False, separators=(",", ":")) if found else "null"
 
-    def _events(self) -> dict[str, Mapping[str, Any]]:
+    def _hook_definitions(self) -> dict[str, Mapping[str, Any]]:
         return {event: hook for event, hook in (self.run.spec.get("hooks") or {}).items() if event != _EXIT}
 
     def _run_hooks(self) -> bool:
         """Starts the hooks whose condition holds. Returns whether all started hooks have ended."""
         assert self.entry is not None
-        for event, hook in self._events().items():
+        for event, hook in self._hook_definitions().items():
             name = node_names.hook(self.run.name, event)
             if event in self.hooks:
                 continue
@@ -170,7 +170,7 @@ class Entrypoint(Owner):
             arguments,
             on_exit=on_exit,
             flag={"hooked": True},
-            place=(HOOKS, int(on_exit)),
+            position=(HOOKS, int(on_exit)),
         )
 
     def _run_exit(self) -> bool:

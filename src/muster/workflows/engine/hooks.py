@@ -12,7 +12,7 @@ from muster.workflows.engine.node_tree import is_completed, is_fulfilled
 from muster.workflows.engine.references import resolve_arguments
 from muster.workflows.engine.scope import Scope, last_attempt
 from muster.workflows.engine.templates import Context
-from muster.workflows.engine.work_queue import Owner
+from muster.workflows.engine.work_queue import Caller
 from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.errors import ExpressionError
 
@@ -46,18 +46,18 @@ class Child:
     def exists(self) -> bool:
         return self.id in self.run.tree.nodes
 
-    def restore_hooks(self, maker: HookMaker) -> None:
+    def restore_hooks(self, maker: HookFactory) -> None:
         """Restores the hooks whose nodes exist."""
         if self.hooks is None:
             return
         for event, hook in _hooks_of(self.step, self.run.spec).items():
-            call = maker.made(self, event, hook, {})
+            call = maker.new_hook(self, event, hook, {})
             if call.node is not None:
                 call.arguments = maker.arguments(self, hook) if not call.is_fulfilled else {}
                 self.hooks[event] = call
                 call.restore()
 
-    def look(self, maker: HookMaker, *, early: bool) -> bool:
+    def update(self, maker: HookFactory, *, early: bool) -> bool:
         """Runs the hooks whose condition holds. Returns whether the child is settled. With `early`, hooks may run while
         it is Pending."""
         if self.settled:
@@ -71,7 +71,7 @@ class Child:
         self.settled = self.hooks is None or all(hook.is_fulfilled for hook in self.hooks.values())
         return self.settled
 
-    def _run_hooks(self, maker: HookMaker, *, is_over: bool) -> None:
+    def _run_hooks(self, maker: HookFactory, *, is_over: bool) -> None:
         assert self.hooks is not None
         for event, hook in _hooks_of(self.step, self.run.spec).items():
             if event in self.hooks:
@@ -80,9 +80,9 @@ class Child:
             if event == _EXIT and not (is_over and self.run.may_execute(True)):
                 continue
             try:
-                if not self._is_time(event, hook, maker):
+                if not self._is_due(event, hook, maker):
                     continue
-                call = maker.made(self, event, hook, maker.arguments(self, hook))
+                call = maker.new_hook(self, event, hook, maker.arguments(self, hook))
             except (WorkflowError, ExpressionError) as error:
                 self.error = error_message(error)
                 return
@@ -91,7 +91,7 @@ class Child:
             self.run.tree.link(self.id, call.id)
             self.error = self.error or call.error
 
-    def _is_time(self, event: str, hook: Mapping[str, Any], maker: HookMaker) -> bool:
+    def _is_due(self, event: str, hook: Mapping[str, Any], maker: HookFactory) -> bool:
         expression = hook.get("expression")
         if not expression:
             if event != _EXIT:
@@ -102,15 +102,15 @@ class Child:
         )
 
 
-class HookMaker:
+class HookFactory:
     """Creates the hooks of the steps or tasks of one template."""
 
     def __init__(
-        self, run: Run, owner: Owner, context: Context, boundary: str, depth: int, word: str,
+        self, run: Run, caller: Caller, context: Context, boundary: str, depth: int, word: str,
         scope_of: Callable[[Child], Scope],
     ) -> None:  # fmt: skip
         self.run = run
-        self.owner = owner
+        self.caller = caller
         self.context = context
         self.boundary = boundary
         self.depth = depth
@@ -135,11 +135,11 @@ class HookMaker:
             return {}
         return resolve_arguments(arguments, self.scope_of(child), self.run.variables, self.run.clock.expressions)
 
-    def made(self, child: Child, event: str, hook: Mapping[str, Any], arguments: Mapping[str, Any]) -> Call:
+    def new_hook(self, child: Child, event: str, hook: Mapping[str, Any], arguments: Mapping[str, Any]) -> Call:
         is_exit = event == _EXIT
         call = Call(
             self.run,
-            self.owner,
+            self.caller,
             node_names.on_exit(child.name) if is_exit else node_names.hook(child.name, event),
             holder_of(hook),
             self.context,
@@ -148,7 +148,7 @@ class HookMaker:
             on_exit=is_exit,
             flag={"hooked": True},
             depth=self.depth,
-            place=(*(child.call.place if child.call is not None else ()), HOOKS, int(is_exit)),
+            position=(*(child.call.position if child.call is not None else ()), HOOKS, int(is_exit)),
         )
         call.child = child
         return call

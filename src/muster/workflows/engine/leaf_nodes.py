@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from muster.workflows.engine.clock import parse_duration_field, parse_timestamp
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.node_tree import NodeTree, is_ended, parse_progress
-from muster.workflows.engine.scope import Scope, named_globally
+from muster.workflows.engine.scope import Scope, apply_global_names
 from muster.workflows.engine.templates import type_of
 from muster.workflows.engine.work_queue import Work
 from muster.workflows.lang.tags import substitute
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def add_workflow_volumes(run: Run, template: Template, scope: Scope) -> Template:
     """Adds the workflow's volumes that contain tags, filled in. Volumes without tags are added with the Pod."""
-    found = open_volumes(run.spec)
+    found = volumes_with_tags(run.spec)
     if not found:
         return template
     own = template.get("volumes") or []
@@ -34,7 +34,7 @@ def add_workflow_volumes(run: Run, template: Template, scope: Scope) -> Template
     return {**template, "volumes": [*own, *(volume for volume in filled if volume.get("name") not in taken)]}
 
 
-def open_volumes(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+def volumes_with_tags(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the volumes that still contain tags."""
     return [volume for volume in spec.get("volumes") or () if "{{" in str(volume)]
 
@@ -83,13 +83,13 @@ class LeafNode(Work):
         self._open_containers()
         self.run.leaves[self.id] = self
         self.run.actions.launch.append(launch)
-        self._watch_time()
+        self._schedule_deadline()
 
     def restore(self) -> None:
         self.run.leaves[self.id] = self
         if self.node.get("daemoned"):
             self.run.daemons.add(self)
-        self._watch_time()
+        self._schedule_deadline()
 
     def advance(self) -> None:
         """Checks the deadline. A running Pod is ended by its own deadline; everything else is ended here."""
@@ -106,7 +106,7 @@ class LeafNode(Work):
         template = self.template
         around = self.run.live.get(self.call.boundary)
         if around is not None and self.run.spec.get("volumes"):
-            volumes = open_volumes(self.run.spec)
+            volumes = volumes_with_tags(self.run.spec)
             template = add_workflow_volumes(self.run, template, around.variables_for({"volumes": volumes}))
         limit = self._limit()
         if limit is not None:
@@ -125,9 +125,9 @@ class LeafNode(Work):
             return
         match outcome.phase:
             case "Pending":
-                self._note(outcome, "Pending")
+                self._apply_outcome(outcome, "Pending")
             case "Running" if not self.is_daemon:
-                self._note(outcome, "Running")
+                self._apply_outcome(outcome, "Running")
             case "Running":
                 if outcome.ready:
                     self._become_daemon(outcome)
@@ -140,23 +140,23 @@ class LeafNode(Work):
         self.run.actions.stop.append(Stop(self.id, force))
         if self.node["phase"] == "Pending":
             # Nothing may exist yet whose end could be reported.
-            self._leave()
+            self._abandon()
             self._end_containers("Failed")
             self.end("Failed", message)
 
     def dismiss(self) -> None:
         """A daemon that is no longer needed."""
         self.run.actions.stop.append(Stop(self.id))
-        self._leave()
+        self._abandon()
         self.run.tree.change(self.id, daemoned=None)
         self.run.tree.mark(self.id, "Succeeded")
 
-    def _leave(self) -> None:
+    def _abandon(self) -> None:
         """Asks the executor to stop it without waiting for its outcome."""
-        self.run.leaving[self.id] = self
+        self.run.stopping[self.id] = self
         self.run.leaves.pop(self.id, None)
 
-    def _note(self, outcome: Outcome, phase: Phase) -> None:
+    def _apply_outcome(self, outcome: Outcome, phase: Phase) -> None:
         before = self.node
         fields: dict[str, Any] = {"message": outcome.message or None}
         if outcome.host:
@@ -165,19 +165,19 @@ class LeafNode(Work):
             fields["progress"] = outcome.progress
         self.run.tree.change(self.id, **fields)
         self.run.tree.mark(self.id, phase)
-        self._note_containers(outcome)
+        self._update_containers(outcome)
         if before["phase"] != phase:
             self.parent.work_changed(self)
 
     def _become_daemon(self, outcome: Outcome) -> None:
         was = self.node.get("daemoned")
-        self._note_fields(outcome)
+        self._apply_fields(outcome)
         self.run.tree.change(self.id, phase="Running", daemoned=True, podIP=outcome.address or None, message=None)
         if not was:
             self.run.daemons.add(self)
             self.parent.work_changed(self)
 
-    def _note_fields(self, outcome: Outcome) -> None:
+    def _apply_fields(self, outcome: Outcome) -> None:
         if outcome.host:
             self.run.tree.change(self.id, hostNodeName=outcome.host)
 
@@ -188,11 +188,11 @@ class LeafNode(Work):
             phase = "Failed"
         if self.stopped and phase != "Succeeded":
             phase, message = "Failed", self.stopped
-        outputs = named_globally(outcome.outputs, self.template)
+        outputs = apply_global_names(outcome.outputs, self.template)
         if outcome.exit_code is not None:
             outputs["exitCode"] = str(outcome.exit_code)
         node = self.node
-        self._note_fields(outcome)
+        self._apply_fields(outcome)
         self.run.tree.change(
             self.id,
             outputs=outputs or None,
@@ -201,13 +201,13 @@ class LeafNode(Work):
             progress=outcome.progress if parse_progress(outcome.progress) else node.get("progress"),
             finishedAt=outcome.finished or None,
         )
-        self._note_containers(outcome)
+        self._update_containers(outcome)
         self._end_containers(phase)
         self.run.leaves.pop(self.id, None)
         self.run.daemons.drop(self)
         if phase == "Succeeded":
             self.run.add_outputs(outputs)
-            self.run.remember(self.node)
+            self.run.store_memo(self.node)
         self.end(phase, message)
 
     def _limit(self) -> timedelta | None:
@@ -230,16 +230,16 @@ class LeafNode(Work):
         except WorkflowError:
             return None
 
-    def _watch_time(self) -> None:
+    def _schedule_deadline(self) -> None:
         limit = self._watched_limit()
         if limit is not None:
-            self.run.agenda.add_at(parse_timestamp(self.node["startedAt"]) + limit, self)
+            self.run.queue.add_at(parse_timestamp(self.node["startedAt"]) + limit, self)
 
     def _open_containers(self) -> None:
         containers = (self.template.get("containerSet") or {}).get("containers") or []
         for container in containers:
             name = f"{self.name}.{container['name']}"
-            if self.run.tree.named(name) is None:
+            if self.run.tree.find(name) is None:
                 node = self.run.new_node(name, "Container", "Pending", self.call.holder, self.call.context, self.id)
                 if self.node.get("nodeFlag") is not None:
                     node["nodeFlag"] = self.node["nodeFlag"]
@@ -250,9 +250,9 @@ class LeafNode(Work):
             for parent in [f"{self.name}.{need}" for need in needs] or [self.name]:
                 self.run.tree.link(self.run.tree.id_of(parent), child)
 
-    def _note_containers(self, outcome: Outcome) -> None:
+    def _update_containers(self, outcome: Outcome) -> None:
         for name, seen in outcome.containers.items():
-            node = self.run.tree.named(f"{self.name}.{name}")
+            node = self.run.tree.find(f"{self.name}.{name}")
             if node is None or node["type"] != "Container" or is_ended(node):
                 continue
             if seen.finished:
@@ -262,7 +262,7 @@ class LeafNode(Work):
     def _end_containers(self, phase: Phase) -> None:
         """No container outlives its Pod."""
         for container in (self.template.get("containerSet") or {}).get("containers") or ():
-            node = self.run.tree.named(f"{self.name}.{container['name']}")
+            node = self.run.tree.find(f"{self.name}.{container['name']}")
             if node is not None and not is_ended(node):
                 message = "" if phase == "Succeeded" else self.stopped or "Pod ended before the container did"
                 self.run.tree.mark(node["id"], phase, message or None)
@@ -271,7 +271,7 @@ class LeafNode(Work):
 class SuspendNode(Work):
     def start(self) -> None:
         node = self.open("Suspend", "Running")
-        outputs = self._wanted()
+        outputs = self._supplied_outputs()
         if outputs:
             self.run.tree.change(self.id, outputs={"parameters": outputs})
         self._offer_choices(node)
@@ -279,9 +279,9 @@ class SuspendNode(Work):
 
     def restore(self) -> None:
         self.run.suspended_nodes[self.id] = self
-        span = self._span()
+        span = self._duration()
         if span is not None:
-            self.run.agenda.add_at(parse_timestamp(self.node["startedAt"]) + span, self)
+            self.run.queue.add_at(parse_timestamp(self.node["startedAt"]) + span, self)
 
     def advance(self) -> None:
         """Its duration may be over."""
@@ -309,17 +309,17 @@ class SuspendNode(Work):
         self.run.suspended_nodes.pop(self.id, None)
         self.end("Failed", message)
 
-    def _span(self) -> Any:
+    def _duration(self) -> Any:
         text = self.template["suspend"].get("duration")
         if not text:
             return None
         try:
             return parse_duration_field(text, "suspend.duration")
         except WorkflowError:
-            self.run.agenda.add(self)
+            self.run.queue.add(self)
             return None
 
-    def _wanted(self) -> list[dict[str, Any]]:
+    def _supplied_outputs(self) -> list[dict[str, Any]]:
         """Outputs that must be supplied when it is resumed."""
         inputs = {p["name"]: p for p in (self.template.get("inputs") or {}).get("parameters") or ()}
         wanted = []
@@ -381,7 +381,7 @@ class Unsupported(Work):
         )
 
     def restore(self) -> None:
-        self.run.agenda.add(self)
+        self.run.queue.add(self)
 
     def advance(self) -> None:
         self.start()

@@ -30,7 +30,7 @@ class RawJson(str):
 def parse_raw_items(text: str) -> list[Any]:
     """Parses a text that is known to be a JSON list. Items are strings, booleans, None and RawJson, and lists and maps
     of these."""
-    return [_item(part) for part in _parts(text, _past_space(text, 0) + 1)]
+    return [_item(part) for part in _parts(text, _skip_space(text, 0) + 1)]
 
 
 def raw_json_text(item: Any) -> str:
@@ -60,33 +60,33 @@ def _leaf(text: str) -> Any:
 
 def _parts(text: str, at: int) -> Iterator[str]:
     """Yields the items of a list, starting after its bracket."""
-    at = _past_space(text, at)
+    at = _skip_space(text, at)
     while text[at] != "]":
-        start = _past_space(text, at + 1) if text[at] == "," else at
+        start = _skip_space(text, at + 1) if text[at] == "," else at
         _, at = _DECODER.raw_decode(text, start)
         yield text[start:at]
-        at = _past_space(text, at)
+        at = _skip_space(text, at)
 
 
 def _pairs(text: str) -> Iterator[tuple[str, Any]]:
-    at = _past_space(text, 1)
+    at = _skip_space(text, 1)
     while text[at] != "}":
-        start = _past_space(text, at + 1) if text[at] == "," else at
+        start = _skip_space(text, at + 1) if text[at] == "," else at
         key, colon = _DECODER.raw_decode(text, start)
-        start = _past_space(text, _past_space(text, colon) + 1)
+        start = _skip_space(text, _skip_space(text, colon) + 1)
         _, at = _DECODER.raw_decode(text, start)
         yield key, _leaf(text[start:at])
-        at = _past_space(text, at)
+        at = _skip_space(text, at)
 
 
-def _past_space(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
 
 
 _LOOPS = ("withItems", "withParam", "withSequence")
 _DIRECTIVE = re.compile(r"%([-+ 0]*)(\d*)(?:\.(\d+))?([dxXob%cqvU])", re.ASCII)
-_MOST = 1_000_000
+_MAX_ITEMS = 1_000_000
 
 
 class LoopItem(NamedTuple):
@@ -102,7 +102,7 @@ def is_loop(step: Mapping[str, Any]) -> bool:
 def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any], clock: Clock) -> list[LoopItem]:
     """Returns one step or task per item. Raises WorkflowError and ExpressionError."""
     try:
-        items = _items(step)
+        items = _loop_items(step)
     except WorkflowError:
         if _may_run(step):
             raise
@@ -115,9 +115,11 @@ def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any], clock: Clock)
         variables, shown = _variables(item)
         name = f"{step['name']}({index}:{shown.replace('(', '').replace(')', '')})"
         # An inline template sees the item as well, but some of its tags are not known yet.
-        inline = {"inline": _partly(kept["inline"], variables, scope, clock)} if "inline" in kept else {}
-        hooks = {"hooks": _partly(kept["hooks"], variables, {}, clock)} if kept.get("hooks") else {}
-        filled = _filled(body, variables, scope, clock) if runs else _partly(body, variables, scope, clock)
+        inline = {"inline": _substitute_known(kept["inline"], variables, scope, clock)} if "inline" in kept else {}
+        hooks = {"hooks": _substitute_known(kept["hooks"], variables, {}, clock)} if kept.get("hooks") else {}
+        filled = (
+            _substitute(body, variables, scope, clock) if runs else _substitute_known(body, variables, scope, clock)
+        )
         out.append(LoopItem(name, {**filled, **inline, **hooks, "name": name, **_template_name(step)}))
     return out
 
@@ -126,17 +128,19 @@ def _template_name(step: Mapping[str, Any]) -> dict[str, Any]:
     return {"template": step["template"]} if step.get("template") else {}
 
 
-def _filled(body: dict[str, Any], variables: dict[str, str], scope: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
-    filled: dict[str, Any] = substitute(body, _Over(variables, scope), clock=clock)
+def _substitute(
+    body: dict[str, Any], variables: dict[str, str], scope: Mapping[str, Any], clock: Clock
+) -> dict[str, Any]:
+    filled: dict[str, Any] = substitute(body, _ItemScope(variables, scope), clock=clock)
     return filled
 
 
-def _partly(value: Any, variables: dict[str, str], scope: Mapping[str, Any], clock: Clock) -> Any:
+def _substitute_known(value: Any, variables: dict[str, str], scope: Mapping[str, Any], clock: Clock) -> Any:
     known = {name: found for name, found in scope.items() if found is not None}
     return substitute(value, {**known, **variables}, allow_unresolved=True, clock=clock)
 
 
-class _Over(dict[str, Any]):
+class _ItemScope(dict[str, Any]):
     """The item's variables on top of the scope, without copying it."""
 
     def __init__(self, variables: dict[str, str], scope: Mapping[str, Any]) -> None:
@@ -163,17 +167,17 @@ def _may_run(step: Mapping[str, Any]) -> bool:
         return True  # it may refer to the item
 
 
-def _items(step: Mapping[str, Any]) -> list[Any]:
+def _loop_items(step: Mapping[str, Any]) -> list[Any]:
     if step.get("withItems"):
         return list(step["withItems"])
     if step.get("withParam"):
-        return _listed(to_text(step["withParam"]))
-    return _sequence(step["withSequence"])
+        return _parse_list(to_text(step["withParam"]))
+    return _sequence_items(step["withSequence"])
 
 
-def _listed(text: str) -> list[Any]:
+def _parse_list(text: str) -> list[Any]:
     try:
-        found = json.loads(text, parse_constant=_refuse)
+        found = json.loads(text, parse_constant=_reject_constant)
     except ValueError as error:
         raise WorkflowError(
             f"withParam value could not be parsed as a JSON list: {text.strip()[:2000]}: {error}"
@@ -187,11 +191,11 @@ def _listed(text: str) -> list[Any]:
     return parse_raw_items(text)
 
 
-def _refuse(word: str) -> Any:
+def _reject_constant(word: str) -> Any:
     raise ValueError(f"{word} is not valid JSON")
 
 
-def _sequence(sequence: Mapping[str, Any]) -> list[str]:
+def _sequence_items(sequence: Mapping[str, Any]) -> list[str]:
     start = _number(sequence, "start", 0)
     if sequence.get("end") is not None:
         end = _number(sequence, "end", 0)
@@ -202,11 +206,11 @@ def _sequence(sequence: Mapping[str, Any]) -> list[str]:
         end = start + count - 1
     else:
         raise WorkflowError("neither end nor count was specified in withSequence")
-    if abs(end - start) >= _MOST:
-        raise WorkflowError(f"withSequence from {start} to {end} has more than {_MOST} items")
+    if abs(end - start) >= _MAX_ITEMS:
+        raise WorkflowError(f"withSequence from {start} to {end} has more than {_MAX_ITEMS} items")
     written = str(sequence.get("format") or "%d")
     step = 1 if start <= end else -1
-    return [_formatted(written, number) for number in range(start, end + step, step)]
+    return [_sprintf(written, number) for number in range(start, end + step, step)]
 
 
 def _number(sequence: Mapping[str, Any], field: str, default: int) -> int:
@@ -219,7 +223,7 @@ def _number(sequence: Mapping[str, Any], field: str, default: int) -> int:
         raise WorkflowError(f"withSequence.{field} must be an integer, not '{value}'") from None
 
 
-def _formatted(written: str, number: int) -> str:
+def _sprintf(written: str, number: int) -> str:
     """Formats one integer as Go's Sprintf does."""
 
     def replaced(found: re.Match[str]) -> str:
@@ -244,17 +248,17 @@ def _formatted(written: str, number: int) -> str:
 def _variables(item: Any) -> tuple[dict[str, str], str]:
     """Returns the variables of an item, and its text in the name of a node."""
     if isinstance(item, dict):
-        texts = {str(key): _inside(value) for key, value in item.items()}
+        texts = {str(key): _item_text(value) for key, value in item.items()}
         variables = {f"item.{key}": text for key, text in texts.items()} | {"item": raw_json_text(item)}
         return variables, ",".join(sorted(f"{key}:{text}" for key, text in texts.items()))
     if isinstance(item, list):
-        return {"item": raw_json_text(item)}, f"[{' '.join(_inside(value) for value in item)}]"
+        return {"item": raw_json_text(item)}, f"[{' '.join(_item_text(value) for value in item)}]"
     if item is None:
         return {"item": "null"}, "[]"
-    return {"item": to_text(item)}, _inside(item)
+    return {"item": to_text(item)}, _item_text(item)
 
 
-def _inside(value: Any) -> str:
+def _item_text(value: Any) -> str:
     """Returns a part of an item as Argo shows it: JSON, and for a string what is between the quotes."""
     if isinstance(value, RawJson):
         return value

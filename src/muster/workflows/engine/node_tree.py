@@ -58,7 +58,7 @@ def continues_on(continue_on: Mapping[str, Any] | None, phase: Phase) -> bool:
 
 _COUNTED_CHILDREN = frozenset(("Pod", "Steps", "DAG"))
 _LEAVES = frozenset(("Pod", "Container", "HTTP", "Plugin", "Suspend"))
-_WEIGHED = _LEAVES | {"Steps", "DAG"}
+_COUNTED = _LEAVES | {"Steps", "DAG"}
 
 
 _COMMON_PROGRESS: Mapping[str, tuple[int, int] | None] = {"": None, "0/1": (0, 1), "1/1": (1, 1)}
@@ -80,7 +80,7 @@ def complete_progress(text: str) -> str:
     return f"{parsed[1]}/{parsed[1]}" if parsed else text
 
 
-class Content:
+class BoundaryCounts:
     """Counts of what is inside a boundary: a Steps or DAG node, or the whole workflow."""
 
     __slots__ = ("active", "active_pods", "done", "durations", "failed", "total")
@@ -105,21 +105,21 @@ class NodeTree:
         self.nodes = nodes
         self.now = ""
         self.changed: set[str] = set()
-        self.inside: dict[str, Content] = defaultdict(Content)
-        self.all = Content()
+        self.counts: dict[str, BoundaryCounts] = defaultdict(BoundaryCounts)
+        self.totals = BoundaryCounts()
         self.failures: set[str] = set()
         """Nodes that are Failed or Error."""
         self.running_pods = 0
         self._ids: dict[str, str] = {}
-        self._mine: set[str] = set()
+        self._fresh: set[str] = set()
         self._links: dict[str, set[str]] = {}
         for node in nodes.values():
-            self._weigh(node, 1)
+            self._count(node, 1)
 
     def take_changed(self) -> set[str]:
         """Returns what has changed since the last call. These nodes are handed out and never changed again."""
         changed, self.changed = self.changed, set()
-        self._mine.clear()
+        self._fresh.clear()
         return changed
 
     def id_of(self, name: str) -> str:
@@ -128,7 +128,7 @@ class NodeTree:
             known = self._ids[name] = node_names.node_id(self.workflow, name)
         return known
 
-    def named(self, name: str) -> Node | None:
+    def find(self, name: str) -> Node | None:
         return self.nodes.get(self.id_of(name))
 
     def add(self, node: Node) -> Node:
@@ -138,9 +138,9 @@ class NodeTree:
         if node["type"] in _LEAVES:
             node.setdefault("progress", "0/1")
         self.nodes[node_id] = node
-        self._mine.add(node_id)
+        self._fresh.add(node_id)
         self.changed.add(node_id)
-        self._weigh(node, 1)
+        self._count(node, 1)
         return node
 
     def change(self, node_id: str, **fields: Any) -> Node:
@@ -148,16 +148,16 @@ class NodeTree:
         node = self.nodes[node_id]
         if all(node.get(name) == value for name, value in fields.items()):
             return node
-        self._weigh(node, -1)
-        if node_id not in self._mine:
-            node = self._copied(node)
+        self._count(node, -1)
+        if node_id not in self._fresh:
+            node = self._copy(node)
         plain = cast(dict[str, Any], node)
         for name, value in fields.items():
             if value is None:
                 plain.pop(name, None)
             else:
                 plain[name] = value
-        self._weigh(node, 1)
+        self._count(node, 1)
         self.changed.add(node_id)
         return node
 
@@ -175,12 +175,12 @@ class NodeTree:
 
     def close(self, node_id: str, phase: Phase, message: str | None = None) -> Node:
         """Ends a node that contains others, with the sums of their progress and durations."""
-        content = self.inside.get(node_id)
+        content = self.counts.get(node_id)
         if content is not None:
             self.change(node_id, progress=content.progress or None, resourcesDuration=dict(content.durations) or None)
         return self.mark(node_id, phase, message)
 
-    def sum_up(self, node_id: str) -> None:
+    def update_progress(self, node_id: str) -> None:
         """Sets the progress of a node from that of its children."""
         done = total = 0
         durations: dict[str, int] = {}
@@ -202,8 +202,8 @@ class NodeTree:
         if child_id in known:
             return
         known.add(child_id)
-        if parent_id not in self._mine:
-            node = self._copied(node)
+        if parent_id not in self._fresh:
+            node = self._copy(node)
         node.setdefault("children", []).append(child_id)
         self.changed.add(parent_id)
 
@@ -226,14 +226,14 @@ class NodeTree:
             if node["type"] == "Retry":
                 found.extend((node.get("children") or [])[-1:])
                 continue
-            inner = self._ends(node)
+            inner = self._inner_outbound(node)
             if inner is None:
                 found.append(current)
             else:
                 pending.extend(reversed(inner))
         return found
 
-    def _ends(self, node: Node) -> list[str] | None:
+    def _inner_outbound(self, node: Node) -> list[str] | None:
         """Returns where to look for the outbound nodes of a node; None if it is its own."""
         children = node.get("children") or []
         match node["type"]:
@@ -249,40 +249,40 @@ class NodeTree:
                     return None
                 return node.get("outboundNodes") or []
 
-    def _copied(self, node: Node) -> Node:
+    def _copy(self, node: Node) -> Node:
         fresh = node.copy()
         if "children" in fresh:
             fresh["children"] = list(fresh["children"])
         self.nodes[fresh["id"]] = fresh
-        self._mine.add(fresh["id"])
+        self._fresh.add(fresh["id"])
         return fresh
 
-    def _weigh(self, node: Node, sign: int) -> None:
+    def _count(self, node: Node, sign: int) -> None:
         kind, phase = node["type"], node["phase"]
         if phase in FAILED:
             if sign > 0:
                 self.failures.add(node["id"])
             else:
                 self.failures.discard(node["id"])
-        if kind not in _WEIGHED:
+        if kind not in _COUNTED:
             return
         boundary = node.get("boundaryID") or ""
         if kind == "Container":
             boundary = (self.nodes.get(boundary) or {}).get("boundaryID") or ""
-        content = self.inside[boundary]
+        content = self.counts[boundary]
         if kind in _COUNTED_CHILDREN:
             if phase in ACTIVE:
                 content.active += sign
                 if kind == "Pod" and not (node.get("synchronizationStatus") or {}).get("waiting"):
                     content.active_pods += sign
-                    self.all.active_pods += sign
+                    self.totals.active_pods += sign
                     self.running_pods += sign if phase == "Running" else 0
             elif phase in FAILED:
                 content.failed += sign
-        self._weigh_amounts(node, content, sign)
+        self._count_amounts(node, content, sign)
 
-    def _weigh_amounts(self, node: Node, content: Content, sign: int) -> None:
-        contents = (content, self.all) if node["type"] in _LEAVES else (content,)
+    def _count_amounts(self, node: Node, content: BoundaryCounts, sign: int) -> None:
+        contents = (content, self.totals) if node["type"] in _LEAVES else (content,)
         parsed = parse_progress(node.get("progress") or "")
         if parsed:
             for each in contents:

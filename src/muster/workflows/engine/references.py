@@ -34,7 +34,7 @@ def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any
     later = {field: out.pop(field) for field in _LATER if field in out}
     arguments = out.get("arguments")
     if arguments and arguments.get("parameters"):
-        marked = [_marked(p, scope) for p in arguments["parameters"]]
+        marked = [_mark_absent(p, scope) for p in arguments["parameters"]]
         out["arguments"] = {**arguments, "parameters": marked}
     out = substitute(out, texts, required=_REQUIRED, clock=clock)
     if "inline" in later:
@@ -49,7 +49,7 @@ def resolve_arguments(
     """Resolves the arguments of a hook; references that are not known yet stay."""
     out = dict(arguments)
     if arguments.get("parameters"):
-        out["parameters"] = [_marked(p, scope) for p in arguments["parameters"]]
+        out["parameters"] = [_mark_absent(p, scope) for p in arguments["parameters"]]
     out = substitute(out, scope.texts(variables), required=(), clock=clock)
     holder = _with_artifacts({"arguments": out}, scope, variables, clock, keep_optional=True)
     found: dict[str, Any] = holder["arguments"]
@@ -61,7 +61,7 @@ def resolve_outputs(template: Template, scope: Scope, variables: dict[str, Any],
     declared = template.get("outputs") or {}
     outputs = Outputs()
     if declared.get("parameters"):
-        outputs["parameters"] = [_output(p, scope, variables, clock) for p in declared["parameters"]]
+        outputs["parameters"] = [_resolve_output(p, scope, variables, clock) for p in declared["parameters"]]
     if declared.get("artifacts"):
         outputs["artifacts"] = []
         for artifact in declared["artifacts"]:
@@ -74,7 +74,7 @@ def resolve_outputs(template: Template, scope: Scope, variables: dict[str, Any],
                     f"unable to resolve outputs from scope: {error.message}", error.text, error.at, error.hint
                 ) from None
             if found is not None:
-                outputs["artifacts"].append({**found, "name": artifact["name"], **_global(artifact)})
+                outputs["artifacts"].append({**found, "name": artifact["name"], **_global_name(artifact)})
     return outputs or None
 
 
@@ -99,7 +99,7 @@ def resolve_artifact(
     out = dict(found)
     if artifact.get("subPath"):
         sub = substitute(str(artifact["subPath"]), scope.texts({}), allow_unresolved=True, clock=clock)
-        out = _below(out, sub)
+        out = _sub_path(out, sub)
     return out
 
 
@@ -112,7 +112,7 @@ def _may_run(step: Mapping[str, Any]) -> bool:
         raise
 
 
-def _marked(parameter: Mapping[str, Any], scope: Scope) -> Mapping[str, Any]:
+def _mark_absent(parameter: Mapping[str, Any], scope: Scope) -> Mapping[str, Any]:
     value = parameter.get("value")
     if not isinstance(value, str) or not (value.startswith("{{") and value.endswith("}}")):
         return parameter
@@ -141,7 +141,9 @@ def _with_artifacts(
     return {**step, "arguments": {**arguments, "artifacts": artifacts}}
 
 
-def _output(declared: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+def _resolve_output(
+    declared: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any], clock: Clock
+) -> dict[str, Any]:
     source = declared.get("valueFrom")
     if not source:
         raise WorkflowError(f"output parameter '{declared.get('name')}' must have a valueFrom")
@@ -182,11 +184,11 @@ def _output_value(source: Mapping[str, Any], scope: Scope, variables: Mapping[st
     raise ExpressionError(f'Unable to resolve: "{name}"', written, 0)
 
 
-def _global(artifact: Mapping[str, Any]) -> dict[str, Any]:
+def _global_name(artifact: Mapping[str, Any]) -> dict[str, Any]:
     return {"globalName": artifact["globalName"]} if artifact.get("globalName") else {}
 
 
-def _below(artifact: dict[str, Any], sub: str) -> dict[str, Any]:
+def _sub_path(artifact: dict[str, Any], sub: str) -> dict[str, Any]:
     """Returns the part of an artifact below a path."""
     for name, location in artifact.items():
         field = _LOCATIONS.get(name, "key")

@@ -67,8 +67,8 @@ def decide(strategy: Mapping[str, Any], attempts: Sequence[Node], now: datetime,
         over = parse_timestamp(attempts[0]["startedAt"]) + longest if longest is not None else None
         if over is not None and now > over:
             return Decision(message="Max duration limit exceeded")
-        wait = _wait(backoff, len(attempts))
-        until = _later(parse_timestamp(last.get("finishedAt") or last["startedAt"]), wait)
+        wait = _backoff(backoff, len(attempts))
+        until = _add_duration(parse_timestamp(last.get("finishedAt") or last["startedAt"]), wait)
         if over is not None and until > over:
             return Decision(message="Backoff would exceed max duration limit")
         if now < until and limit is not None and len(attempts) <= limit:
@@ -134,7 +134,7 @@ def _limit(strategy: Mapping[str, Any]) -> int | None:
         raise WorkflowError(f"retryStrategy.limit must be an integer, not '{limit}'") from None
 
 
-def _wait(backoff: Mapping[str, Any], attempts: int) -> timedelta:
+def _backoff(backoff: Mapping[str, Any], attempts: int) -> timedelta:
     if not backoff.get("duration"):
         raise WorkflowError("no base duration specified for retryStrategy: write backoff.duration")
     wait = parse_duration_field(backoff["duration"], "backoff.duration")
@@ -154,7 +154,7 @@ def _wait(backoff: Mapping[str, Any], attempts: int) -> timedelta:
     return wait
 
 
-def _later(moment: datetime, span: timedelta) -> datetime:
+def _add_duration(moment: datetime, span: timedelta) -> datetime:
     try:
         return moment + span
     except OverflowError:
@@ -193,7 +193,7 @@ class Retry(Work, Parent):
             if self.node.get("daemoned"):
                 self.run.daemons.add(self)
         else:
-            self.run.agenda.add(self)
+            self.run.queue.add(self)
 
     def advance(self) -> None:
         """Starts the next attempt if it is due."""
@@ -206,9 +206,9 @@ class Retry(Work, Parent):
             self._succeed(attempts[-1])
             return
         if attempts:
-            stop = self.run.why_no_retry
+            stop = self.run.no_retry_reason
             if stop and not (self.call.on_exit and self.run.may_execute(True)):
-                self._give_up(attempts[-1], stop)
+                self._fail_retries(attempts[-1], stop)
                 return
             try:
                 decision = decide(self.strategy, attempts, self.run.now, self.run.clock.expressions)
@@ -216,14 +216,14 @@ class Retry(Work, Parent):
                 self.fail(error_message(error))
                 return
             if not decision.retry:
-                self._give_up(attempts[-1], decision.message)
+                self._fail_retries(attempts[-1], decision.message)
                 return
             if decision.until is not None:
                 self.run.tree.change(self.id, message=decision.message)
-                self.run.agenda.add_at(decision.until, self)
+                self.run.queue.add_at(decision.until, self)
                 return
             self.run.tree.change(self.id, message=None)
-        if attempts and not self.run.may_begin(self, self.call.place):
+        if attempts and not self.run.may_begin(self, self.call.position):
             return
         self._begin(attempts)
 
@@ -236,8 +236,8 @@ class Retry(Work, Parent):
         elif is_ended(node):
             if work.error and policy_of(self.strategy) == "OnFailure":
                 self.error = work.error
-            self.run.agenda.add(self)
-            self.run.agenda.add(self.call.owner)
+            self.run.queue.add(self)
+            self.run.queue.add(self.call.caller)
 
     def dismiss(self) -> None:
         """A daemon that is no longer needed."""
@@ -275,12 +275,12 @@ class Retry(Work, Parent):
 
     def _succeed(self, last: Node) -> None:
         self.run.tree.change(self.id, outputs=last.get("outputs"), daemoned=None)
-        self.run.tree.sum_up(self.id)
+        self.run.tree.update_progress(self.id)
         self.end("Succeeded", "")
 
-    def _give_up(self, last: Node, message: str) -> None:
+    def _fail_retries(self, last: Node, message: str) -> None:
         self.run.tree.change(self.id, outputs=last.get("outputs"), daemoned=None)
-        self.run.tree.sum_up(self.id)
+        self.run.tree.update_progress(self.id)
         self.run.daemons.drop(self)
         self.end(last["phase"], message)
 

@@ -17,11 +17,11 @@ from muster.workflows.engine.leaf_nodes import Daemons, LeafNode, SuspendNode, U
 from muster.workflows.engine.memoization import find_memo, memo_from_node
 from muster.workflows.engine.node_tree import NodeTree
 from muster.workflows.engine.retry import Retry
-from muster.workflows.engine.scope import results_wanted, with_outputs
+from muster.workflows.engine.scope import merge_global_outputs, steps_with_used_results
 from muster.workflows.engine.steps import Steps
-from muster.workflows.engine.synchronization import Holdings, Locking
+from muster.workflows.engine.synchronization import HeldLocks, RunLocks
 from muster.workflows.engine.templates import Context, Templates, type_of
-from muster.workflows.engine.work_queue import Advancing, Parent, Place, Work, WorkQueue
+from muster.workflows.engine.work_queue import Advanceable, Parent, Position, Work, WorkQueue
 from muster.workflows.engine.workflow_spec import CONTROLS, metadata_variables, resolve_workflow
 from muster.workflows.model import (
     Actions,
@@ -38,7 +38,7 @@ from muster.workflows.model import (
 )
 
 _FINISHED = frozenset(("Succeeded", "Failed", "Error"))
-_OURS = frozenset(
+_ENGINE_FIELDS = frozenset(
     (
         "phase", "startedAt", "finishedAt", "progress", "message", "conditions", "outputs", "synchronization",
         "storedTemplates", "storedWorkflowTemplateSpec", "resourcesDuration", "nodes",
@@ -47,7 +47,7 @@ _OURS = frozenset(
 """Fields that the engine writes; others are written by the controllers of volumes and garbage collection."""
 
 
-class Status:
+class StatusBuilder:
     """The fields are replaced, never changed in place, because they may be being written or sent."""
 
     def __init__(self, status: Mapping[str, Any]) -> None:
@@ -68,8 +68,8 @@ class Status:
 
     def adopt(self, status: Mapping[str, Any]) -> None:
         """Takes over fields that others have written."""
-        theirs = {name: value for name, value in status.items() if name not in _OURS}
-        self.fields = {name: value for name, value in self.fields.items() if name in _OURS} | theirs
+        theirs = {name: value for name, value in status.items() if name not in _ENGINE_FIELDS}
+        self.fields = {name: value for name, value in self.fields.items() if name in _ENGINE_FIELDS} | theirs
 
     def set_condition(self, kind: str, value: str) -> None:
         known = self.fields.get("conditions") or []
@@ -100,19 +100,19 @@ class Run:
     All of its state can be restored from the nodes: a loaded Run continues like the one it is a copy of.
     """
 
-    def __init__(self, workflow: Object, nodes: Mapping[str, Node], world: ClusterView) -> None:
+    def __init__(self, workflow: Object, nodes: Mapping[str, Node], view: ClusterView) -> None:
         self.workflow = workflow
         self.name = name_of(workflow)
         self.namespace = namespace_of(workflow)
         self.uid = uid_of(workflow)
-        self.world = world
-        self.now = world.now.astimezone(UTC)
+        self.view = view
+        self.now = view.now.astimezone(UTC)
         self.clock = RunClock()
         self.clock.set_time(self.now)
         self.tree = NodeTree(self.name, dict(nodes))
         self.tree.now = format_timestamp(self.now)
-        self.book = Status(status_of(workflow))
-        resolved = resolve_workflow(workflow, world, self.now, self.config_map, self.clock)
+        self.status_builder = StatusBuilder(status_of(workflow))
+        resolved = resolve_workflow(workflow, view, self.now, self.config_map, self.clock)
         self.problem = (resolved.phase, resolved.message) if resolved.phase else None
         self.spec: Object = resolved.spec
         """The workflow's spec as it runs: merged with its WorkflowTemplate, its variables filled in."""
@@ -121,16 +121,16 @@ class Run:
         self.variables: dict[str, str] = resolved.variables
         self.workflow_template_ref = bool(spec_of(workflow).get("workflowTemplateRef"))
         if resolved.stored_spec is not None:
-            self.book.set(storedWorkflowTemplateSpec=resolved.stored_spec)
-        self.templates = Templates(self.spec, self.book.fields.get("storedTemplates") or {})
-        self.templates.world = world
+            self.status_builder.set(storedWorkflowTemplateSpec=resolved.stored_spec)
+        self.templates = Templates(self.spec, self.status_builder.fields.get("storedTemplates") or {})
+        self.templates.view = view
         self.actions = Actions()
-        self.agenda = WorkQueue()
+        self.queue = WorkQueue()
         self.daemons = Daemons(self.tree)
-        self.locking = Locking(self, Holdings(self.book.fields.get("synchronization")))
+        self.run_locks = RunLocks(self, HeldLocks(self.status_builder.fields.get("synchronization")))
         self.locks_released = False
         self.leaves: dict[str, LeafNode] = {}
-        self.leaving: dict[str, LeafNode] = {}
+        self.stopping: dict[str, LeafNode] = {}
         """Leaves that are being stopped and whose end is not awaited."""
         self.suspended_nodes: dict[str, SuspendNode] = {}
         self.live: dict[str, Work] = {}
@@ -144,13 +144,13 @@ class Run:
         self.root = Entrypoint(self)
 
     @classmethod
-    def load(cls, workflow: Object, nodes: Mapping[str, Node], world: ClusterView) -> Run:
+    def load(cls, workflow: Object, nodes: Mapping[str, Node], view: ClusterView) -> Run:
         """Returns the run of a workflow with these nodes; none for a new workflow. Nothing happens before the first
         step."""
-        run = cls(workflow, nodes, world)
+        run = cls(workflow, nodes, view)
         if not run.finished and run.problem is None:
             run.root.restore()
-            run.agenda.add(run.root)
+            run.queue.add(run.root)
         return run
 
     @property
@@ -160,23 +160,23 @@ class Run:
     @property
     def status(self) -> dict[str, Any]:
         """The workflow's status without its nodes."""
-        return self.book.fields
+        return self.status_builder.fields
 
     @property
     def finished(self) -> bool:
-        return self.book.is_finished
+        return self.status_builder.is_finished
 
     def update(self, workflow: Object) -> None:
         """Adopts a change of the object: it may be suspended, shut down, or have other limits."""
         self.workflow = workflow
         spec = spec_of(workflow)
         self.spec = {name: value for name, value in self.spec.items() if name not in CONTROLS}
-        source = {**(self.book.fields.get("storedWorkflowTemplateSpec") or {}), **spec}
+        source = {**(self.status_builder.fields.get("storedWorkflowTemplateSpec") or {}), **spec}
         self.spec.update({name: source[name] for name in CONTROLS if source.get(name) is not None})
         if spec.get("suspend") is None:
             self.spec.pop("suspend", None)
         self.variables.update(metadata_variables(workflow, self.spec))
-        self.book.adopt(status_of(workflow))
+        self.status_builder.adopt(status_of(workflow))
 
     def unfinished(self) -> list[str]:
         """Returns the nodes that executors are running."""
@@ -185,17 +185,17 @@ class Run:
 
     def launch(self, node_id: str) -> Launch:
         """Returns the launch of a node that is unfinished or being stopped, once more."""
-        leaf = self.leaves.get(node_id) or self.leaving[node_id]
+        leaf = self.leaves.get(node_id) or self.stopping[node_id]
         return leaf.launch()
 
     # -- used by advance_run -------------------------------------------------------------------------------------------
 
-    def begin(self, world: ClusterView) -> None:
-        self.world = self.templates.world = world
-        self.now = world.now.astimezone(UTC)
+    def begin_step(self, view: ClusterView) -> None:
+        self.view = self.templates.view = view
+        self.now = view.now.astimezone(UTC)
         self.tree.now = format_timestamp(self.now)
         self.clock.set_time(self.now)
-        self._know_duration()
+        self._update_duration()
 
     def observe(self, outcomes: Mapping[str, Outcome]) -> None:
         for node_id, outcome in outcomes.items():
@@ -203,32 +203,34 @@ class Run:
             if leaf is not None:
                 leaf.observe(outcome)
 
-    def proceed(self) -> None:
+    def advance(self) -> None:
         if self.problem is not None:
             self.finish(*self.problem)
             return
         self._apply_controls()
         if self.spec.get("suspend"):
             return
-        self.agenda.add_due(self.now)
+        self.queue.add_due(self.now)
         if self.spec.get("hooks"):
-            self.agenda.add(self.root)
-        self.locking.try_again()
+            self.queue.add(self.root)
+        self.run_locks.retry_waiting()
         while True:
             self.locks_released = False
-            self.agenda.drain(lambda: self.is_full)
-            if self.finished or not self.locks_released or not self.locking.try_again():
+            self.queue.drain(lambda: self.is_full)
+            if self.finished or not self.locks_released or not self.run_locks.retry_waiting():
                 return
 
     def take_actions(self) -> Actions:
         actions, self.actions = self.actions, Actions()
         actions.changed = self.tree.take_changed()
         self._update_status()
-        actions.status = self.book.take()
+        actions.status = self.status_builder.take()
         if not self.finished:
-            actions.wake = self._wake()
+            actions.wake = self._next_wake()
         # A launch carries its node as it is stored.
-        actions.launch = [_fresh(launch, self.nodes) for launch in actions.launch if launch.node["id"] in self.leaves]
+        actions.launch = [
+            _with_stored_node(launch, self.nodes) for launch in actions.launch if launch.node["id"] in self.leaves
+        ]
         return actions
 
     # -- used by the nodes
@@ -236,7 +238,7 @@ class Run:
 
     @property
     def outputs(self) -> Outputs:
-        return cast(Outputs, self.book.fields.get("outputs") or {})
+        return cast(Outputs, self.status_builder.fields.get("outputs") or {})
 
     @property
     def shutdown(self) -> str:
@@ -246,11 +248,11 @@ class Run:
     def is_full(self) -> bool:
         """Whether as many Pods run as the workflow's `parallelism` allows."""
         limit = self.spec.get("parallelism")
-        return limit is not None and self.tree.all.active_pods >= limit
+        return limit is not None and self.tree.totals.active_pods >= limit
 
     @property
     def deadline(self) -> datetime | None:
-        seconds, started = self.spec.get("activeDeadlineSeconds"), self.book.fields.get("startedAt")
+        seconds, started = self.spec.get("activeDeadlineSeconds"), self.status_builder.fields.get("startedAt")
         return parse_timestamp(started) + timedelta(seconds=seconds) if seconds is not None and started else None
 
     @property
@@ -259,7 +261,7 @@ class Run:
         return deadline is not None and self.now >= deadline
 
     @property
-    def why_no_retry(self) -> str:
+    def no_retry_reason(self) -> str:
         """Why nothing is retried any more, or ''."""
         if self.shutdown:
             return f"Stopped with strategy '{self.shutdown}'"
@@ -272,19 +274,19 @@ class Run:
         """Whether `shutdown` allows something to run: Stop allows exit handlers, Terminate nothing."""
         return self.shutdown == "" or (self.shutdown == "Stop" and on_exit)
 
-    def may_begin(self, item: Advancing, place: Place) -> bool:
+    def may_begin(self, item: Advanceable, position: Position) -> bool:
         """Whether the workflow can run one more Pod; if not, the item is queued until it can."""
-        return self.spec.get("parallelism") is None or self.agenda.may_begin(item, place)
+        return self.spec.get("parallelism") is None or self.queue.may_begin(item, position)
 
-    def may_start(self, owner: Advancing, place: Place, boundary: str, template: Template) -> bool:
+    def may_start(self, caller: Advanceable, position: Position, boundary: str, template: Template) -> bool:
         """Whether one more node can start inside the template and in the workflow."""
         limit = template.get("parallelism")
-        if limit and self.tree.inside[boundary].active >= int(limit):
+        if limit and self.tree.counts[boundary].active >= int(limit):
             return False
-        return self.may_begin(owner, place)
+        return self.may_begin(caller, position)
 
     def config_map(self, name: str) -> Mapping[str, str] | None:
-        return self.world.config_map(name)
+        return self.view.config_map(name)
 
     def retry_strategy(self, template: Template) -> dict[str, Any] | None:
         strategy = template.get("retryStrategy")
@@ -295,12 +297,12 @@ class Run:
 
     def work_for(self, call: Call) -> Work:
         if self.retry_strategy(call.template) is not None:
-            return self._registered(Retry(self, call, call, call.name, call.template))
+            return self._register(Retry(self, call, call, call.name, call.template))
         return self.new_work(call, call, call.name, call.template)
 
     def new_work(self, call: Call, parent: Parent, name: str, template: Template) -> Work:
         work = _WORKS.get(type_of(template), LeafNode)(self, call, parent, name, template)
-        return self._registered(work)
+        return self._register(work)
 
     def new_node(
         self, name: str, kind: NodeType, phase: Phase, holder: Mapping[str, Any], context: Context, boundary: str,
@@ -331,13 +333,13 @@ class Run:
         if around is None:
             return False
         if around.results is None:
-            around.results = results_wanted(around.template)
+            around.results = steps_with_used_results(around.template)
         return node_names.step_of(node_name) in around.results
 
-    def recall(self, memoize: Mapping[str, Any]) -> tuple[dict[str, Any], Outputs | None]:
+    def find_memo(self, memoize: Mapping[str, Any]) -> tuple[dict[str, Any], Outputs | None]:
         return find_memo(memoize, self.config_map, self.now, self._memos)
 
-    def remember(self, node: Node) -> None:
+    def store_memo(self, node: Node) -> None:
         memo = memo_from_node(node)
         if memo is not None:
             self._memos[memo.cache, memo.key] = memo
@@ -346,10 +348,10 @@ class Run:
     def add_outputs(self, outputs: Outputs | None) -> None:
         """Adds outputs with a global name to the workflow's outputs."""
         known = self.outputs
-        found = with_outputs(known, outputs)
+        found = merge_global_outputs(known, outputs)
         if found is known:
             return
-        self.book.set(outputs=dict(found))
+        self.status_builder.set(outputs=dict(found))
         for parameter in found.get("parameters") or ():
             self.variables[f"workflow.outputs.parameters.{parameter['name']}"] = to_text(parameter["value"])
 
@@ -360,37 +362,37 @@ class Run:
 
     def wake_all(self) -> None:
         for work in list(self.live.values()):
-            self.agenda.add(work)
-        self.agenda.add(self.root)
+            self.queue.add(work)
+        self.queue.add(self.root)
 
     def begin_running(self) -> None:
-        if not self.book.fields.get("startedAt"):
+        if not self.status_builder.fields.get("startedAt"):
             first = self.nodes.get(self.name)
-            self.book.set(startedAt=first["startedAt"] if first is not None else self.tree.now)
-        if self.book.fields.get("phase") != "Running":
-            self.book.set(phase="Running", message=None)
+            self.status_builder.set(startedAt=first["startedAt"] if first is not None else self.tree.now)
+        if self.status_builder.fields.get("phase") != "Running":
+            self.status_builder.set(phase="Running", message=None)
             self.actions.news.append(WorkflowEvent("Normal", "WorkflowRunning", "Workflow Running"))
             self.variables["workflow.status"] = "Running"
-        self._know_duration()
+        self._update_duration()
         deadline = self.deadline
         if deadline is not None and not self._deadline_applied:
-            self.agenda.add_at(deadline, self.root)
+            self.queue.add_at(deadline, self.root)
 
     def finish(self, phase: str, message: str) -> None:
         if self.finished:
             return
         self.daemons.dismiss_all()
         shutdown.abandon(self, f"the workflow has ended: {message}" if message else "the workflow has ended")
-        self.locking.release_all()
-        self.book.finish(phase, message, self.tree.now)
+        self.run_locks.release_all()
+        self.status_builder.finish(phase, message, self.tree.now)
         succeeded = phase == "Succeeded"
         reason, text = ("WorkflowSucceeded", "Workflow completed") if succeeded else ("WorkflowFailed", message)
         self.actions.news.append(WorkflowEvent("Normal" if succeeded else "Warning", reason, text))
 
     def set_status(self, **fields: Any) -> None:
-        self.book.set(**fields)
+        self.status_builder.set(**fields)
 
-    def _registered(self, work: Work) -> Work:
+    def _register(self, work: Work) -> Work:
         if not isinstance(work, LeafNode | SuspendNode):
             self.live[work.id] = work
         return work
@@ -408,58 +410,62 @@ class Run:
         known = self.outputs
         ended = [n for n in self.nodes.values() if n.get("outputs") and n["phase"] == "Succeeded"]
         for node in sorted(ended, key=lambda n: n.get("finishedAt") or ""):
-            known = with_outputs(known, node.get("outputs"))
+            known = merge_global_outputs(known, node.get("outputs"))
         if known:
-            self.book.set(outputs=dict(known))
+            self.status_builder.set(outputs=dict(known))
         for parameter in known.get("parameters") or ():
             self.variables[f"workflow.outputs.parameters.{parameter['name']}"] = to_text(parameter["value"])
-        self.variables["workflow.status"] = str(self.book.fields.get("phase") or "")
+        self.variables["workflow.status"] = str(self.status_builder.fields.get("phase") or "")
 
-    def _know_duration(self) -> None:
-        seconds = seconds_between(self.book.fields.get("startedAt") or "", self.tree.now)
+    def _update_duration(self) -> None:
+        seconds = seconds_between(self.status_builder.fields.get("startedAt") or "", self.tree.now)
         self.variables["workflow.duration"] = f"{seconds:f}"
 
     def _update_status(self) -> None:
-        content = self.tree.all
+        content = self.tree.totals
         if content.total:
-            self.book.set(progress=content.progress)
-        elif self.book.fields.get("phase"):
-            self.book.set(progress="0/0")
+            self.status_builder.set(progress=content.progress)
+        elif self.status_builder.fields.get("phase"):
+            self.status_builder.set(progress="0/0")
         if content.durations:
-            self.book.set(resourcesDuration={name: amount for name, amount in content.durations.items() if amount})
+            self.status_builder.set(
+                resourcesDuration={name: amount for name, amount in content.durations.items() if amount}
+            )
         if self.nodes:
-            self.book.set_condition("PodRunning", "True" if self.tree.running_pods and not self.finished else "False")
-        if self.templates.stored_more:
-            self.templates.stored_more = False
-            self.book.set(storedTemplates=self.templates.stored)
-        if self.locking.holdings.changed:
-            self.locking.holdings.changed = False
-            self.book.set(synchronization=self.locking.holdings.status())
+            self.status_builder.set_condition(
+                "PodRunning", "True" if self.tree.running_pods and not self.finished else "False"
+            )
+        if self.templates.has_new_stored:
+            self.templates.has_new_stored = False
+            self.status_builder.set(storedTemplates=self.templates.stored)
+        if self.run_locks.holdings.changed:
+            self.run_locks.holdings.changed = False
+            self.status_builder.set(synchronization=self.run_locks.holdings.status())
 
-    def _wake(self) -> datetime | None:
-        moments = [moment for moment in (self.agenda.next_time(), self._deadline_left()) if moment is not None]
+    def _next_wake(self) -> datetime | None:
+        moments = [moment for moment in (self.queue.next_time(), self._pending_deadline()) if moment is not None]
         return min(moments, default=None)
 
-    def _deadline_left(self) -> datetime | None:
+    def _pending_deadline(self) -> datetime | None:
         return None if self._deadline_applied else self.deadline
 
 
-def _fresh(launch: Launch, nodes: Mapping[str, Node]) -> Launch:
+def _with_stored_node(launch: Launch, nodes: Mapping[str, Node]) -> Launch:
     return Launch(nodes[launch.node["id"]], launch.kind, launch.template, launch.pod_name, launch.wants_result)
 
 
-def advance_run(run: Run, outcomes: Mapping[str, Outcome], world: ClusterView) -> Actions:
+def advance_run(run: Run, outcomes: Mapping[str, Outcome], view: ClusterView) -> Actions:
     """Advances a run as far as possible: by outcomes of its leaves, by time, by changes of its object.
 
     The cost depends on what changes, not on the workflow's size. Errors become the message of the workflow or of a
     node; nothing is raised.
     """
-    run.begin(world)
+    run.begin_step(view)
     if run.finished:
         return run.take_actions()
     try:
         run.observe(outcomes)
-        run.proceed()
+        run.advance()
     except Exception as error:  # a bug of ours: the workflow ends, and the server continues
         run.finish("Error", f"internal error: {type(error).__name__}: {error}")
     return run.take_actions()

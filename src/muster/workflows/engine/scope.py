@@ -14,7 +14,7 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import from_json, to_json
 from muster.workflows.model import Node, Outputs, Template
 
-_MENTION = re.compile(r"""\b(?:steps|tasks)\b(?:\s*\.\s*([\w-]+)|\s*\[\s*\\?["']([^"'\\\]]+)\\?["']\s*\])?""")
+_REFERENCE = re.compile(r"""\b(?:steps|tasks)\b(?:\s*\.\s*([\w-]+)|\s*\[\s*\\?["']([^"'\\\]]+)\\?["']\s*\])?""")
 _RESULT = re.compile(r"""\s*(?:\.|\?\.)\s*outputs\b\s*(?:\??\.\s*result\b|\[\\?["']result)""")
 _INDEX = re.compile(r"\((\d+):")
 
@@ -109,7 +109,7 @@ class Scope:
         self.parameters[f"{prefix}.outputs.result"] = json.dumps(results, ensure_ascii=False, separators=(",", ":"))
         self.parameters[f"{prefix}.outputs.parameters"] = to_json(maps)
         for name, texts in lists.items():
-            self.parameters[f"{prefix}.outputs.parameters.{name}"] = _joined(texts)
+            self.parameters[f"{prefix}.outputs.parameters.{name}"] = _join_results(texts)
 
 
 def last_attempt(node: Node, tree: NodeTree) -> Node | None:
@@ -126,7 +126,7 @@ def last_attempt(node: Node, tree: NodeTree) -> Node | None:
 def mentioned_steps(text: str) -> frozenset[str] | None:
     """Returns the steps and tasks that a text (JSON) refers to as `steps.x` or `tasks['x']`; None if it may be any."""
     found = set()
-    for match in _MENTION.finditer(text):
+    for match in _REFERENCE.finditer(text):
         name = match[1] or match[2]
         if name is None:
             return None
@@ -136,14 +136,14 @@ def mentioned_steps(text: str) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def results_wanted(template: Template) -> frozenset[str]:
+def steps_with_used_results(template: Template) -> frozenset[str]:
     """Returns the steps or tasks of a template whose `outputs.result` is used."""
     text = json.dumps(template, ensure_ascii=False)
     return frozenset(_results(text)) if "outputs" in text and "result" in text else frozenset()
 
 
 def _results(text: str) -> Iterator[str]:
-    for match in _MENTION.finditer(text):
+    for match in _REFERENCE.finditer(text):
         name = match[1] or match[2]
         if name and _RESULT.match(text, match.end()):
             yield name
@@ -172,7 +172,7 @@ def _result(text: str, node: Node) -> Any:
         raise ExpressionError(message) from None
 
 
-def _joined(texts: list[str]) -> str:
+def _join_results(texts: list[str]) -> str:
     """Returns values as a JSON list: of maps and lists if all are such, else of strings."""
     try:
         found = [from_json(text) for text in texts]
@@ -183,7 +183,7 @@ def _joined(texts: list[str]) -> str:
     return to_json(texts)
 
 
-def with_outputs(known: Outputs, outputs: Mapping[str, Any] | None) -> Outputs:
+def merge_global_outputs(known: Outputs, outputs: Mapping[str, Any] | None) -> Outputs:
     """Returns the workflow's outputs with a node's added; the same object if nothing changes."""
     for field in ("parameters", "artifacts"):
         for output in (outputs or {}).get(field) or ():
@@ -192,7 +192,7 @@ def with_outputs(known: Outputs, outputs: Mapping[str, Any] | None) -> Outputs:
     return known
 
 
-def named_globally(outputs: Outputs, template: Template) -> Outputs:
+def apply_global_names(outputs: Outputs, template: Template) -> Outputs:
     """Returns a node's outputs with the global names that its template declares."""
     declared = template.get("outputs") or {}
     out: dict[str, Any] = {**outputs}

@@ -23,7 +23,7 @@ def apply_shutdown(run: Run) -> None:
     for node in list(run.suspended_nodes.values()):
         if not run.may_execute(node.call.on_exit):
             node.stop(f"Stopped with strategy '{strategy}'")
-    run.locking.give_up(f"workflow shutdown with strategy: {strategy}", keep_exit=not force)
+    run.run_locks.cancel_waiting(f"workflow shutdown with strategy: {strategy}", keep_exit=not force)
     run.wake_all()
 
 
@@ -35,7 +35,7 @@ def apply_deadline(run: Run) -> None:
     for node in list(run.suspended_nodes.values()):
         if not node.call.on_exit:
             node.stop(EXCEEDED)
-    run.locking.give_up(EXCEEDED, keep_exit=True)
+    run.run_locks.cancel_waiting(EXCEEDED, keep_exit=True)
     run.wake_all()
 
 
@@ -43,7 +43,7 @@ def abandon(run: Run, message: str) -> None:
     """The workflow has ended although some of its nodes have not: stop them without waiting for their outcome."""
     for leaf in list(run.leaves.values()):
         run.actions.stop.append(Stop(leaf.id))
-        run.leaving[leaf.id] = leaf
+        run.stopping[leaf.id] = leaf
         run.tree.mark(leaf.id, "Failed", message)
     run.leaves.clear()
     run.suspended_nodes.clear()

@@ -39,22 +39,22 @@ class Steps(CompositeNode):
     def start(self) -> None:
         self.open("Steps", "Running")
         self._prepare()
-        self.run.agenda.add(self)
+        self.run.queue.add(self)
 
     def restore(self) -> None:
         self._prepare()
         for index in range(len(self.groups)):
-            node = self.run.tree.named(self._group_name(index))
+            node = self.run.tree.find(self._group_name(index))
             if node is None or not is_ended(node) or has_failed(node):
                 break
             self.index = index
             self._restore_daemons(node)
             self._add_to_scope(index)
             self.index = index + 1
-        if self.index < len(self.groups) and self.run.tree.named(self._group_name(self.index)) is not None:
-            self.group = self._expanded()
+        if self.index < len(self.groups) and self.run.tree.find(self._group_name(self.index)) is not None:
+            self.group = self._expand_group()
             self._restore_group(self.group)
-        self.run.agenda.add(self)
+        self.run.queue.add(self)
 
     def advance(self) -> None:
         if is_ended(self.node):
@@ -66,9 +66,9 @@ class Steps(CompositeNode):
                     return
                 self.group = self._begin_group()
             group = self.group
-            self._look(group)
+            self._update_children(group)
             self._start_waiting(group)
-            self._look(group)
+            self._update_children(group)
             if group.open or (group.waiting and not group.error and not self.is_failing_fast):
                 return
             if not self._close(group):
@@ -84,7 +84,7 @@ class Steps(CompositeNode):
 
     def outbound_nodes(self) -> list[str]:
         tree = self.run.tree
-        last = tree.named(self._group_name(min(self.index, len(self.groups) - 1)))
+        last = tree.find(self._group_name(min(self.index, len(self.groups) - 1)))
         if last is None:
             return self.node.get("outboundNodes") or []
         return [end for step in last.get("children") or () for end in tree.outbound(step)]
@@ -100,16 +100,16 @@ class Steps(CompositeNode):
 
     def _begin_group(self) -> Group:
         name = self._group_name(self.index)
-        is_new = self.run.tree.named(name) is None
+        is_new = self.run.tree.find(name) is None
         if is_new:
             self.add_node(name, "StepGroup", "Running", {})
-        self._connect(name)
-        group = self._expanded()
+        self._link_group(name)
+        group = self._expand_group()
         if not is_new:  # a retry restarted an earlier group, whose daemon was needed again
             self._restore_group(group)
         return group
 
-    def _connect(self, name: str) -> None:
+    def _link_group(self, name: str) -> None:
         """Links the group to the outbound nodes of the group before."""
         tree, child = self.run.tree, self.run.tree.id_of(name)
         if self.index == 0:
@@ -120,7 +120,7 @@ class Steps(CompositeNode):
         for parent in [end for step in steps for end in tree.outbound(step)] or [before]:
             tree.link(parent, child)
 
-    def _expanded(self) -> Group:
+    def _expand_group(self) -> Group:
         """Returns the group's steps with references resolved, one for each item of a loop."""
         group = Group(self._group_name(self.index), self.index)
         self.run.clock.seed(group.name)
@@ -157,14 +157,14 @@ class Steps(CompositeNode):
     def _restore_daemons(self, group: Node) -> None:
         """Restores the daemons of a group that is otherwise done."""
         if any(child.get("daemoned") for child in self.run.tree.children(group["id"])):
-            for child in self._expanded().waiting:
+            for child in self._expand_group().waiting:
                 if child.call is not None and child.exists:
                     child.call.restore()
 
     def _start_waiting(self, group: Group) -> None:
         while group.waiting and not group.error and not self.is_failing_fast:
             child = group.waiting[0]
-            runs = self._runs(child, group)
+            runs = self._should_run(child, group)
             if runs and child.call is not None and not self._has_room(child.call):
                 return
             group.waiting.popleft()
@@ -175,12 +175,12 @@ class Steps(CompositeNode):
                 if child.call.error and not group.error:
                     group.error = f"step group deemed errored due to child {child.name} error: {child.call.error}"
             self.run.tree.link(self.run.tree.id_of(group.name), child.id)
-            self.noticed.append(child)
+            self.changed_children.append(child)
 
     def _has_room(self, call: Call) -> bool:
-        return self.run.may_start(self, call.place, self.id, self.template)
+        return self.run.may_start(self, call.position, self.id, self.template)
 
-    def _runs(self, child: Child, group: Group) -> bool:
+    def _should_run(self, child: Child, group: Group) -> bool:
         """Whether the step runs. If not, its node says why."""
         step = child.step
         if step.get("_empty"):
@@ -202,12 +202,12 @@ class Steps(CompositeNode):
     def _skip(self, child: Child, phase: Phase, message: str) -> None:
         self.add_node(child.name, "Skipped", phase, child.step, message)
 
-    def _look(self, group: Group) -> None:
-        while self.noticed:
-            child = self.noticed.popleft()
+    def _update_children(self, group: Group) -> None:
+        while self.changed_children:
+            child = self.changed_children.popleft()
             if child.settled or child.name not in group.started:
                 continue
-            if child.look(self.hooks, early=True):
+            if child.update(self.hooks, early=True):
                 group.open -= 1
             if child.call is not None and child.call.error and not group.error:
                 group.error = f"step group deemed errored due to child {child.name} error: {child.call.error}"
@@ -216,8 +216,8 @@ class Steps(CompositeNode):
     def _close(self, group: Group) -> bool:
         """Ends the group. Returns whether the next one may start."""
         group_id = self.run.tree.id_of(group.name)
-        phase, message = self._verdict(group)
-        self.run.tree.sum_up(group_id)
+        phase, message = self._group_phase(group)
+        self.run.tree.update_progress(group_id)
         node = self.run.tree.mark(group_id, phase, message)
         if has_failed(node):
             self.finish("Failed", node.get("message") or "")
@@ -229,7 +229,7 @@ class Steps(CompositeNode):
             return False
         return True
 
-    def _verdict(self, group: Group) -> tuple[Phase, str]:
+    def _group_phase(self, group: Group) -> tuple[Phase, str]:
         if group.error:
             return "Error", group.error
         if self.is_failing_fast and group.waiting:
@@ -246,7 +246,7 @@ class Steps(CompositeNode):
         group = tree.nodes[tree.id_of(self._group_name(index))]
         for step in self.groups[index]:
             name, prefix = f"{group['name']}.{step['name']}", f"steps.{step['name']}"
-            node, scope = tree.named(name), Scope()
+            node, scope = tree.find(name), Scope()
             if node is not None:
                 scope.add_node(prefix, node, tree)
                 if node["phase"] in ("Skipped", "Omitted") and not node.get("outputs"):

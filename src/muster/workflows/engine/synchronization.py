@@ -13,7 +13,7 @@ from muster.workflows.engine.errors import WorkflowError
 if TYPE_CHECKING:
     from muster.workflows.engine.call import Call
     from muster.workflows.engine.run import Run
-    from muster.workflows.engine.work_queue import Place
+    from muster.workflows.engine.work_queue import Position
 
 
 class Lock(NamedTuple):
@@ -51,7 +51,7 @@ def limit_of(lock: Lock, config_maps: ConfigMaps) -> int:
     return int(text)
 
 
-class Holdings:
+class HeldLocks:
     """Which locks this workflow and its nodes hold or wait for, as in `status.synchronization`."""
 
     def __init__(self, status: Mapping[str, Any] | None) -> None:
@@ -136,18 +136,18 @@ def _mutex(written: Mapping[str, Any], namespace: str) -> Lock:
     return Lock(f"{where}/{'Database' if in_database else 'Mutex'}/{name}", "mutex", in_database=in_database)
 
 
-class Locking:
-    def __init__(self, run: Run, holdings: Holdings) -> None:
+class RunLocks:
+    def __init__(self, run: Run, holdings: HeldLocks) -> None:
         self.run = run
         self.holdings = holdings
-        self._waiting: dict[str, list[tuple[Place, str, Call]]] = {}
+        self._waiting: dict[str, list[tuple[Position, str, Call]]] = {}
         """By lock, a heap: nodes that come first in the workflow go first."""
         self._workflow_waits = False
 
     def acquire(self, node_id: str, locks: Sequence[Lock]) -> tuple[str, str] | None:
         """Acquires all of the locks or none. Returns None, or the lock to wait for and the message to show. Raises
         WorkflowError."""
-        world, holder = self.run.world.locks, self._holder(node_id)
+        table, holder = self.run.view.locks, self._holder(node_id)
         limits = [limit_of(lock, self.run.config_map) for lock in locks]
         taken: list[Lock] = []
         for lock, limit in zip(locks, limits, strict=True):
@@ -156,7 +156,7 @@ class Locking:
                     "DatabaseLock",
                     f"mutex {lock.name} is kept in this server's memory, because no database for locks is available",
                 )
-            message = world.acquire(
+            message = table.acquire(
                 lock.name,
                 holder,
                 limit=limit,
@@ -165,7 +165,7 @@ class Locking:
             )
             if message:
                 for other in taken:
-                    world.release(other.name, holder)
+                    table.release(other.name, holder)
                     self.holdings.release(other.name, holder)
                 self.holdings.wait(lock, holder)
                 return lock.name, message
@@ -177,11 +177,11 @@ class Locking:
     def restore(self, node_id: str, locks: Sequence[Lock]) -> None:
         """What was held before a restart is still held."""
         for lock in locks:
-            self.run.world.locks.restore(lock.name, [self._holder(node_id)])
+            self.run.view.locks.restore(lock.name, [self._holder(node_id)])
             self.holdings.hold(lock, self._holder(node_id))
 
     def wait(self, call: Call, lock: str) -> None:
-        heapq.heappush(self._waiting.setdefault(lock, []), (call.place, call.id, call))
+        heapq.heappush(self._waiting.setdefault(lock, []), (call.position, call.id, call))
 
     def wait_for_workflow(self) -> None:
         self._workflow_waits = True
@@ -197,11 +197,11 @@ class Locking:
             for holder in [holder for holders in table.values() for holder in holders]:
                 self._release(holder)
 
-    def try_again(self) -> bool:
+    def retry_waiting(self) -> bool:
         """Lets waiting nodes try again. Returns whether one got its locks."""
         if self._workflow_waits:
             self._workflow_waits = False
-            self.run.agenda.add(self.run.root)
+            self.run.queue.add(self.run.root)
         found = False
         for lock in list(self._waiting):
             while (line := self._waiting.get(lock)) and self._try(heapq.heappop(line)[2]):
@@ -210,7 +210,7 @@ class Locking:
                 self._waiting.pop(lock, None)
         return found
 
-    def give_up(self, message: str, *, keep_exit: bool) -> None:
+    def cancel_waiting(self, message: str, *, keep_exit: bool) -> None:
         """Ends all waiting nodes; with `keep_exit`, except those of exit handlers."""
         for lock, line in list(self._waiting.items()):
             staying = [entry for entry in line if keep_exit and entry[2].on_exit]
@@ -219,7 +219,7 @@ class Locking:
                     self._release(self._holder(call.id))
                     self.run.tree.change(call.id, synchronizationStatus=None)
                     self.run.tree.mark(call.id, "Failed", message)
-                    call.owner.notice(call)
+                    call.caller.call_changed(call)
             if staying:
                 self._waiting[lock] = staying
                 heapq.heapify(staying)
@@ -232,7 +232,7 @@ class Locking:
 
     def _release(self, holder: str) -> None:
         for lock in self.holdings.of(holder):
-            self.run.world.locks.release(lock, holder)
+            self.run.view.locks.release(lock, holder)
             self.holdings.release(lock, holder)
             self.run.locks_released = True
 
@@ -241,7 +241,7 @@ class Locking:
         return f"{workflow}/{node_id}" if node_id else workflow
 
 
-class _Line:
+class _LockQueue:
     """One lock: its holders, and who waits for it."""
 
     def __init__(self) -> None:
@@ -263,12 +263,12 @@ class LockTable:
     """Implements `Locks`. Holders are `namespace/workflow` or `namespace/workflow/node`."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _LockQueue] = {}
         self._turns: dict[str, None] = {}
         self._count = 0
 
     def acquire(self, lock: str, holder: str, *, limit: int, priority: int, since: str) -> str:
-        line = self._lines.setdefault(lock, _Line())
+        line = self._lines.setdefault(lock, _LockQueue())
         line.limit = limit
         if holder in line.holders:
             return ""
@@ -298,7 +298,7 @@ class LockTable:
             del self._lines[lock]
 
     def restore(self, lock: str, holders: Iterable[str]) -> None:
-        line = self._lines.setdefault(lock, _Line())
+        line = self._lines.setdefault(lock, _LockQueue())
         for holder in holders:
             line.holders[holder] = None
             line.waiting.pop(holder, None)
@@ -318,7 +318,7 @@ class LockTable:
         turns, self._turns = list(self._turns), {}
         return turns
 
-    def _call_next(self, line: _Line) -> None:
+    def _call_next(self, line: _LockQueue) -> None:
         first = line.first()
         if first is not None and len(line.holders) < line.limit:
             self._turns[_workflow(first)] = None

@@ -41,7 +41,7 @@ def merge_specs(base: Any, over: Any, name: str = "") -> Any:
         return out
     key = _KEYS.get(name)
     if key is not None and isinstance(base, list) and isinstance(over, list):
-        return _merged_list(base, over, key)
+        return _merge_lists(base, over, key)
     return base if over is None else over
 
 
@@ -67,7 +67,7 @@ def _with_value(spec: Object) -> list[Object]:
     return [p for p in parameters if any(p.get(f) is not None for f in ("value", "valueFrom", "default"))]
 
 
-def _merged_list(base: list[Any], over: list[Any], key: str) -> list[Any]:
+def _merge_lists(base: list[Any], over: list[Any], key: str) -> list[Any]:
     mine = {item.get(key): item for item in over if isinstance(item, dict)}
     known = {item.get(key) for item in base if isinstance(item, dict)}
     kept = [
@@ -120,8 +120,8 @@ class Templates:
     def __init__(self, spec: Object, stored: Mapping[str, Template]) -> None:
         self.spec = spec
         self.stored = dict(stored)
-        self.world: ClusterView | None = None
-        self.stored_more = False
+        self.view: ClusterView | None = None
+        self.has_new_stored = False
         self._local = {t.get("name"): t for t in spec.get("templates") or ()}
         self._ready: dict[str, Template] = {}
         self._plain: set[int] = set()
@@ -134,9 +134,9 @@ class Templates:
             return context, self._inline(inline, holder, context)
         if ref:
             inner = Context("cluster" if ref.get("clusterScope") else "namespaced", str(ref.get("name") or ""))
-            return inner, self._found(inner, str(ref.get("template") or ""))
+            return inner, self._find(inner, str(ref.get("template") or ""))
         if name:
-            return context, self._found(context, str(name))
+            return context, self._find(context, str(name))
         raise WorkflowError(f"'{holder.get('name') or ''}' has no template: set template, templateRef or inline")
 
     def takes_only_inputs(self, template: Template) -> bool:
@@ -148,15 +148,15 @@ class Templates:
             key = f"{context.scope}/inline/{holder.get('name') or ''}"
             if key not in self.stored:
                 self._store(key, inline)
-        return self._completed(inline)
+        return self._with_defaults(inline)
 
-    def _found(self, context: Context, name: str) -> Template:
+    def _find(self, context: Context, name: str) -> Template:
         key = f"{context.scope}/{name}"
         if key not in self._ready:
             template = (
-                self._local_template(name) if context.kind == "local" else self._outer_template(context, name, key)
+                self._local_template(name) if context.kind == "local" else self._external_template(context, name, key)
             )
-            ready = self._ready[key] = self._completed(template)
+            ready = self._ready[key] = self._with_defaults(template)
             if takes_only_inputs(ready):
                 self._plain.add(id(ready))
         return self._ready[key]
@@ -167,10 +167,10 @@ class Templates:
             raise WorkflowError(f"template {name} not found")
         return _with_pod_metadata(template, self.spec)
 
-    def _outer_template(self, context: Context, name: str, key: str) -> Template:
+    def _external_template(self, context: Context, name: str, key: str) -> Template:
         if key in self.stored:
             return self.stored[key]
-        found = self.world.template(context.name, cluster_scope=context.kind == "cluster") if self.world else None
+        found = self.view.template(context.name, cluster_scope=context.kind == "cluster") if self.view else None
         if found is None:
             raise WorkflowError(
                 f"{'cluster ' if context.kind == 'cluster' else ''}workflow template {context.name} not found"
@@ -185,9 +185,9 @@ class Templates:
 
     def _store(self, key: str, template: Template) -> None:
         self.stored = {**self.stored, key: template}
-        self.stored_more = True
+        self.has_new_stored = True
 
-    def _completed(self, template: Template) -> Template:
+    def _with_defaults(self, template: Template) -> Template:
         kind = type_of(template)
         if not kind:
             raise WorkflowError(

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from muster.workflows.engine.run import Run
 
 
-Place: TypeAlias = tuple[int, ...]
+Position: TypeAlias = tuple[int, ...]
 """A position in the workflow: earlier ones are smaller."""
 
 
-class Advancing(ABC):
+class Advanceable(ABC):
     """Something that can be advanced as far as possible."""
 
     queued = False
@@ -33,11 +33,11 @@ class Advancing(ABC):
     def advance(self) -> None: ...
 
 
-class Owner(Advancing):
+class Caller(Advanceable):
     """Calls templates and is notified of their changes."""
 
     @abstractmethod
-    def notice(self, call: Call) -> None:
+    def call_changed(self, call: Call) -> None:
         """The node of a call has changed."""
 
 
@@ -48,7 +48,7 @@ class Parent(ABC):
     def work_changed(self, work: Work) -> None: ...
 
 
-class Work(Advancing):
+class Work(Advanceable):
     """Runs a template in one node."""
 
     def __init__(self, run: Run, call: Call, parent: Parent, name: str, template: Template) -> None:
@@ -100,21 +100,21 @@ class Work(Advancing):
 
 class WorkQueue:
     def __init__(self) -> None:
-        self._queue: deque[Advancing] = deque()
-        self._times: list[tuple[datetime, int, Advancing]] = []
+        self._queue: deque[Advanceable] = deque()
+        self._times: list[tuple[datetime, int, Advanceable]] = []
         self._number = itertools.count()
-        self._blocked: list[tuple[Place, int, Advancing]] = []
+        self._blocked: list[tuple[Position, int, Advanceable]] = []
         self._is_granted = False
 
-    def add(self, item: Advancing) -> None:
+    def add(self, item: Advanceable) -> None:
         if not item.queued:
             item.queued = True
             self._queue.append(item)
 
-    def add_at(self, moment: datetime, item: Advancing) -> None:
+    def add_at(self, moment: datetime, item: Advanceable) -> None:
         heapq.heappush(self._times, (moment, next(self._number), item))
 
-    def may_begin(self, item: Advancing, place: Place) -> bool:
+    def may_begin(self, item: Advanceable, position: Position) -> bool:
         """Whether one more Pod may run now. If not, the item is advanced once it may.
 
         The order is that of the workflow, not of the requests, so a restart does not change it.
@@ -124,7 +124,7 @@ class WorkQueue:
             return True
         if not item.blocked:
             item.blocked = True
-            heapq.heappush(self._blocked, (place, next(self._number), item))
+            heapq.heappush(self._blocked, (position, next(self._number), item))
         return False
 
     def add_due(self, now: datetime) -> None:
@@ -152,7 +152,7 @@ class WorkQueue:
             self._is_granted = False
 
 
-def _is_over(item: Advancing) -> bool:
+def _is_over(item: Advanceable) -> bool:
     if not isinstance(item, Work):
         return False
     node = item.run.tree.nodes.get(item.id)

@@ -109,13 +109,13 @@ class Resolved:
 
 
 def resolve_workflow(
-    workflow: Object, world: ClusterView, now: datetime, config_maps: ConfigMaps, run_clock: RunClock
+    workflow: Object, view: ClusterView, now: datetime, config_maps: ConfigMaps, run_clock: RunClock
 ) -> Resolved:
     spec = spec_of(workflow)
     stored = None
     if spec.get("workflowTemplateRef"):
         try:
-            stored = _stored(workflow, spec, world)
+            stored = _resolve_template_ref(workflow, spec, view)
         except WorkflowError as error:
             return Resolved(spec, phase="Error", message=error_message(error))
         spec = {**stored, **{name: spec[name] for name in CONTROLS if spec.get(name) is not None}}
@@ -146,13 +146,13 @@ def substitute_spec(spec: Object, variables: Mapping[str, str], clock: Clock) ->
     }
 
 
-def _stored(workflow: Object, spec: Object, world: ClusterView) -> Object:
+def _resolve_template_ref(workflow: Object, spec: Object, view: ClusterView) -> Object:
     stored = status_of(workflow).get("storedWorkflowTemplateSpec")
     if stored:
         return dict(stored)
     ref = spec["workflowTemplateRef"]
     name, cluster_scope = str(ref.get("name") or ""), bool(ref.get("clusterScope"))
-    template = world.template(name, cluster_scope=cluster_scope)
+    template = view.template(name, cluster_scope=cluster_scope)
     if template is None:
         kind = "clusterworkflowtemplates" if cluster_scope else "workflowtemplates"
         raise WorkflowError(f'{kind}.argoproj.io "{name}" not found')

@@ -50,13 +50,13 @@ class HttpResponse:
     body: bytes
 
 
-def secrets_of(template: Template) -> list[tuple[str, str]]:
+def referenced_secrets(template: Template) -> list[tuple[str, str]]:
     """Returns (name, key) of the Secrets that its headers refer to."""
     refs = [_secret(header) for header in _http(template).get("headers") or ()]
     return [(str(ref.get("name") or ""), str(ref.get("key") or "")) for ref in refs if ref]
 
 
-def request_of(template: Template, secrets: Mapping[tuple[str, str], str]) -> HttpRequest:
+def build_request(template: Template, secrets: Mapping[tuple[str, str], str]) -> HttpRequest:
     """Raises RequestError with the wrong field."""
     http = _http(template)
     url = str(http.get("url") or "")
@@ -77,7 +77,7 @@ def response_outcome(template: Template, response: HttpResponse, started: str, f
     """A condition sees `request` and `response` as in Argo; values from Secrets are not visible to it."""
     http = _http(template)
     text = response.body.decode(errors="replace")
-    message = _judged(http, response, text)
+    message = _response_problem(http, response, text)
     return Outcome(
         "Failed" if message else "Succeeded",
         message,
@@ -87,7 +87,7 @@ def response_outcome(template: Template, response: HttpResponse, started: str, f
     )
 
 
-def _judged(http: Mapping[str, Any], response: HttpResponse, text: str) -> str:
+def _response_problem(http: Mapping[str, Any], response: HttpResponse, text: str) -> str:
     """Returns what is wrong with the response, or ''."""
     condition = http.get("successCondition")
     if not condition:
@@ -154,7 +154,7 @@ class HttpExecutor:
     def __init__(self, cluster: Cluster, report: ReportOutcome) -> None:
         self._cluster = cluster
         self._report = report
-        self._sender: Sender | None = None
+        self._sender: RequestSender | None = None
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
@@ -201,7 +201,7 @@ class HttpExecutor:
     async def _secrets(self, workflow: Object, node: str, template: Template) -> dict[tuple[str, str], str] | None:
         """Returns None if a Secret is missing, which has been reported."""
         found: dict[tuple[str, str], str] = {}
-        for name, key in secrets_of(template):
+        for name, key in referenced_secrets(template):
             try:
                 data = (await self._cluster.get(SECRET, name, namespace_of(workflow))).get("data") or {}
                 if key not in data:
@@ -221,7 +221,7 @@ class HttpExecutor:
         started: str,
     ) -> None:
         try:
-            response = await self._ready().send(request_of(template, secrets))
+            response = await self._ready().send(build_request(template, secrets))
             outcome = response_outcome(template, response, started, timestamp())
         except RequestError as error:
             outcome = Outcome("Failed", _without(str(error), secrets), started=started, finished=timestamp())
@@ -233,10 +233,10 @@ class HttpExecutor:
         self._tasks.pop(place, None)
         self._report(workflow, place[1], outcome)
 
-    def _ready(self) -> Sender:
+    def _ready(self) -> RequestSender:
         """Created on first use: the library takes a tenth of a second to load."""
         if self._sender is None:
-            self._sender = Sender()
+            self._sender = RequestSender()
         return self._sender
 
 
@@ -251,7 +251,7 @@ def _without(message: str, secrets: dict[tuple[str, str], str]) -> str:
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=60)
 
 
-class Sender:
+class RequestSender:
     """Sends requests over persistent connections. Call `close` in the end."""
 
     def __init__(self) -> None:
@@ -296,20 +296,20 @@ class Sender:
                     )
             headers: dict[str, list[str]] = defaultdict(list)
             for name, value in answer.headers.items():
-                headers[_canonical(name)].append(value)
+                headers[_canonical_header(name)].append(value)
             return HttpResponse(answer.status, headers, bytes(body))
 
     def _session(self, verify: bool) -> aiohttp.ClientSession:
         if verify not in self._sessions:
             self._sessions[verify] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=True if verify else _anything(), limit=100),
+                connector=aiohttp.TCPConnector(ssl=True if verify else _unverified_context(), limit=100),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=True,
             )
         return self._sessions[verify]
 
 
-def _anything() -> ssl.SSLContext:
+def _unverified_context() -> ssl.SSLContext:
     """For insecureSkipVerify, which the user has asked for."""
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -317,7 +317,7 @@ def _anything() -> ssl.SSLContext:
     return context
 
 
-def _canonical(name: str) -> str:
+def _canonical_header(name: str) -> str:
     """Returns a header name as Go writes it: Content-Type."""
     return "-".join(part.capitalize() for part in name.split("-"))
 

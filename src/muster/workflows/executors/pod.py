@@ -32,7 +32,7 @@ from muster.kube.objects import (
 )
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.locations import LOCAL, ArtifactError, ArtifactMissing, ArtifactUnreachable, is_supplied
-from muster.workflows.executors.pod_outputs import SECONDS, Collector, progress_file, reported_progress
+from muster.workflows.executors.pod_outputs import SECONDS, OutputCollector, progress_file, reported_progress
 from muster.workflows.executors.pod_spec import NODE_ID, StagedInputs, build_pod, build_script_config_map
 from muster.workflows.executors.pod_status import pod_outcome
 from muster.workflows.executors.pod_template import WORKFLOW_LABEL, CannotRun, input_artifacts
@@ -42,7 +42,7 @@ from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome, Template
 
 
-class Inputs:
+class InputStaging:
     """Staged input artifacts: `<folder>/<namespace>/<Pod>/<index of the artifact>`, from before the Pod is created
     until it has ended."""
 
@@ -56,7 +56,7 @@ class Inputs:
         if not wanted:
             return None
         place = self._place(Key(namespace_of(workflow), launch.pod_name))
-        await asyncio.to_thread(_make_anew, place)
+        await asyncio.to_thread(_recreate_folder, place)
         ready: list[int] = []
         for index, artifact in enumerate(wanted):
             name, optional = artifact.get("name"), bool(artifact.get("optional"))
@@ -93,7 +93,7 @@ class Inputs:
         return self._folder / pod.namespace / pod.name
 
 
-def _make_anew(place: Path) -> None:
+def _recreate_folder(place: Path) -> None:
     if place.exists():
         shutil.rmtree(place)
     place.mkdir(parents=True)
@@ -108,7 +108,7 @@ async def run_data(artifacts: ArtifactClient, workflow: Object, template: Templa
         if source is None:
             raise ArtifactError("no valid source is used for data template: write source.artifactPaths")
         found: Any = await artifacts.keys(workflow, source)
-        result = to_json(transformed(found, template["data"].get("transformation") or ()))
+        result = to_json(transform_data(found, template["data"].get("transformation") or ()))
     except ArtifactUnreachable:
         raise
     except ArtifactError as error:
@@ -120,7 +120,7 @@ async def run_data(artifacts: ArtifactClient, workflow: Object, template: Templa
     return Outcome("Succeeded", outputs=outputs, started=started, finished=timestamp(), exit_code=None)
 
 
-def transformed(data: Any, steps: Any) -> Any:
+def transform_data(data: Any, steps: Any) -> Any:
     """Each step's expression sees the result of the one before as `data`."""
     for step in steps:
         scope: Mapping[str, Any] = {"data": data}
@@ -131,17 +131,17 @@ def transformed(data: Any, steps: Any) -> Any:
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 8
+_PARALLEL_TRANSFERS = 8
 """How many Pods may transfer artifacts at a time."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TRIES = 5
-_REMEMBERED = 1000
+_MAX_REPOSITORIES = 1000
 _ROUTINE = ("", "ContainerCreating", "PodInitializing")
 _ENDS = ("Succeeded", "Failed", "Error")
 
 
 @dataclass(slots=True, eq=False)
-class _Leaf:
+class _PodLeaf:
     workflow: Object
     spec: Mapping[str, Any]
     launch: Launch
@@ -150,7 +150,7 @@ class _Leaf:
     """The uid of its Pod, once it exists."""
     gone: str = ""
     """The uid of the last deleted Pod of its name."""
-    told: Outcome | None = None
+    last_reported: Outcome | None = None
     collecting: bool = False
     stopped: bool = False
     """Cancel it, even if it has not started."""
@@ -169,13 +169,13 @@ class PodExecutor:
         self._report = report
         self._artifacts = artifacts
         self._files = files
-        self._inputs = Inputs(home / "inputs", artifacts)
-        self._collector = Collector(files, artifacts, home / "passing")
-        self._leaves: dict[Key, _Leaf] = {}
+        self._inputs = InputStaging(home / "inputs", artifacts)
+        self._collector = OutputCollector(files, artifacts, home / "passing")
+        self._leaves: dict[Key, _PodLeaf] = {}
         """By Pod."""
         self._repositories: dict[str, Mapping[str, Any]] = {}
         """By uid of the workflow, which keeps the repository it started with."""
-        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._gate = asyncio.Semaphore(_PARALLEL_TRANSFERS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready = asyncio.Event()
         self._informer = Informer(
@@ -190,7 +190,7 @@ class PodExecutor:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._informer.run())
-                group.create_task(self._look_for_progress())
+                group.create_task(self._poll_progress())
                 await self._informer.synced.wait()
                 await asyncio.to_thread(self._inputs.sweep, frozenset(self._informer.objects))
                 self._ready.set()
@@ -205,23 +205,25 @@ class PodExecutor:
         known, pod = self._leaves.get(key), None
         if known is not None or begun or self._informer.get(*key) is not None:
             pod = await self._find(key)  # the informer may be behind: a Pod that was deleted for a retry does not count
-            if pod is not None and (not _is_of(pod, workflow) or (is_deleting(pod) and not begun)):
+            if pod is not None and (not _belongs_to(pod, workflow) or (is_deleting(pod) and not begun)):
                 pod = None
         if known is not None and uid_of(known.workflow) == uid_of(workflow):
             if not known.pod:
                 return  # it is being created
             if pod is not None and uid_of(pod) == known.pod:
-                if known.told is not None:
-                    self._report(key_of(workflow), launch.node["id"], known.told)  # the caller may not have received it
+                if known.last_reported is not None:
+                    self._report(
+                        key_of(workflow), launch.node["id"], known.last_reported
+                    )  # the caller may not have received it
                 return
-        leaf = self._leaves[key] = _Leaf(workflow, spec, launch, await self._repository(workflow))
+        leaf = self._leaves[key] = _PodLeaf(workflow, spec, launch, await self._repository(workflow))
         try:
             if pod is not None:
                 self._adopt(key, leaf, pod)
             elif begun:
-                self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
+                self._report_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
             elif "data" in launch.template or (launch.template.get("inputs") or {}).get("artifacts"):
-                await self._keep_trying(key, leaf)
+                await self._begin_with_retries(key, leaf)
             else:
                 await self._begin(key, leaf)
         except BaseException:
@@ -231,7 +233,7 @@ class PodExecutor:
 
     async def stop(self, workflow: Object, node: Node, *, force: bool) -> None:
         namespace = namespace_of(workflow)
-        found = [pod for pod in self._informer.by("node", (namespace, node["id"])) if _is_of(pod, workflow)]
+        found = [pod for pod in self._informer.by("node", (namespace, node["id"])) if _belongs_to(pod, workflow)]
         if not found:
             # It may be about to be created: then it is stopped when it appears.
             for key, leaf in self._leaves.items():
@@ -250,7 +252,7 @@ class PodExecutor:
             if node and node not in nodes and not is_deleting(pod):
                 await self._stop_pod(pod, force=False)
 
-    async def _keep_trying(self, key: Key, leaf: _Leaf) -> None:
+    async def _begin_with_retries(self, key: Key, leaf: _PodLeaf) -> None:
         """Retries a limited number of times while a store does not respond."""
         wait = _FIRST_WAIT
         for attempt in range(_TRIES):
@@ -259,28 +261,28 @@ class PodExecutor:
                 return
             except ArtifactUnreachable as error:
                 if leaf.stopped:
-                    self._tell_end(key, leaf, _never_begun())
+                    self._report_end(key, leaf, _stopped_before_start())
                     return
                 if attempt == _TRIES - 1:
-                    self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
+                    self._report_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
                     return
-                self._tell(leaf, Outcome("Pending", str(error)))
+                self._report_change(leaf, Outcome("Pending", str(error)))
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
 
-    async def _begin(self, key: Key, leaf: _Leaf) -> None:
+    async def _begin(self, key: Key, leaf: _PodLeaf) -> None:
         """Creates the Pod. Errors of the user are reported; others are raised for another attempt."""
         try:
             if "data" in leaf.launch.template:
-                self._tell_end(key, leaf, await run_data(self._artifacts, leaf.workflow, leaf.launch.template))
+                self._report_end(key, leaf, await run_data(self._artifacts, leaf.workflow, leaf.launch.template))
             else:
                 await self._create(key, leaf)
         except CannotRun as error:
-            self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
+            self._report_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
         except (Invalid, BadRequest, Forbidden, TooLarge) as error:
-            self._tell_end(key, leaf, Outcome("Error", error.message, finished=timestamp()))
+            self._report_end(key, leaf, Outcome("Error", error.message, finished=timestamp()))
 
-    async def _create(self, key: Key, leaf: _Leaf) -> None:
+    async def _create(self, key: Key, leaf: _PodLeaf) -> None:
         workflow, spec, launch = leaf.workflow, leaf.spec, leaf.launch
         staged = None
         if (launch.template.get("inputs") or {}).get("artifacts"):
@@ -289,31 +291,31 @@ class PodExecutor:
         pod = build_pod(workflow, spec, launch, staged)
         script = build_script_config_map(workflow, launch)
         if script is not None:
-            await self._make(script)
+            await self._create_once(script)
         if leaf.stopped:
-            self._tell_end(key, leaf, _never_begun())
+            self._report_end(key, leaf, _stopped_before_start())
             return
         try:
             made = await self._cluster.create(pod)
         except AlreadyExists:
             found = await self._find(key)
-            if found is None or is_deleting(found) or _is_of_namesake(found, workflow):
+            if found is None or is_deleting(found) or _belongs_to_namesake(found, workflow):
                 raise Conflict(f"an earlier Pod {key} is still being deleted") from None
-            if not _is_of(found, workflow):
+            if not _belongs_to(found, workflow):
                 raise CannotRun(f"a Pod {key.name} exists already and does not belong to this workflow") from None
             made = found
         self._adopt(key, leaf, made)
 
-    def _adopt(self, key: Key, leaf: _Leaf, pod: Object) -> None:
+    def _adopt(self, key: Key, leaf: _PodLeaf, pod: Object) -> None:
         """Follows this Pod from now on; some of its changes may have arrived already."""
         leaf.pod = uid_of(pod)
         news = self._informer.get(*key)
         if leaf.gone == leaf.pod:
-            self._lost(key, leaf)
+            self._pod_gone(key, leaf)
         else:
-            self._look(key, leaf, news if news is not None and uid_of(news) == leaf.pod else pod)
+            self._update(key, leaf, news if news is not None and uid_of(news) == leaf.pod else pod)
 
-    async def _make(self, obj: Object) -> None:
+    async def _create_once(self, obj: Object) -> None:
         try:
             await self._cluster.create(obj)
         except AlreadyExists:
@@ -327,7 +329,7 @@ class PodExecutor:
                 found = await self._artifacts.repository(workflow)
             except ArtifactError:
                 return LOCAL  # whatever uses it reports the error
-            if len(self._repositories) >= _REMEMBERED:
+            if len(self._repositories) >= _MAX_REPOSITORIES:
                 self._repositories.clear()
             self._repositories[uid] = found
         return found
@@ -349,19 +351,19 @@ class PodExecutor:
             # An earlier Pod of the same name, or its own before `create` returned.
             leaf.gone = uid_of(pod) if after is None else leaf.gone
         elif after is not None:
-            self._look(key, leaf, after)
+            self._update(key, leaf, after)
         else:
-            self._lost(key, leaf)
+            self._pod_gone(key, leaf)
 
-    def _lost(self, key: Key, leaf: _Leaf) -> None:
+    def _pod_gone(self, key: Key, leaf: _PodLeaf) -> None:
         if leaf.collecting:
             return
         if leaf.stopped:
-            self._tell_end(key, leaf, _never_begun())
+            self._report_end(key, leaf, _stopped_before_start())
         else:
-            self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
+            self._report_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
 
-    def _look(self, key: Key, leaf: _Leaf, pod: Object) -> None:
+    def _update(self, key: Key, leaf: _PodLeaf, pod: Object) -> None:
         if leaf.collecting:
             return
         if not status_of(pod):
@@ -371,17 +373,17 @@ class PodExecutor:
             if leaf.stopped and not leaf.stop_sent:
                 leaf.stop_sent = True
                 self._start(self._stop_pod(pod, leaf.force))
-            self._tell(leaf, outcome)
+            self._report_change(leaf, outcome)
         elif status_of(pod).get("phase") == "Pending":
-            self._tell_end(key, leaf, outcome)
+            self._report_end(key, leaf, outcome)
             self._start(self._delete(pod, force=True))
         elif self._collector.is_needed(leaf.launch, leaf.spec, leaf.repository):
             leaf.collecting = True
             self._start(self._collect(key, leaf, pod, outcome))
         else:
-            self._tell_end(key, leaf, outcome)
+            self._report_end(key, leaf, outcome)
 
-    async def _collect(self, key: Key, leaf: _Leaf, pod: Object, outcome: Outcome) -> None:
+    async def _collect(self, key: Key, leaf: _PodLeaf, pod: Object, outcome: Outcome) -> None:
         wait = _FIRST_WAIT
         for attempt in range(_TRIES):
             try:
@@ -401,21 +403,21 @@ class PodExecutor:
                 break
             else:
                 break
-        self._tell_end(key, leaf, done)
+        self._report_end(key, leaf, done)
 
-    async def _look_for_progress(self) -> None:
+    async def _poll_progress(self) -> None:
         while True:
             await asyncio.sleep(SECONDS)
             for key, leaf in list(self._leaves.items()):
-                told, pod = leaf.told, self._informer.get(*key)
-                if told is None or told.phase != "Running" or pod is None:
+                last_reported, pod = leaf.last_reported, self._informer.get(*key)
+                if last_reported is None or last_reported.phase != "Running" or pod is None:
                     continue
                 progress = reported_progress(progress_file(self._files, pod))
                 if progress:
                     leaf.progress = progress
-                    self._tell(leaf, told)
+                    self._report_change(leaf, last_reported)
 
-    def _tell(self, leaf: _Leaf, outcome: Outcome) -> None:
+    def _report_change(self, leaf: _PodLeaf, outcome: Outcome) -> None:
         """Reports only what is new to the engine: each report costs a step."""
         if outcome.phase == "Pending" and outcome.message in _ROUTINE and not outcome.containers:
             return
@@ -423,11 +425,11 @@ class PodExecutor:
             outcome = replace(outcome, ready=False)
         if leaf.progress:
             outcome = replace(outcome, progress=leaf.progress)
-        if outcome != leaf.told:
-            leaf.told = outcome
+        if outcome != leaf.last_reported:
+            leaf.last_reported = outcome
             self._report(key_of(leaf.workflow), leaf.launch.node["id"], outcome)
 
-    def _tell_end(self, key: Key, leaf: _Leaf, outcome: Outcome) -> None:
+    def _report_end(self, key: Key, leaf: _PodLeaf, outcome: Outcome) -> None:
         if self._leaves.get(key) is leaf:
             del self._leaves[key]
         if (leaf.launch.template.get("inputs") or {}).get("artifacts"):
@@ -465,7 +467,7 @@ class PodExecutor:
         task.add_done_callback(self._tasks.discard)
 
 
-def _never_begun() -> Outcome:
+def _stopped_before_start() -> Outcome:
     return Outcome("Failed", "stopped before it started", finished=timestamp())
 
 
@@ -479,12 +481,12 @@ def _by_workflow(pod: Object) -> Iterable[Hashable]:
     return [owner.get("uid")] if owner is not None else []
 
 
-def _is_of_namesake(pod: Object, workflow: Object) -> bool:
+def _belongs_to_namesake(pod: Object, workflow: Object) -> bool:
     """Whether the Pod belongs to an earlier workflow of the same name, with which it will be deleted."""
     owner = controller_of(pod) or {}
-    return (owner.get("kind"), owner.get("name")) == ("Workflow", name_of(workflow)) and not _is_of(pod, workflow)
+    return (owner.get("kind"), owner.get("name")) == ("Workflow", name_of(workflow)) and not _belongs_to(pod, workflow)
 
 
-def _is_of(pod: Object, workflow: Object) -> bool:
+def _belongs_to(pod: Object, workflow: Object) -> bool:
     owner = controller_of(pod)
     return owner is not None and owner.get("uid") == uid_of(workflow)

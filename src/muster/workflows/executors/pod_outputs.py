@@ -38,7 +38,7 @@ class OutputError(Exception):
     """A declared output is missing."""
 
 
-class Collector:
+class OutputCollector:
     def __init__(self, files: NodeFiles, artifacts: ArtifactClient, work: Path) -> None:
         self._files = files
         self._artifacts = artifacts
@@ -66,17 +66,17 @@ class Collector:
         outputs, problems = Outputs(**outcome.outputs), list[str]()
         if launch.wants_result and MAIN in main_containers(template):
             outputs["result"] = self._result(pod)
-        kept = _Kept(self._files, pod, template)
+        kept = _OutputFiles(self._files, pod, template)
         if output_parameters(template):
-            outputs["parameters"], problem = _parameters(template, kept)
+            outputs["parameters"], problem = _read_parameters(template, kept)
             problems += problem
         repository = repository_for(template, repository)
         scope = scope_of(workflow, launch)
         if output_artifacts(template):
-            outputs["artifacts"], problem = await self._keep_artifacts(workflow, template, kept, scope, repository)
+            outputs["artifacts"], problem = await self._save_artifacts(workflow, template, kept, scope, repository)
             problems += problem
         if archives_logs(template, spec, repository):
-            logs, problem = await self._keep_logs(workflow, template, pod, scope, repository)
+            logs, problem = await self._save_logs(workflow, template, pod, scope, repository)
             outputs["artifacts"] = [*(outputs.get("artifacts") or ()), *logs]
             problems += problem
         outcome = replace(outcome, outputs=outputs)
@@ -88,8 +88,13 @@ class Collector:
         text = self._files.last_output(pod, MAIN, RESULT_BYTES + 1).decode("utf-8", "replace")
         return text.removesuffix("\n")[-RESULT_BYTES:]
 
-    async def _keep_artifacts(
-        self, workflow: Object, template: Template, kept: _Kept, scope: Mapping[str, Any], repository: Mapping[str, Any]
+    async def _save_artifacts(
+        self,
+        workflow: Object,
+        template: Template,
+        kept: _OutputFiles,
+        scope: Mapping[str, Any],
+        repository: Mapping[str, Any],
     ) -> tuple[list[dict[str, Any]], list[str]]:
         done, problems = list[dict[str, Any]](), list[str]()
         for artifact in output_artifacts(template):
@@ -102,14 +107,14 @@ class Collector:
                     if not artifact.get("optional"):
                         raise OutputError(f"open {path}: no such file or directory")
                     continue
-                done.append(await self._artifacts.keep(workflow, artifact, source, scope, repository))
+                done.append(await self._artifacts.save(workflow, artifact, source, scope, repository))
             except ArtifactUnreachable as error:
                 raise ArtifactUnreachable(f"failed to save output artifact '{artifact.get('name')}': {error}") from None
             except (OutputError, ArtifactError, OSError) as error:
                 problems.append(f"failed to save output artifact '{artifact.get('name')}': {error}")
         return done, problems
 
-    async def _keep_logs(
+    async def _save_logs(
         self, workflow: Object, template: Template, pod: Object, scope: Mapping[str, Any], repository: Mapping[str, Any]
     ) -> tuple[list[dict[str, Any]], list[str]]:
         done, problems = list[dict[str, Any]](), list[str]()
@@ -120,7 +125,7 @@ class Collector:
                 text = work / container
                 await asyncio.to_thread(self._files.write_log, pod, container, text)
                 wanted = {"name": f"{container}-logs", "path": f"/{container}.log", "archive": {"none": {}}}
-                kept = await self._artifacts.keep(workflow, wanted, text, scope, repository)
+                kept = await self._artifacts.save(workflow, wanted, text, scope, repository)
                 done.append({field: value for field, value in kept.items() if field not in ("path", "archive")})
         except ArtifactUnreachable:
             raise
@@ -131,7 +136,7 @@ class Collector:
         return done, problems
 
 
-class _Kept:
+class _OutputFiles:
     """The copies of a Pod's output files that its node keeps."""
 
     def __init__(self, files: NodeFiles, pod: Object, template: Template) -> None:
@@ -156,7 +161,7 @@ class _Kept:
         return None
 
 
-def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], list[str]]:
+def _read_parameters(template: Template, kept: _OutputFiles) -> tuple[list[dict[str, Any]], list[str]]:
     done, problems = list[dict[str, Any]](), list[str]()
     longest = int((template.get("annotations") or {}).get(LONGEST_TEXT) or PARAMETER_BYTES)
     for parameter in output_parameters(template):
@@ -166,7 +171,7 @@ def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], 
             done.append(dict(parameter))
             continue
         try:
-            value = _read(kept, path, source.get("default"))
+            value = _read_parameter(kept, path, source.get("default"))
             if len(value) > longest:
                 raise OutputError(
                     f"{path} has {len(value)} characters; a text may have at most {longest}: write less, or use a file"
@@ -177,7 +182,7 @@ def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], 
     return done, problems
 
 
-def _read(kept: _Kept, path: str, default: Any) -> str:
+def _read_parameter(kept: _OutputFiles, path: str, default: Any) -> str:
     place = kept.find(path)
     if place is None or place.is_dir():
         if default is not None:
@@ -218,10 +223,10 @@ def reported_progress(path: str) -> str:
         return ""
     finally:
         os.close(descriptor)
-    return as_progress(lines[-1]) if lines else ""
+    return parse_progress(lines[-1]) if lines else ""
 
 
-def as_progress(text: str) -> str:
+def parse_progress(text: str) -> str:
     """Returns '' unless the text is a fraction: `3/10`, not `4/3` or `0/0`."""
     found = _FORM.fullmatch(text.strip())
     return text.strip() if found and 0 <= int(found[1]) <= int(found[2]) and int(found[2]) > 0 else ""

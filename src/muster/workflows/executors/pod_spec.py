@@ -104,8 +104,8 @@ def build_pod(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged:
             field = {"fieldPath": f"metadata.annotations['{SCRIPT}']"}
             volumes.append(_script_volume("downwardAPI", {"items": [_script_item(fieldRef=field)]}))
         _mount(containers[0], {"name": "argo-staging", "mountPath": _STAGING})
-    inits += [_helper(c, containers) for c in template.get("initContainers") or ()]
-    containers += [_helper(c, containers) for c in template.get("sidecars") or ()]
+    inits += [_side_container(c, containers) for c in template.get("initContainers") or ()]
+    containers += [_side_container(c, containers) for c in template.get("sidecars") or ()]
     _add_environment(containers, inits, launch)
     for metadata in (spec.get("podMetadata") or {}, template.get("metadata") or {}):
         annotations.update(metadata.get("annotations") or {})
@@ -115,7 +115,7 @@ def build_pod(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged:
     volumes += volumes_in_use(workflow, spec, template, launch, volumes)
     if volumes:
         body["volumes"] = volumes
-    body = _patched(body, spec, launch)
+    body = _apply_patches(body, spec, launch)
     annotations |= _requests(template, body.get("containers"))
     metadata = {
         "name": launch.pod_name,
@@ -145,7 +145,7 @@ def build_script_config_map(workflow: Object, launch: Launch) -> Object | None:
 def _containers(template: Template) -> list[dict[str, Any]]:
     if "containerSet" in template:
         shared = template["containerSet"].get("volumeMounts") or []
-        return [_of_set(c, shared) for c in template["containerSet"].get("containers") or ()]
+        return [_container_set(c, shared) for c in template["containerSet"].get("containers") or ()]
     if "script" in template:
         script = {name: value for name, value in template["script"].items() if name != "source"}
         file = [_SCRIPT_FILE] if template["script"].get("source") else []
@@ -155,7 +155,7 @@ def _containers(template: Template) -> list[dict[str, Any]]:
     raise CannotRun(f"template {template.get('name', '')} has neither container, script nor containerSet")
 
 
-def _of_set(container: Mapping[str, Any], shared: list[Any]) -> dict[str, Any]:
+def _container_set(container: Mapping[str, Any], shared: list[Any]) -> dict[str, Any]:
     made = {name: value for name, value in container.items() if name != "dependencies"}
     if shared:
         made["volumeMounts"] = [*(made.get("volumeMounts") or ()), *shared]
@@ -167,7 +167,7 @@ def _default_container(containers: list[dict[str, Any]]) -> str:
     return MAIN if MAIN in names else names[-1]
 
 
-def _helper(container: Mapping[str, Any], mains: list[dict[str, Any]]) -> dict[str, Any]:
+def _side_container(container: Mapping[str, Any], mains: list[dict[str, Any]]) -> dict[str, Any]:
     """Returns a sidecar or init container."""
     made = {name: value for name, value in container.items() if name != "mirrorVolumeMounts"}
     main = next((c for c in mains if c["name"] == MAIN), None)
@@ -279,7 +279,7 @@ def _add_settings(body: dict[str, Any], spec: Mapping[str, Any], template: Templ
         body["activeDeadlineSeconds"] = _whole(deadline, "activeDeadlineSeconds")
 
 
-def _patched(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> dict[str, Any]:
+def _apply_patches(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> dict[str, Any]:
     """Applies the patches of the workflow and of the template."""
     for patch in (spec.get("podSpecPatch"), launch.template.get("podSpecPatch")):
         if not patch:
@@ -288,13 +288,13 @@ def _patched(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> d
             parsed = yaml.safe_load(substitute(str(patch), _patch_scope(launch), allow_unresolved=True))
             if not isinstance(parsed, dict):
                 raise CannotRun("podSpecPatch must be a Pod's spec in JSON or YAML")
-            body = _without_argos(strategic_merge(body, parsed, POD_SPEC_SCHEMA))
+            body = _without_argo_containers(strategic_merge(body, parsed, POD_SPEC_SCHEMA))
         except (yaml.YAMLError, ApiError, ExpressionError) as error:
             raise CannotRun(f"Error applying PodSpecPatch: {error}") from None
     return body
 
 
-def _without_argos(body: dict[str, Any]) -> dict[str, Any]:
+def _without_argo_containers(body: dict[str, Any]) -> dict[str, Any]:
     """Removes from a patch the containers that Argo adds, which do not exist here."""
     for field, name in (("containers", "wait"), ("initContainers", "init")):
         found = body.get(field)

@@ -26,7 +26,7 @@ def pod_outcome(pod: Object, template: Template) -> Outcome:
     status = status_of(pod)
     phase = status.get("phase") or "Pending"
     if phase == "Pending":
-        hopeless = _hopeless(status)
+        hopeless = _cannot_start(status)
         if hopeless:
             return Outcome("Error", hopeless, finished=_now_of(pod))
         return Outcome("Pending", pending_reason(status), containers=_containers(pod, template))
@@ -137,10 +137,10 @@ def _containers(pod: Object, template: Template) -> dict[str, Outcome]:
     found = {s["name"]: s for s in status.get("containerStatuses") or ()}
     failed = status.get("phase") == "Failed"
     told = {name: _container(found[name], failed) for name in names if name in found}
-    return {**told, **_never_run(template, found)} if failed else told
+    return {**told, **_containers_not_run(template, found)} if failed else told
 
 
-def _never_run(template: Template, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Outcome]:
+def _containers_not_run(template: Template, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Outcome]:
     """Returns the containers that waited for one that failed, or that did not run for the same reason."""
     failures = {
         name: f"exited with non-zero code: {ended['exitCode']}"
@@ -177,7 +177,7 @@ def _container(status: Mapping[str, Any], has_failed: bool) -> Outcome:
     return Outcome("Pending")
 
 
-def _hopeless(status: Mapping[str, Any]) -> str:
+def _cannot_start(status: Mapping[str, Any]) -> str:
     """A Pod that only another manifest can fix."""
     for container in _all_statuses(status):
         waiting = (container.get("state") or {}).get("waiting") or {}

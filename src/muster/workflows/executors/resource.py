@@ -205,7 +205,7 @@ class ResourceExecutor:
         except ResourceError as error:
             self._fail(leaf, str(error))
         except _FINAL as error:
-            self._fail(leaf, f"Error from server ({error.reason}): {_explained(error)}")
+            self._fail(leaf, f"Error from server ({error.reason}): {_error_text(error)}")
         except BaseException:
             self._leaves.pop(place, None)  # it may be tried again
             raise
@@ -238,7 +238,7 @@ class ResourceExecutor:
         if order.action == "delete":
             await self._delete(leaf, order)
             return
-        obj = await self._object(order, mark_of(workflow, leaf.place[1]), begun=begun)
+        obj = await self._object(order, step_mark(workflow, leaf.place[1]), begun=begun)
         if obj is None or not order.conditions or order.flags.dry_run:
             self._succeed(leaf, obj)
             return
@@ -396,7 +396,7 @@ class ResourceExecutor:
         self._report(leaf.workflow, leaf.place[1], outcome)
 
 
-def mark_of(workflow: Object, node: str) -> str:
+def step_mark(workflow: Object, node: str) -> str:
     """Returns what identifies the objects that a step creates, distinct from those of its earlier tries."""
     return f"{uid_of(workflow)}/{node}/{annotations_of(workflow).get(RETRIES, '0')}"
 
@@ -408,7 +408,7 @@ def _deleted(target: Target) -> str:
     )
 
 
-def _explained(error: ApiError) -> str:
+def _error_text(error: ApiError) -> str:
     if all(cause.field in error.message for cause in error.causes):
         return error.message
     return f"{error.message}: {'; '.join(f'{cause.field}: {cause.message}' for cause in error.causes)}"
@@ -417,7 +417,7 @@ def _explained(error: ApiError) -> str:
 LARGEST = 2 * 1024 * 1024
 
 
-def from_artifacts(artifacts: ArtifactClient, folder: Path) -> ReadArtifact:
+def artifact_reader(artifacts: ArtifactClient, folder: Path) -> ReadArtifact:
     """Reads input artifacts of a launch; `folder` holds files in transit."""
 
     async def read(workflow: Object, launch: Launch, name: str) -> bytes:

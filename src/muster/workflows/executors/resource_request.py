@@ -93,7 +93,7 @@ def _choice(field: str, values: dict[str, Any]) -> Callable[[str], dict[str, Any
     return read
 
 
-def _truth(field: str) -> Callable[[str], dict[str, Any]]:
+def _boolean(field: str) -> Callable[[str], dict[str, Any]]:
     return _choice(field, {"true": True, "false": False})
 
 
@@ -103,7 +103,7 @@ def _seconds(value: str) -> dict[str, Any]:
     return {"grace_seconds": int(value) if int(value) >= 0 else None}
 
 
-def _nothing(value: str) -> dict[str, Any]:
+def _ignore(value: str) -> dict[str, Any]:
     return {}
 
 
@@ -111,11 +111,11 @@ _OPTIONS = {
     "namespace": _Option("", _text("namespace")),
     "selector": _Option("get delete", _text("selector")),
     "field-selector": _Option("get delete", _text("field_selector")),
-    "all": _Option("delete", _truth("all"), "true"),
-    "ignore-not-found": _Option("get delete", _truth("ignore_not_found"), "true"),
-    "wait": _Option("delete", _truth("wait"), "true"),
+    "all": _Option("delete", _boolean("all"), "true"),
+    "ignore-not-found": _Option("get delete", _boolean("ignore_not_found"), "true"),
+    "wait": _Option("delete", _boolean("wait"), "true"),
     "now": _Option("delete", _choice("grace_seconds", {"true": 1, "false": None}), "true"),
-    "force": _Option("delete replace", _truth("force"), "true"),
+    "force": _Option("delete replace", _boolean("force"), "true"),
     "grace-period": _Option("delete replace", _seconds),
     "cascade": _Option(
         "delete replace",
@@ -130,14 +130,14 @@ _OPTIONS = {
     "dry-run": _Option(
         "create apply replace patch", _choice("dry_run", {"none": False, "client": True, "server": True}), "client"
     ),
-    "server-side": _Option("apply", _truth("server_side"), "true"),
-    "force-conflicts": _Option("apply", _truth("force_conflicts"), "true"),
+    "server-side": _Option("apply", _boolean("server_side"), "true"),
+    "force-conflicts": _Option("apply", _boolean("force_conflicts"), "true"),
     "field-manager": _Option("create apply replace patch", _text("field_manager")),
     "save-config": _Option(
-        "create replace patch", _nothing, "true"
+        "create replace patch", _ignore, "true"
     ),  # a note for later applies, which is not needed here
-    "record": _Option("", _nothing, "true"),
-    "overwrite": _Option("apply", _nothing, "true"),
+    "record": _Option("", _ignore, "true"),
+    "overwrite": _Option("apply", _ignore, "true"),
 }
 _SHORT = {"-n": "namespace", "-l": "selector"}
 
@@ -231,7 +231,7 @@ class _Reader:
                 )
         if self.action in ("get", "delete"):
             return ResourceRequest(self.action, targets, self.flags, self.conditions)
-        wanted = self._owned(objects[0], targets[0])
+        wanted = self._with_owner(objects[0], targets[0])
         if not self.flags.strict:
             wanted = prune(wanted, targets[0].kind.schema)
         return ResourceRequest(self.action, targets, self.flags, self.conditions, object=wanted)
@@ -275,7 +275,7 @@ class _Reader:
                     "metadata.name is"
                 )
             targets = (Target(self._kind(obj), namespace_of(obj), name_of(obj)),)
-            body = self._owned(obj, targets[0])
+            body = self._with_owner(obj, targets[0])
         return ResourceRequest(
             "patch", targets, self.flags, self.conditions, patch=body, patch_type=cast(PatchType, strategy)
         )
@@ -309,7 +309,7 @@ class _Reader:
     def _namespace(self) -> str:
         return self.flags.namespace or namespace_of(self.workflow)
 
-    def _owned(self, obj: Object, target: Target) -> Object:
+    def _with_owner(self, obj: Object, target: Target) -> Object:
         if not self.resource.get("setOwnerReference"):
             return obj
         if not target.namespace or target.namespace != namespace_of(self.workflow):
@@ -341,10 +341,10 @@ def _documents(manifest: str) -> list[Any]:
         found = parse_values(manifest, "resource.manifest")
     except ManifestError as error:
         raise ResourceError(str(error)) from None
-    return [item for value in found for item in _unrolled(value)]
+    return [item for value in found for item in _expand_lists(value)]
 
 
-def _unrolled(value: Any) -> list[Any]:
+def _expand_lists(value: Any) -> list[Any]:
     if isinstance(value, dict) and value.get("kind") == "List" and isinstance(value.get("items"), list):
         return list(value["items"])
     return [value]

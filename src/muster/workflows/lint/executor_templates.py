@@ -44,7 +44,7 @@ def check_resource(frame: Frame, scope: Scope) -> None:
         known = [a.get("name") or "" for a in (frame.template.get("inputs") or {}).get("artifacts") or ()]
         if name not in known:
             message = f"artifact {name} in `manifestFrom` refer to a non-exist artifact"
-            findings.add(f"{path}.manifestFrom.artifact.name", f"{message}{findings.meant(name, known)}")
+            findings.add(f"{path}.manifestFrom.artifact.name", f"{message}{findings.suggestion(name, known)}")
     if manifest:
         wrong = _yaml_problem(scope.without_known(manifest))
         if wrong:
@@ -53,7 +53,7 @@ def check_resource(frame: Frame, scope: Scope) -> None:
 
 def _yaml_problem(text: str) -> str:
     try:
-        line = _line_of_a_key_that_is_none(yaml.parse(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
+        line = _line_of_invalid_key(yaml.parse(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
     except yaml.MarkedYAMLError as error:
         place = f"line {error.problem_mark.line + 1} of it: " if error.problem_mark else ""
         return f"{place}{error.problem}"
@@ -62,7 +62,7 @@ def _yaml_problem(text: str) -> str:
     return f"line {line} of it: a key must be plain text; put a tag in quotes" if line else ""
 
 
-def _line_of_a_key_that_is_none(events: Iterable[Any]) -> int:
+def _line_of_invalid_key(events: Iterable[Any]) -> int:
     """Returns the line of a mapping used as a key, which is what `{{x}}` without quotes is; 0 if all keys are valid."""
     places: list[bool | None] = []
     """For each open list and mapping: whether a key comes next; None in lists."""
@@ -162,7 +162,7 @@ def _check_container_set(findings: Findings, template: Mapping[str, Any], path: 
         for number, needed in enumerate(container.get("dependencies") or ()):
             if needed not in graph:
                 field = f"{path}.containers[{index}].dependencies[{number}]"
-                findings.add(field, f"dependency '{needed}' not defined{findings.meant(needed, graph)}")
+                findings.add(field, f"dependency '{needed}' not defined{findings.suggestion(needed, graph)}")
     circle = find_cycle({name: [n for n in needed if n in graph] for name, needed in graph.items()})
     if circle:
         findings.add(f"{path}.containers", f"dependency cycle detected: {'->'.join(circle)}")

@@ -43,7 +43,7 @@ class Findings:
     def may_hint(self) -> bool:
         return len(self.causes) < _HINTS
 
-    def meant(self, word: str, words: Collection[str], before: str = '"', after: str = '"') -> str:
+    def suggestion(self, word: str, words: Collection[str], before: str = '"', after: str = '"') -> str:
         """Returns `; did you mean "x"?` if a known name is similar."""
         if not self.may_hint:
             return ""

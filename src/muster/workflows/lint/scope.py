@@ -154,11 +154,11 @@ def _advice(findings: Findings, name: str, scope: Scope, extra: frozenset[str] |
         if rest[0] not in there:
             what = "step that comes before" if root == "steps" else "task of this DAG"
             ending = "".join(f".{part}" for part in rest[1:])
-            meant = findings.meant(rest[0], there, f"{{{{{root}.", ending + "}}")
+            meant = findings.suggestion(rest[0], there, f"{{{{{root}.", ending + "}}")
             return meant or f'; "{rest[0]}" is not a {what}'
     parent = name.rpartition(".")[0] + "."
     alike = {k.removeprefix(parent) for k in known if k.startswith(parent)}
-    meant = findings.meant(name.removeprefix(parent), alike, "{{" + parent, "}}")
+    meant = findings.suggestion(name.removeprefix(parent), alike, "{{" + parent, "}}")
     if meant:
         return meant
     if root in ("steps", "tasks") and rest:

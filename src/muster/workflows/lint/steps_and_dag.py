@@ -96,7 +96,7 @@ def visit_dag(walk: TemplateWalk, frame: Frame, scope: Scope) -> Iterator[Frame]
             yield callee.frame
         walk.add_outputs(scope, callee, f"tasks.{name}", of_items=gathers_items(task))
     _check_target(frame, by_name, scope)
-    asked = {name: _asked(by_name[name], paths[name]) for name in order}
+    asked = {name: _referenced_tasks(by_name[name], paths[name]) for name in order}
     known = ancestors_among(order, graph, asked)
     for name in order:
         task, path = by_name[name], paths[name]
@@ -109,7 +109,7 @@ def visit_dag(walk: TemplateWalk, frame: Frame, scope: Scope) -> Iterator[Frame]
         extra = check_items(findings, task, path)
         extra |= {f"tasks.{other}.status" for other in before}
         check_tags(findings, task, path, scope, extra | _inline_parameters(task), skip=_INLINE)
-        _check_waits(frame, task, path, before, by_name)
+        _check_dependencies(frame, task, path, before, by_name)
 
 
 def _graph(frame: Frame, by_name: Mapping[str, Mapping[str, Any]], paths: Mapping[str, str]) -> dict[str, list[str]]:
@@ -128,11 +128,13 @@ def _graph(frame: Frame, by_name: Mapping[str, Mapping[str, Any]], paths: Mappin
         if using_depends and task.get("continueOn") is not None:
             message = "cannot use 'continueOn' when using 'depends'. Instead use 'dep-task.Failed'/'dep-task.Errored'"
             findings.add(f"{path}.continueOn", message)
-        graph[name] = _needed(frame, task, path, by_name)
+        graph[name] = _dependencies_of(frame, task, path, by_name)
     return graph
 
 
-def _needed(frame: Frame, task: Mapping[str, Any], path: str, by_name: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _dependencies_of(
+    frame: Frame, task: Mapping[str, Any], path: str, by_name: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
     findings = frame.holder.findings
     text = task.get("depends") or ""
     if text:
@@ -153,7 +155,7 @@ def _needed(frame: Frame, task: Mapping[str, Any], path: str, by_name: Mapping[s
     for name, by_items in named.items():
         other = by_name.get(name)
         if other is None:
-            findings.add(fields[name], f"dependency '{name}' not defined{findings.meant(name, by_name)}")
+            findings.add(fields[name], f"dependency '{name}' not defined{findings.suggestion(name, by_name)}")
             continue
         if by_items and not is_loop(other):
             message = "uses an items-based condition such as .AnySucceeded or .AllFailed but does not contain any items"
@@ -162,13 +164,13 @@ def _needed(frame: Frame, task: Mapping[str, Any], path: str, by_name: Mapping[s
     return needed
 
 
-def _asked(task: Mapping[str, Any], path: str) -> set[str]:
+def _referenced_tasks(task: Mapping[str, Any], path: str) -> set[str]:
     """Returns the tasks for which it matters whether this one comes after them."""
     found = {name for _, text in tagged_strings(task, path, _INLINE) for name in _STATUS.findall(text)}
-    return found | {name for _, name, _ in _handed_over(task, path)}
+    return found | {name for _, name, _ in _passed_outputs(task, path)}
 
 
-def _handed_over(task: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, str]]:
+def _passed_outputs(task: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, str]]:
     """Yields (field, other task, what) for every argument that is another task's output."""
     arguments = task.get("arguments")
     if not arguments:
@@ -185,10 +187,10 @@ def _handed_over(task: Mapping[str, Any], path: str) -> Iterator[tuple[str, str,
             yield f"{path}.arguments.artifacts[{index}].from", name, f"artifact '{artifact.get('name')}'"
 
 
-def _check_waits(
+def _check_dependencies(
     frame: Frame, task: Mapping[str, Any], path: str, before: set[str], by_name: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    for field, name, what in _handed_over(task, path):
+    for field, name, what in _passed_outputs(task, path):
         if name in by_name and name not in before:
             advice = f"add {name} to depends (or dependencies) of the task"
             frame.holder.findings.add(field, f"missing dependency '{name}' for {what}; {advice}")
@@ -202,7 +204,7 @@ def _check_target(frame: Frame, by_name: Mapping[str, Mapping[str, Any]], scope:
     check_tags(findings, target, path, scope)
     for name in frame.filled(target).split(" "):
         if "{{" not in name and name not in by_name:
-            findings.add(path, f"target '{name}' is not defined{findings.meant(name, by_name)}")
+            findings.add(path, f"target '{name}' is not defined{findings.suggestion(name, by_name)}")
 
 
 def gathers_items(step: Mapping[str, Any]) -> bool:

@@ -30,7 +30,7 @@ _POLICIES = ("Always", "OnFailure", "OnError", "OnTransientError")
 def check_retry_strategy(findings: Findings, strategy: Mapping[str, Any], path: str) -> None:
     policy = strategy.get("retryPolicy") or ""
     if policy and policy not in _POLICIES:
-        meant = findings.meant(policy, _POLICIES) or f"; use one of {', '.join(_POLICIES)}"
+        meant = findings.suggestion(policy, _POLICIES) or f"; use one of {', '.join(_POLICIES)}"
         findings.add(f"{path}.retryPolicy", f"{policy} is not a valid RetryPolicy{meant}")
     limit = strategy.get("limit")
     if limit is not None:

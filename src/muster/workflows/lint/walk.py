@@ -122,7 +122,7 @@ class TemplateWalk:
         name, holder = caller.filled(name), caller.holder
         found = holder.templates.get(name)
         if found is None:
-            meant = holder.findings.meant(name, holder.templates)
+            meant = holder.findings.suggestion(name, holder.templates)
             holder.findings.add(path, f"template name '{name}' undefined{meant}")
             return None
         return Frame(found[1], found[0], holder, self.everywhere.values)
@@ -181,7 +181,7 @@ class TemplateWalk:
             return Callee()
         found = holder.templates.get(template)
         if found is None:
-            meant = findings.meant(template, holder.templates)
+            meant = findings.suggestion(template, holder.templates)
             message = f'template reference {name}.{template} not found: {kind} "{name}" has no such template{meant}'
             findings.add(f"{path}.template", message)
             return Callee()

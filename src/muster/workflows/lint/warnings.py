@@ -148,7 +148,7 @@ def _of_tags(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for where, text in tagged_strings(spec, path):
         found = list(find_tags(text, allow_open=True))
         for tag in found:
-            near = "" if tag.is_expression else _misspelt(tag.path)
+            near = "" if tag.is_expression else _find_misspelled(tag.path)
             if near:
                 yield Cause(where, f"{{{{{tag.text}}}}} is not substituted; did you mean {{{{{near}}}}}?")
         after = text[found[-1].at :].partition("}}")[2] if found else text
@@ -156,7 +156,7 @@ def _of_tags(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
             yield Cause(where, "these braces are never closed, so they are left as they are")
 
 
-def _misspelt(name: str) -> str:
+def _find_misspelled(name: str) -> str:
     """`input.parameters.x`, `parameters.x`: close to a known name."""
     root, dot, rest = name.partition(".")
     if not dot or root in _ROOTS:

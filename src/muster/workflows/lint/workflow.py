@@ -173,7 +173,9 @@ class _Check:
         """Checks a template that the spec names: its inputs come from the workflow's arguments."""
         found = holder.templates.get(name)
         if found is None:
-            self.findings.add(field, f"template name '{name}' undefined{self.findings.meant(name, holder.templates)}")
+            self.findings.add(
+                field, f"template name '{name}' undefined{self.findings.suggestion(name, holder.templates)}"
+            )
             return
         path, template = found
         values = dict(self.everywhere.values)
@@ -229,7 +231,7 @@ class _Check:
             ("volumeClaimGC", (spec.get("volumeClaimGC") or {}).get("strategy"), _CLAIM_GC),
         ):
             if value and value not in allowed:
-                meant = findings.meant(value, allowed) or f"; use one of {', '.join(allowed)}"
+                meant = findings.suggestion(value, allowed) or f"; use one of {', '.join(allowed)}"
                 findings.add(f"{path}.{field}.strategy", f"{field}.strategy unknown strategy '{value}'{meant}")
         if collection.get("labelSelector"):
             try:

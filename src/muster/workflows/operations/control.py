@@ -71,9 +71,9 @@ def resume(workflow: Object, node_field_selector: str = "", *, message: str = ""
     supplied get their defaults. Raises BadRequest."""
     moment = now or timestamp()
     if node_field_selector:
-        chosen = _chosen(workflow, node_field_selector)
-        return _with_nodes(workflow, chosen, lambda node: _resumed(node, message, moment))
-    changed = _with_nodes(workflow, is_suspended, lambda node: _resumed(node, message, moment))
+        chosen = _node_filter(workflow, node_field_selector)
+        return _with_nodes(workflow, chosen, lambda node: _resume_node(node, message, moment))
+    changed = _with_nodes(workflow, is_suspended, lambda node: _resume_node(node, message, moment))
     return {**changed, "spec": {n: v for n, v in spec_of(changed).items() if n != "suspend"}}
 
 
@@ -90,7 +90,7 @@ def set_outputs(
     BadRequest."""
     if not node_field_selector:
         raise BadRequest("'set' currently only targets suspend nodes, use a node field selector to target them")
-    chosen = _chosen(workflow, node_field_selector)
+    chosen = _node_filter(workflow, node_field_selector)
     moment = now or timestamp()
 
     def answered(node: Node) -> Node:
@@ -98,7 +98,7 @@ def set_outputs(
         if message:
             new["message"] = message
         if outputs:
-            new["outputs"] = _supplied(node, outputs)
+            new["outputs"] = _supply_outputs(node, outputs)
         if phase is not None:
             new["phase"] = phase
             if phase in _ENDED:
@@ -123,7 +123,7 @@ def _shut_down(workflow: Object, strategy: str) -> Object:
     return {**workflow, "spec": {**spec_of(workflow), "shutdown": strategy}}
 
 
-def _resumed(node: Node, message: str, now: str) -> Node:
+def _resume_node(node: Node, message: str, now: str) -> Node:
     new = Node(**node)
     new["phase"], new["finishedAt"] = "Succeeded", now
     said = "; ".join(text for text in (node.get("message"), message) if text)
@@ -131,11 +131,13 @@ def _resumed(node: Node, message: str, now: str) -> Node:
         new["message"] = said
     outputs = node.get("outputs")
     if outputs:
-        new["outputs"] = Outputs(**{**outputs, "parameters": [_defaulted(p) for p in outputs.get("parameters") or ()]})
+        new["outputs"] = Outputs(
+            **{**outputs, "parameters": [_with_default(p) for p in outputs.get("parameters") or ()]}
+        )
     return new
 
 
-def _defaulted(parameter: dict[str, Any]) -> dict[str, Any]:
+def _with_default(parameter: dict[str, Any]) -> dict[str, Any]:
     source = parameter.get("valueFrom") or {}
     if "supplied" not in source:
         return parameter
@@ -146,7 +148,7 @@ def _defaulted(parameter: dict[str, Any]) -> dict[str, Any]:
     return {**{n: v for n, v in parameter.items() if n != "valueFrom"}, "value": source["default"]}
 
 
-def _supplied(node: Node, values: Mapping[str, str]) -> Outputs:
+def _supply_outputs(node: Node, values: Mapping[str, str]) -> Outputs:
     outputs = node.get("outputs")
     if not outputs:
         raise BadRequest("cannot set output parameters because node is not expecting any raw parameters")
@@ -183,7 +185,7 @@ def nodes_of(workflow: Object) -> list[Node]:
     return list((status_of(workflow).get("nodes") or {}).values())
 
 
-def _chosen(workflow: Object, node_field_selector: str) -> Callable[[Node], bool]:
+def _node_filter(workflow: Object, node_field_selector: str) -> Callable[[Node], bool]:
     selector = NodeSelector(node_field_selector)
 
     def chosen(node: Node) -> bool:

@@ -28,7 +28,7 @@ from muster.workflows.operations.retry import (
     PHASE_LABEL,
     retry,
     with_parameters,
-    without_end,
+    without_shutdown,
 )
 
 PREVIOUS_LABEL = "workflows.argoproj.io/resubmitted-from-workflow"
@@ -74,13 +74,13 @@ def resubmit(
         "apiVersion": workflow["apiVersion"],
         "kind": workflow["kind"],
         "metadata": metadata,
-        "spec": without_end(spec_of(with_parameters(workflow, parameters))),
+        "spec": without_shutdown(spec_of(with_parameters(workflow, parameters))),
     }
     if not memoized:
         return new
     kept = retry(workflow, parameters=parameters, now=now).workflow
     status: dict[str, Any] = {
-        "nodes": _renamed(kept, name, now or timestamp()),
+        "nodes": _rename_nodes(kept, name, now or timestamp()),
         "conditions": [{"type": "Completed", "status": "False"}],
     }
     if status_of(workflow).get("storedTemplates"):
@@ -88,7 +88,7 @@ def resubmit(
     return {**new, "status": status}
 
 
-def _renamed(workflow: Object, name: str, now: str) -> dict[str, Node]:
+def _rename_nodes(workflow: Object, name: str, now: str) -> dict[str, Node]:
     """Returns the nodes of one workflow under the name of another."""
     old = name_of(workflow)
     nodes: Mapping[str, Node] = status_of(workflow).get("nodes") or {}

@@ -153,18 +153,18 @@ def with_parameters(workflow: Object, parameters: Sequence[str]) -> Object:
         return workflow
     stored = status_of(workflow).get("storedWorkflowTemplateSpec")
     try:
-        changed = {**workflow, "spec": _overridden(spec_of(workflow), parameters)}
+        changed = {**workflow, "spec": _override_arguments(spec_of(workflow), parameters)}
         if stored:
             changed["status"] = {
                 **status_of(workflow),
-                "storedWorkflowTemplateSpec": _overridden(stored, parameters),
+                "storedWorkflowTemplateSpec": _override_arguments(stored, parameters),
             }
     except SubmissionError as error:
         raise BadRequest(str(error)) from None
     return changed
 
 
-def _overridden(spec: Object, parameters: Sequence[str]) -> Object:
+def _override_arguments(spec: Object, parameters: Sequence[str]) -> Object:
     arguments = spec.get("arguments") or {}
     return {
         **spec,
@@ -179,7 +179,7 @@ _DONE = frozenset(("Succeeded", "Skipped", "Omitted"))
 _ENDED = frozenset(("Succeeded", "Failed", "Error"))
 
 
-class Retried(NamedTuple):
+class RetryResult(NamedTuple):
     workflow: Object
     pods_to_delete: list[str]
     """Their names are used again, so they must be gone before the workflow is written."""
@@ -192,7 +192,7 @@ def retry(
     node_field_selector: str = "",
     parameters: Sequence[str] = (),
     now: str = "",
-) -> Retried:
+) -> RetryResult:
     """Returns the workflow to write and the Pods to delete.
 
     What has succeeded is not run again, and a failure that the workflow tolerates (continueOn, depends) is left alone:
@@ -215,9 +215,9 @@ def retry(
     plan.decide()
     moment = now or timestamp()
     nodes = {key: plan.kept(key, moment) for key in tree.nodes if key not in plan.gone}
-    renewed = _renewed(with_parameters(workflow, parameters), nodes, moment)
+    renewed = _reopen(with_parameters(workflow, parameters), nodes, moment)
     pods = [_pod(workflow, tree.nodes[key]) for key in tree.nodes if key in plan.gone and _has_pod(tree.nodes[key])]
-    return Retried(renewed, sorted(set(pods)))
+    return RetryResult(renewed, sorted(set(pods)))
 
 
 class _Plan:
@@ -245,7 +245,7 @@ class _Plan:
         for key in list(self.gone):
             self._enter_around(key)
         if root not in self.gone and _is_bad(tree.nodes[root]):
-            self._redo(root)
+            self._rerun_failed(root)
         for key in list(self.entered):
             self._renew_items(key)
             self._renew_daemons(key)
@@ -265,7 +265,7 @@ class _Plan:
             kept.pop("outputs", None)
         return kept
 
-    def _redo(self, key: str) -> None:
+    def _rerun_failed(self, key: str) -> None:
         """A failed node: what made it fail runs again."""
         if key in self.gone or key in self.entered:
             return
@@ -279,21 +279,23 @@ class _Plan:
                 return
             # The last attempt continues: some of its parts have succeeded.
             self._enter(key)
-            self._redo(max(attempts, key=lambda a: (len(str(tree.nodes[a]["name"])), str(tree.nodes[a]["name"]))))
+            self._rerun_failed(
+                max(attempts, key=lambda a: (len(str(tree.nodes[a]["name"])), str(tree.nodes[a]["name"])))
+            )
         elif kind == "DAG":
             self._enter(key)
-            for task in self._guilty(key):
-                self._redo(task)
-                self._redo_followers(task)
+            for task in self._failed_tasks(key):
+                self._rerun_failed(task)
+                self._rerun_followers(task)
         elif kind in GROUPS:
             self._enter(key)
             bad = [part for part in tree.members(key) if _is_bad(tree.nodes[part])]
             for part in [p for p in bad if kind != "StepGroup" or not self._continues_on(p)] or bad:
-                self._redo(part)
+                self._rerun_failed(part)
         else:
             self._remove(key)
 
-    def _guilty(self, dag: str) -> list[str]:
+    def _failed_tasks(self, dag: str) -> list[str]:
         """Returns the tasks that made a DAG fail."""
         failed = [task for task in self._tree.members(dag) if _is_bad(self._tree.nodes[task])]
         guilty = [task for task in failed if self._is_shut_down or self._counts(task)]
@@ -315,7 +317,7 @@ class _Plan:
                     waiting.append(follower)
         return False
 
-    def _redo_followers(self, task: str) -> None:
+    def _rerun_followers(self, task: str) -> None:
         waiting = [task]
         while waiting:
             for follower in self._tree.followers(waiting.pop()):
@@ -325,7 +327,7 @@ class _Plan:
                 if phase in ("Omitted", "Skipped"):
                     self._remove(follower)
                 else:
-                    self._redo(follower)
+                    self._rerun_failed(follower)
                 waiting.append(follower)
 
     def _continues_on(self, key: str, phase: str = "") -> bool:
@@ -389,7 +391,7 @@ def _pod(workflow: Object, node: Node) -> str:
     return pod_name(name_of(workflow), str(node["name"]), template_name(node))
 
 
-def _renewed(workflow: Object, nodes: Mapping[str, Node], now: str) -> Object:
+def _reopen(workflow: Object, nodes: Mapping[str, Node], now: str) -> Object:
     """Returns the node as if it had not ended."""
     labels = {n: v for n, v in labels_of(workflow).items() if n not in (COMPLETED_LABEL, ARCHIVING_LABEL, PHASE_LABEL)}
     tries = int(annotations_of(workflow).get(RETRIES, "0")) + 1
@@ -403,16 +405,16 @@ def _renewed(workflow: Object, nodes: Mapping[str, Node], now: str) -> Object:
         "nodes": dict(nodes),
     }
     if status.get("storedWorkflowTemplateSpec"):
-        status["storedWorkflowTemplateSpec"] = without_end(status["storedWorkflowTemplateSpec"])
+        status["storedWorkflowTemplateSpec"] = without_shutdown(status["storedWorkflowTemplateSpec"])
     return {
         **workflow,
         "metadata": {**meta(workflow), "labels": labels, "annotations": annotations},
-        "spec": without_end(spec_of(workflow)),
+        "spec": without_shutdown(spec_of(workflow)),
         "status": status,
     }
 
 
-def without_end(spec: Object) -> Object:
+def without_shutdown(spec: Object) -> Object:
     """Returns the spec without what `stop` and `terminate` have written."""
     left = {name: value for name, value in spec.items() if name != "shutdown"}
     if left.get("activeDeadlineSeconds") == 0:
