@@ -1,9 +1,8 @@
 """Who may do what: one table of rules.
 
 `may(actor, "edit", subject)` returns an `AccessDecision`, which is true or false and carries the reason. `require`
-raises
-`Forbidden` or `NotFound` instead. `visible` is the same table as a filter in SQL, so that lists show only what the
-actor may see.
+raises `Forbidden` or `NotFound` instead. `visible` is the same table as a filter in SQL, so that lists show only what
+the actor may see.
 """
 
 from __future__ import annotations
@@ -18,37 +17,28 @@ from muster.platform.errors import Forbidden, NotFound
 from muster.platform.messages import FieldError, field_error
 from muster.platform.records import Kind, Scope, Subject, TeamRole
 
-# Merged from rules: Who may do what: ONE table. Everything that answers a request asks it, and lists are filtered by
-# it.
-#
-# may(actor, "edit", Subject("workflow", owner=row.owner_id, team=row.team_id)) -> Verdict, true or false, with the
-# reason
-# require(actor, "edit", subject)                                              -> raises Forbidden, or NotFound
-# visible(actor, "run", owner=runs.c.owner_id, team=runs.c.team_id)            -> (in visibility.py) the same as SQL
-
-
 FULL: frozenset[Scope] = frozenset({"read", "write", "admin"})
-"""What a person who has logged in may use of their rights; a token may have less."""
+"""The scopes of a session; a token may have less."""
 
 
 class Relation:
-    """What somebody can be to a thing; several at once are added up. Plain numbers: lists ask for every row."""
+    """The relations of a user to a subject, as bit flags: lists check them for every row."""
 
     ADMIN = 1
     LEADER = 2
-    """Leads the team that the thing belongs to."""
+    """A leader of the team that the subject belongs to."""
     TEAM = 4
-    """Is in the team that the thing belongs to, leaders included."""
+    """A member of that team, including leaders."""
     OWNER = 8
-    """Made it; of a user: is it."""
+    """The user who created it; a user owns themselves."""
     PUBLIC = 16
-    """Anybody, if the thing is there for all, as a published module is."""
+    """All users, if the subject is public, as a published module."""
     ANYBODY = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Whoever makes a request, and how they proved it."""
+    """The user who makes a request, and how they are authenticated."""
 
     id: str
     name: str
@@ -57,7 +47,7 @@ class Actor:
     """By team id."""
     scopes: frozenset[Scope] = FULL
     run: str = ""
-    """The run whose token this is, if it is one: then it reaches nothing of other runs."""
+    """The run that the token belongs to, if any: it cannot access other runs."""
     via: Literal["session", "token", "link", "system"] = "session"
     credential: str = ""
     """The id of the session or token."""
@@ -65,7 +55,7 @@ class Actor:
 
 
 SYSTEM = Actor("", "system", admin=True, via="system")
-"""The platform itself, where nobody asked: it finishes builds, ends runs, applies settings."""
+"""The platform itself, for actions that no user requested: it finishes builds, ends runs, applies settings."""
 
 
 class AccessDecision(NamedTuple):
@@ -81,7 +71,7 @@ class Rule(NamedTuple):
     who: int
     scope: Scope
     not_owner: bool = False
-    """Even if they are an admin or leader as well."""
+    """Also if they are an admin or leader."""
 
 
 _A, _L, _T, _O, _P, _ALL = (
@@ -94,7 +84,7 @@ _A, _L, _T, _O, _P, _ALL = (
 )
 
 RULES: Mapping[tuple[Kind, str], Rule] = {
-    # Everybody sees which workflows there are and may run them: the run belongs to whoever started it.
+    # All users see and may run all workflows. A run belongs to the user who started it.
     ("workflow", "view"): Rule(_ALL, "read"),
     ("workflow", "create"): Rule(_ALL, "write"),
     ("workflow", "edit"): Rule(_A | _L | _O, "write"),
@@ -107,7 +97,7 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("version", "copy"): Rule(_ALL, "write"),
     ("version", "run"): Rule(_ALL, "write"),
     ("version", "archive"): Rule(_A | _L | _O, "write"),
-    # That a run exists and how it fares is for all; what is in it only for those it is shared with.
+    # All users see runs and their states; their content is only for users they are shared with.
     ("run", "view"): Rule(_ALL, "read"),
     ("run", "inspect"): Rule(_A | _L | _T | _O, "read"),  # parameters, environment, logs, events, artifacts
     ("run", "create"): Rule(_ALL, "write"),
@@ -116,7 +106,7 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("run", "stop"): Rule(_A | _L | _O, "write"),
     ("run", "retry"): Rule(_A | _L | _O, "write"),
     ("run", "delete"): Rule(_A | _O, "write"),
-    # A training job that a run made belongs to whoever the run belongs to; one that nobody made here, to nobody.
+    # A job that a run created belongs to the owner of the run. A job created outside the platform has no owner.
     ("job", "view"): Rule(_A | _L | _T | _O, "read"),
     ("job", "create"): Rule(_ALL, "write"),
     ("job", "suspend"): Rule(_A | _L | _O, "write"),
@@ -149,7 +139,7 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("storage root", "create"): Rule(_A, "write"),
     ("storage root", "edit"): Rule(_A, "write"),
     ("storage root", "delete"): Rule(_A, "write"),
-    # A user owns themselves. Nobody takes away their own rights, so that an admin is always left.
+    # A user owns themselves. Users cannot revoke their own rights, so that one admin always remains.
     ("user", "view"): Rule(_ALL, "read"),
     ("user", "inspect"): Rule(_A | _O, "read"),  # mail address, last login, sessions
     ("user", "create"): Rule(_A, "write"),
@@ -171,7 +161,7 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("audit", "view"): Rule(_A | _O, "read"),  # of an entry, the owner is whoever did it
     ("settings", "view"): Rule(_A, "read"),
     ("settings", "edit"): Rule(_A, "write"),
-    # How full the machines are is for all; the names of what is on them only for admins and whose it is.
+    # All users see how full the nodes are; the names of Pods on them are for admins and their owners.
     ("node", "view"): Rule(_ALL, "read"),
     ("node", "inspect"): Rule(_A, "read"),
     ("queue", "view"): Rule(_ALL, "read"),
@@ -181,7 +171,7 @@ RUN_TOKEN: frozenset[tuple[Kind, str]] = frozenset({
     ("run", "view"), ("run", "inspect"), ("workflow", "view"), ("version", "view"), ("module", "view"),
     ("category", "view"), ("virtual cluster", "view"), ("storage root", "view"), ("user", "view"), ("team", "view"),
 })  # fmt: skip
-"""What the token that is put into a run may be used for. Of runs, only its own."""
+"""What the token of a run may do. It can access only its own run."""
 
 _NAMES = {
     Relation.ADMIN: "an admin",
@@ -208,7 +198,7 @@ def may(actor: Actor, action: str, subject: Subject) -> AccessDecision:
 
 
 def require(actor: Actor, action: str, subject: Subject, name: str = "") -> None:
-    """Raises Forbidden if they may not; NotFound if they may not even know that it is there."""
+    """Raises Forbidden if the actor may not do this, or NotFound if they may not even see the subject."""
     decision = may(actor, action, subject)
     if decision:
         return
@@ -219,7 +209,7 @@ def require(actor: Actor, action: str, subject: Subject, name: str = "") -> None
 
 
 def relations(actor: Actor, subject: Subject) -> int:
-    """Everything that the actor is to the subject."""
+    """All relations of the actor to the subject."""
     are = Relation.ANYBODY
     if actor.admin and "admin" in actor.scopes:
         are |= Relation.ADMIN
@@ -252,9 +242,6 @@ def _listed(who: int) -> str:
     return " or ".join(names)
 
 
-# Merged from visibility: The table of rules as a filter in SQL, so that lists show what one may see and no more.
-
-
 def visible(
     actor: Actor,
     kind: Kind,
@@ -265,8 +252,8 @@ def visible(
     key: ColumnElement[Any] | None = None,
     action: str = "view",
 ) -> ColumnElement[bool]:
-    """Holds for the rows on which `may(actor, action, ...)`. A column that such things do not have is left out; runs
-    need their `key`."""
+    """A condition on rows for which `may(actor, action, ...)` is true. Pass the columns that the table has; runs need
+    `key`."""
     rule = RULES[kind, action]
     reach: ColumnElement[bool] = true()
     if "run" in actor.scopes:

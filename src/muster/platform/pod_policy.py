@@ -1,8 +1,7 @@
 """What users who are not admins may write into a Pod.
 
 A Pod must not reach the machine or objects of other users. Allowed are the storage roots that the user may use, and
-the
-claims, Secrets and ConfigMaps that an admin shares with a label.
+the claims, Secrets and ConfigMaps that an admin shares with a label.
 """
 
 from __future__ import annotations
@@ -18,19 +17,11 @@ from muster.kube.objects import name_of
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor
 
-# Merged from confinement: What people who are no admins may not write into a Pod: whatever reaches the machine, or
-# what belongs to others.
-#
-# Everything that may be named is listed (`Allowed`), and what is not listed is refused: also a name that is only
-# filled
-# in later.
-
-
 SHARED = "muster.dev/shared"
-"""A label by which admins share Secrets, ConfigMaps and claims: `everybody`, or the id of a team."""
+"""The label with which admins share Secrets, ConfigMaps and claims: `everybody`, or the id of a team."""
 EVERYBODY = "everybody"
 RESERVED: Final = ("muster.dev/owner", "muster.dev/team", "muster.dev/run", "muster.dev/task", SHARED)
-"""Labels that say whose something is."""
+"""Labels that define ownership."""
 
 
 _HARMLESS_VOLUMES = ("emptyDir", "downwardAPI", "image")
@@ -41,10 +32,10 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 @dataclass(frozen=True, slots=True)
 class PodAllowances:
-    """What somebody may name."""
+    """What a user may refer to. Everything else is refused, also a name that is filled in later."""
 
     paths: Mapping[str, bool] = field(default_factory=dict)
-    """Of the machine, exactly these; true for those that may only be read."""
+    """Host paths, exactly these; true for read-only ones."""
     claims: Mapping[str, bool] = field(default_factory=dict)
     """The same for PersistentVolumeClaims."""
     secrets: frozenset[str] = frozenset()
@@ -52,14 +43,14 @@ class PodAllowances:
 
 
 def find_forbidden(pod_spec: Any, path: str, allowed: PodAllowances) -> list[FieldError]:
-    """What is wrong with it, by paths that begin with `path`. It need not fit its schema: that is for others to say."""
+    """Returns what is not allowed, with paths that start with `path`. The spec need not be valid."""
     spec = _mapping(pod_spec)
     return [*_pod(spec, path, allowed), *_volumes(spec, path, allowed), *_containers(spec, path, allowed)]
 
 
 def find_forbidden_metadata(metadata: Any, path: str, *, owned: bool = True) -> list[FieldError]:
-    """The same for the metadata of a Pod's template, or of a whole object. With `owned` also who it belongs to is for
-    the platform to say."""
+    """The same for the metadata of a Pod template or object. With `owned`, the fields that define ownership are
+    refused, too."""
     given = _mapping(metadata)
     found = [
         field_error(f"{path}.labels[{name}]", "confined.label", name=name)
@@ -96,7 +87,7 @@ def _pod(spec: Mapping[str, Any], path: str, allowed: PodAllowances) -> Iterator
 
 
 def _profiles(security: Mapping[str, Any], path: str) -> Iterator[FieldError]:
-    """What a Pod and its containers say alike."""
+    """Checks the fields that Pods and containers share."""
     for name in ("seccompProfile", "appArmorProfile"):
         if _mapping(security.get(name)).get("type") not in (None, "RuntimeDefault"):
             yield field_error(f"{path}.{name}.type", "confined.setting", field=name)
@@ -218,7 +209,7 @@ def _environment(container: Mapping[str, Any], path: str, allowed: PodAllowances
 
 
 def _asked(container: Mapping[str, Any], path: str) -> Iterator[FieldError]:
-    """Probes and hooks are carried out by the machine, on its own network."""
+    """Checks probes and hooks: the node executes them on its own network."""
     lifecycle = _mapping(container.get("lifecycle"))
     hooks = [(f"lifecycle.{name}", lifecycle.get(name)) for name in ("postStart", "preStop")]
     for name, asked in [*((name, container.get(name)) for name in _PROBES), *hooks]:
@@ -251,13 +242,9 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-# Merged from sharing: What people who are no admins may name in a manifest: the storage roots they may use, and what
-# admins share.
-
-
 @dataclass(frozen=True, slots=True)
 class SharedObjects:
-    """Names of objects on the cluster that admins have labelled so."""
+    """Names of the objects that admins share with the user."""
 
     claims: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
@@ -265,7 +252,7 @@ class SharedObjects:
 
 
 class Root(Protocol):
-    """A storage root: a path of the machines, or a claim."""
+    """A storage root: a host path or a claim."""
 
     @property
     def path(self) -> str: ...
@@ -299,7 +286,7 @@ def pod_allowances(roots: Iterable[Root], shared: SharedObjects) -> PodAllowance
 
 
 def _least(given: Iterable[Mapping[str, bool]]) -> dict[str, bool]:
-    """Of two that say different things of one place, the one that allows more."""
+    """If a place is listed twice, the less restrictive entry counts."""
     found: dict[str, bool] = {}
     for each in given:
         for name, read_only in each.items():

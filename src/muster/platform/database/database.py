@@ -39,7 +39,7 @@ Access = Literal["read", "write"]
 
 
 class DatabaseError(Exception):
-    """The database cannot be used at all; the message says what to do."""
+    """The database cannot be used. The message says what to do."""
 
 
 class Database:
@@ -50,7 +50,7 @@ class Database:
         self._reading, self._writing = reading, writing
         self._counting = threading.Lock()
         self.writes = 0
-        """How many transactions this process has written: what was read before may be out of date after."""
+        """The number of transactions this process has written. What was read before may be outdated after."""
 
     @classmethod
     async def open(cls, url: str, *, survives_power_cut: bool = True) -> Database:
@@ -81,13 +81,12 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._writing, self._in_transaction, function, "write")
 
     async def tidy(self) -> None:
-        """Now and then: lets SQLite know how much there is of what, on which its plans depend. PostgreSQL looks after
-        itself."""
+        """Updates SQLite's statistics, on which its query plans depend. PostgreSQL does this itself."""
         if self.dialect == "sqlite":
             await self.write(_analyze)
 
     def close(self) -> None:
-        """Waits for what is being done."""
+        """Waits for transactions that are running."""
         for pool in {self._reading, self._writing}:
             pool.shutdown()
         for engine in {self._readers, self._writers}:
@@ -148,7 +147,7 @@ def _connected(url: URL, survives_power_cut: bool) -> Database:
 
 
 def _sqlite(url: URL, survives_power_cut: bool) -> Database:
-    """One thread writes, so nobody ever waits in SQLite itself; readers see the last commit meanwhile."""
+    """One thread writes, so no writer waits inside SQLite. Readers see the last commit."""
     if not url.database or url.database == ":memory:":
         raise DatabaseError("SQLite needs a file: sqlite:///PATH")
     path = Path(url.database)
@@ -179,7 +178,7 @@ def _sqlite_engine(url: URL, size: int, begin: str, pragmas: list[str]) -> Engin
     )
 
     def connected(connection: Any, _: Any) -> None:
-        # The driver would begin transactions of its own, and none around changes to tables.
+        # Otherwise the driver begins transactions itself, and none around changes to tables.
         connection.isolation_level = None
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")

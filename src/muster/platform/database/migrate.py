@@ -13,29 +13,29 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 _NAME = re.compile(r"([a-z]+)_(\d{4})")
 _DEPENDS_ON = re.compile(r"^depends_on(?:: [^=]+)? = (.+)$", re.MULTILINE)
 _LOCK = 0x6D7573746572
-"""The number that servers which share a PostgreSQL agree on: one of them upgrades, the others wait."""
+"""The advisory lock of servers that share a PostgreSQL: one upgrades, the others wait."""
 
 
 def migrate(engine: Engine) -> None:
-    """All steps that are missing, in one transaction: after a crash it is as if nothing had been tried."""
+    """Applies all missing migrations in one transaction. After a crash nothing has changed."""
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
-        # Alembic takes half a second to import, and there is something to do for it only after an upgrade.
+        # Alembic takes half a second to import, and is needed only after an upgrade of Muster.
         if _applied(connection) != expected_heads(MIGRATIONS / "versions"):
             _upgrade(connection)
 
 
 def expected_heads(folder: Path) -> set[str]:
-    """What Alembic writes down once all steps are taken: the last step of every area, unless a step of another area,
-    which depends on it, says so already."""
+    """The versions that Alembic stores after all migrations: the last of every area, unless a migration of another area
+    depends on it."""
     steps = list(folder.glob("*.py"))
     needed = {need for step in steps for need in _needs(step.read_text())}
     return latest_per_area(step.stem for step in steps) - needed
 
 
 def latest_per_area(names: Iterable[str]) -> set[str]:
-    """The last step of every area: of users_0001, users_0002 and runs_0001 these are users_0002 and runs_0001."""
+    """The last migration of every area: of users_0001, users_0002 and runs_0001, it is users_0002 and runs_0001."""
     last: dict[str, str] = {}
     for name in sorted(names):
         match = _NAME.fullmatch(name)
@@ -46,7 +46,7 @@ def latest_per_area(names: Iterable[str]) -> set[str]:
 
 
 def _needs(step: str) -> tuple[str, ...]:
-    """What a step says it depends on, read without running it: at every start, with Alembic not yet imported."""
+    """What a migration depends on, read without running it: Alembic is not imported yet."""
     found = _DEPENDS_ON.search(step)
     return tuple(ast.literal_eval(found[1]) or ()) if found else ()
 

@@ -24,11 +24,6 @@ from muster.platform.database.tables import from_microseconds, to_microseconds
 from muster.platform.errors import Invalid
 from muster.platform.records import Page
 
-# Merged from ids: Names for rows: 26 lower-case letters and digits that sort by when they were made, and that fit
-# URLs, file names and
-# the names of Kubernetes objects.
-
-
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _RANDOM_BITS = 80
 _lock = threading.Lock()
@@ -36,15 +31,13 @@ _last = 0
 
 
 def new_id() -> str:
-    """Greater than every other that this process has made."""
+    """Returns a new id: 26 lower-case letters and digits that sort by time of creation and are valid in URLs, file
+    names and names of Kubernetes objects. It is greater than all others that this process has created."""
     global _last
     with _lock:
         _last = max(_last + 1, (time.time_ns() // 1_000_000 << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS))
         number = _last
     return "".join(_DIGITS[(number >> shift) & 31] for shift in range(125, -1, -5))
-
-
-# Merged from rows: Rows as the dataclasses that the rest of the platform speaks of.
 
 
 T = TypeVar("T")
@@ -53,22 +46,15 @@ AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
 
 def as_record(row: AnyRow, record: type[T], **other: Any) -> T:
-    """Fields are taken from the columns of the same name; `other` gives those that have none, or are kept otherwise."""
+    """Makes a record of a row. Fields come from the columns of the same name; `other` sets the rest."""
     places = _places(cast(Hashable, record), row._fields)
     return record(**{name: row[place] for name, place in places if name not in other}, **other)
 
 
 @cache
 def _places(record: Any, columns: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """Where in a row each field is: looked up once for all rows of a query."""
+    """The position of each field in a row, found once for all rows of a query."""
     return tuple((each.name, columns.index(each.name)) for each in fields(record) if each.init and each.name in columns)
-
-
-# Merged from paging: Lists in pieces: filtered, sorted and cut in SQL, the same way for every list; what is not in
-# SQL looks the same.
-#
-# A cursor says after which row the next piece begins, so rows that come or go meanwhile neither double nor hide
-# others.
 
 
 U = TypeVar("U")
@@ -83,7 +69,7 @@ class PageRequest:
     cursor: str = ""
     """What the piece before gave as `next`."""
     sort: str = ""
-    """A name to sort by, with `-` in front for the greatest first; '' for the usual order of that list."""
+    """The field to sort by, with `-` in front for descending order; '' for the default order of the list."""
 
 
 def select_page(
@@ -96,9 +82,10 @@ def select_page(
     usual: str,
     count: Select[Any] | None = None,
 ) -> Page[AnyRow]:
-    """One piece of what `query`, which has its filters but no order, selects. `key` is unique; `sortable` names what
-    one may sort by (none of it NULL: wrap it in coalesce); `usual` is the order if none is asked for: `-created`.
-    `count` counts the same rows, if there is a way that is cheaper than to join all that is shown of them."""
+    """Returns one page of `query`, which has filters but no order. `key` is unique. `sortable` maps names to columns,
+    none of them NULL. `usual` is the default order, such as `-created`. `count` counts the same rows, if there is a
+    cheaper way than joining everything. A cursor says after which row the next page starts, so rows that are added or
+    deleted in between are neither shown twice nor hidden."""
     sort, column = _order(wanted, sortable, usual)
     down = sort.startswith("-")
     total = connection.execute(_count(query) if count is None else count).scalar_one()
@@ -122,7 +109,7 @@ def paginate(
     sortable: Mapping[str, Callable[[T], Any]],
     usual: str,
 ) -> Page[T]:
-    """One piece of a list that is not in the database, by the same rules."""
+    """Returns one page of a list that is not in the database, by the same rules."""
     sort, value_of = _order(wanted, sortable, usual)
     down = sort.startswith("-")
     found = sorted(items, key=lambda item: (value_of(item), key(item)), reverse=down)
@@ -140,7 +127,7 @@ def paginate(
 
 
 def contains_words(text: str, *columns: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether every word of `text` occurs in one of the columns, whatever its case."""
+    """A condition: every word of `text` occurs in one of the columns, in upper or lower case."""
     found = (or_(*(_Contains(column, f"%{_LIKE.sub(_escape, word)}%") for column in columns)) for word in text.split())
     return and_(true(), *found)
 
@@ -155,12 +142,12 @@ class _Contains(FunctionElement[bool]):
 @compiles(_Contains)
 def _ilike(element: _Contains, compiler: Any, **more: Any) -> str:
     text, pattern = (compiler.process(clause, **more) for clause in element.clauses)
-    # To SQLite the case of ASCII letters makes no difference anyway, and asking for it takes twice as long.
+    # LIKE ignores the case of ASCII letters in SQLite, and lower() would take twice as long.
     return f"{text} {'LIKE' if compiler.dialect.name == 'sqlite' else 'ILIKE'} {pattern} ESCAPE '/'"
 
 
 def _order(wanted: PageRequest, sortable: Mapping[str, T], usual: str) -> tuple[str, T]:
-    """How to sort, and by what. Raises Invalid."""
+    """Returns the order and the column. Raises Invalid."""
     if not 1 <= wanted.limit <= MAX_LIMIT:
         raise Invalid.field("limit", "page.limit", limit=wanted.limit, most=MAX_LIMIT)
     sort = wanted.sort or usual
@@ -177,7 +164,7 @@ def _escape(found: re.Match[str]) -> str:
 def _count(query: Select[Any]) -> Select[int]:
     if query._group_by_clauses or query._distinct:
         return select(func.count()).select_from(query.subquery())
-    # The columns themselves, some of which are queries of their own, are not worked out for rows that only count.
+    # Columns, some of which are subqueries, are not computed for rows that are only counted.
     return query.with_only_columns(func.count(), maintain_column_froms=True)
 
 

@@ -26,10 +26,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, TEXT
 from sqlalchemy.types import TypeDecorator
 
-# Merged from columns: What tables are made of, the same on SQLite and PostgreSQL. Every table of the platform belongs
-# to `metadata`.
-
-
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -39,18 +35,18 @@ metadata = MetaData(
     }
 )
 
-# Compared by code point on both, so that a list has the same order wherever it is kept.
+# Compared by code point on both, so that lists have the same order everywhere.
 STRING = Text().with_variant(TEXT(collation="C"), "postgresql")
-"""Any text, ids among them."""
+"""Text of any length, including ids."""
 
 DOCUMENT = JSON().with_variant(JSONB(), "postgresql")
-"""Anything JSON can say."""
+"""Any JSON value."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A point in time, exact to the microsecond; in Python always with a time zone."""
+    """A point in time with microseconds. In Python it always has a time zone."""
 
     impl = BigInteger
     cache_ok = True
@@ -75,10 +71,6 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-# Merged from tables: The tables of users. Secrets are never in them: passwords are argon2 hashes, tokens are SHA-256
-# hashes.
-
-
 users = Table(
     "users",
     metadata,
@@ -97,7 +89,7 @@ users = Table(
     UniqueConstraint("name"),
     UniqueConstraint("issuer", "subject"),
 )
-"""`issuer` and `subject` are those of OpenID Connect; a local account has '' and NULL."""
+"""`issuer` and `subject` come from OpenID Connect; a local account has '' and NULL."""
 
 teams = Table(
     "teams",
@@ -168,7 +160,7 @@ links = Table(
     UniqueConstraint("hash"),
     Index(None, "user_id"),
 )
-"""Links that let somebody choose a password once."""
+"""One-time links to choose a password."""
 
 audit = Table(
     "audit",
@@ -196,10 +188,7 @@ settings = Table(
     Column("key", STRING, primary_key=True),
     Column("value", DOCUMENT, nullable=False),
 )
-"""What the platform has to remember of itself."""
-
-
-# Merged from tables: The tables of workflows. A row of `versions` is never changed, except that it may be archived.
+"""Settings that the platform stores for itself."""
 
 
 workflows = Table(
@@ -220,7 +209,7 @@ workflows = Table(
     Index(None, "team_id"),
     Index(None, "updated"),
 )
-"""`versions` is how many there are, and so the number of the latest."""
+"""`versions` is the number of versions, and so the number of the latest."""
 
 versions = Table(
     "versions",
@@ -243,10 +232,6 @@ versions = Table(
     Index(None, "author_id"),
 )
 """`copied_from` is the id of another version, or ''."""
-
-
-# Merged from tables: The tables of modules. What was built of a row of `module_versions` never changes; its state
-# does.
 
 
 categories = Table(
@@ -282,8 +267,8 @@ modules = Table(
     Index(None, "team_id"),
     Index(None, "updated"),
 )
-"""`versions` is how many there are, `state` that of the newest. `public_number` and `public_state` are of the version
-that everybody is offered: the newest published one, else the newest deprecated one; 0 and '' if there is neither."""
+"""`versions` is the number of versions, `state` that of the newest. `public_number` and `public_state` describe the
+version that all users may use: the newest published one, else the newest deprecated one; 0 and '' if there is none."""
 
 module_versions = Table(
     "module_versions",
@@ -320,9 +305,9 @@ module_versions = Table(
     Index(None, "author_id"),
     Index(None, "state"),
 )
-"""`reason` says why it failed or was rejected. `attempts` counts how often its build was begun: only the latest one
-may write down how it ended. `interruptions` counts how often the server ended meanwhile. `folder` is where the code is,
-'' if there is an image."""
+"""`reason` says why it failed or was rejected. `attempts` counts the starts of its build: only the latest may store a
+result. `interruptions` counts how often the server stopped during the build. `folder` is the path of the code, '' if
+there is an image."""
 
 reviews = Table(
     "reviews",
@@ -346,9 +331,6 @@ reviews = Table(
 """`state` is open, approved, rejected or withdrawn."""
 
 
-# Merged from tables: The tables of virtual clusters, of how they were used, and of storage roots.
-
-
 virtual_clusters = Table(
     "virtual_clusters",
     metadata,
@@ -364,7 +346,7 @@ virtual_clusters = Table(
     Column("revision", Integer, nullable=False),
     UniqueConstraint("name"),
 )
-"""`sku` is amounts by resource; `total` is how many SKUs there are, NULL for as many as the machines have."""
+"""`sku` has amounts by resource; `total` is the number of SKUs, NULL for as many as the nodes have."""
 
 storage_roots = Table(
     "storage_roots",
@@ -382,7 +364,8 @@ storage_roots = Table(
     Column("revision", Integer, nullable=False),
     UniqueConstraint("name"),
 )
-"""`team_id`: who may use it; NULL for everybody. It stays when the team is to go: it must not become everybody's."""
+"""`team_id`: the team that may use it; NULL for all users. A team with resources cannot be deleted, so that its
+resources do not become public."""
 
 cluster_usage = Table(
     "cluster_usage",
@@ -395,11 +378,7 @@ cluster_usage = Table(
     Column("total", Integer),
     PrimaryKeyConstraint("cluster_id", "at"),
 )
-"""A row for every five minutes in which somebody looked: `used` is the sum of all looks, in SKUs. A week of them."""
-
-
-# Merged from tables: The tables of runs. What a run is asked to do is written by whoever asks; how it fares, by the
-# observer alone.
+"""One row for every five minutes with a sample: `used` is the sum of all samples, in SKUs. Rows are kept for a week."""
 
 
 runs = Table(
@@ -432,8 +411,8 @@ runs = Table(
     Index(None, "owner_id", "created", "id"),
     Index(None, "team_id", "created", "id"),
 )
-"""`stopping`: when somebody asked for it. `seen`: the resourceVersion of the Workflow that the row tells of.
-The indexes end as lists are sorted, so that a page is read and not searched for."""
+"""`stopping`: when a user asked it to stop. `seen`: the resourceVersion of the Workflow that the row describes. The
+indexes end with the columns that lists are sorted by, so that a page is read, not searched."""
 
 run_nodes = Table(
     "run_nodes",
@@ -452,7 +431,7 @@ run_nodes = Table(
     PrimaryKeyConstraint("run_id", "name"),
     Index(None, "cluster", "state"),
 )
-"""`cluster` and `skus`: what a compute task takes, of all its replicas together."""
+"""`cluster` and `skus`: what a compute task uses, for all its replicas together."""
 
 run_attempts = Table(
     "run_attempts",
@@ -471,8 +450,8 @@ run_attempts = Table(
     Column("finished", UtcDateTime),
     PrimaryKeyConstraint("run_id", "node", "number"),
 )
-"""`key` is the id of the Workflow's node; `round` is how often the run had been retried when it began: names of nodes
-and Pods are used again then."""
+"""`key` is the id of the node in the Workflow; `round` is how often the run was retried before: a retry uses the names
+of nodes and Pods again."""
 
 run_orders = Table(
     "run_orders",
@@ -482,7 +461,7 @@ run_orders = Table(
     Column("secret", DOCUMENT, nullable=False),
     Column("created", UtcDateTime, nullable=False),
 )
-"""Workflows that are still to be made. An order is written with its run, and goes when the Workflow is there."""
+"""Workflows to create. A row is written with its run and deleted once the Workflow exists."""
 
 run_removals = Table(
     "run_removals",
@@ -490,4 +469,4 @@ run_removals = Table(
     Column("run_id", STRING, primary_key=True),
     Column("created", UtcDateTime, nullable=False),
 )
-"""Runs that are deleted, and whose Workflows and logs are still to go."""
+"""Deleted runs whose Workflows and logs are still to be deleted."""

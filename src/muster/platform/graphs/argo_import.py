@@ -19,9 +19,6 @@ from muster.platform.messages import make_finding
 from muster.platform.records import Finding, ImportedManifest
 from muster.workflows.executors.pod_template import LONGEST_TEXT
 
-# Merged from importing_steps: One template of an Argo Workflow as a node of a graph, if it says nothing else.
-
-
 _TEMPLATE = (
     "name", "annotations", "metadata", "inputs", "outputs", "script", "container", "nodeSelector", "retryStrategy",
 )  # fmt: skip
@@ -32,7 +29,7 @@ _TAG = re.compile(r"\{\{(tasks\.(?P<task>[\w-]+)\.outputs\.(?P<kind>parameters|a
 
 
 class Unmapped(Exception):
-    """What a graph has no words for."""
+    """Something that a graph cannot express."""
 
 
 @dataclass(slots=True)
@@ -44,10 +41,10 @@ class Step:
     """By input artifact, its path."""
     outputs: dict[str, Object]
     notes: list[str] = field(default_factory=list)
-    """What is a little different in the graph."""
+    """What differs a little in the graph."""
 
     def connect(self, arguments: Mapping[str, Any], steps: Mapping[str, Step]) -> None:
-        """Puts the inputs into the node, from the arguments of its task."""
+        """Sets the inputs of the node from the arguments of its task."""
         where = f"step {self.node['name']}"
         only(arguments, ("parameters", "artifacts"), f"{where}: arguments")
         inputs: list[Object] = []
@@ -71,7 +68,7 @@ class Step:
 
 
 def only(mapping: Mapping[str, Any], fields: Collection[str], where: str) -> None:
-    """Nothing is lost without a word: a field that a graph does not have keeps the manifest a manifest."""
+    """Raises Unmapped for a field that a graph does not have: nothing is dropped silently."""
     for name, value in mapping.items():
         if name not in fields and value not in (None, "", []):
             raise Unmapped(f"{where}: {name} has no place in a graph")
@@ -122,7 +119,7 @@ def _command(template: Mapping[str, Any], container: Mapping[str, Any], where: s
 
 
 def _unescaped(text: str, where: str) -> str:
-    """What Kubernetes would make of it, if it would not put in anything."""
+    """The text after Kubernetes has resolved `$$`. Raises Unmapped if it would insert a variable."""
     if re.search(r"(?<!\$)(\$\$)*\$\([\w.-]+\)", text):
         raise Unmapped(f"{where}: Kubernetes would put a variable in place of $(...)")
     return text.replace("$$", "$")
@@ -270,10 +267,6 @@ def _source(argument: Mapping[str, Any], key: str, steps: Mapping[str, Step], wh
     return {"from": {"node": origin.node["name"], "output": found["name"]}}
 
 
-# Merged from importing: An Argo Workflow as a version: a graph where it says nothing that a graph cannot, else the
-# manifest as it is.
-
-
 _SPEC = ("entrypoint", "arguments", "templates", "volumes")
 _TASK = ("name", "template", "depends", "dependencies", "arguments")
 
@@ -291,7 +284,7 @@ def from_manifest(manifest: str, context: Context) -> ImportedManifest:
 
 
 def _kept(manifest: str, context: Context, reason: str) -> ImportedManifest:
-    """As it is, if the author may have it run as it is."""
+    """Keeps the manifest, if the author may run it as it is."""
     wrong = validate_manifest(manifest, context)
     if wrong:
         return ImportedManifest(None, wrong)
@@ -338,7 +331,7 @@ def _tasks(entry: Mapping[str, Any]) -> list[Object]:
 
 
 def _parents(task: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Those that have to succeed, all of them: an edge says no more."""
+    """The tasks that must succeed first. An edge cannot say more than that."""
     if not task.get("depends"):
         return list(task.get("dependencies") or ())
     parents = [word.strip() for word in str(task["depends"]).split("&&")]

@@ -1,5 +1,5 @@
-"""Versions that are an Argo Workflow manifest: its parameters, its faults, and what users who are not admins may
-not write into it.
+"""Versions that are an Argo Workflow manifest: its parameters, its faults, and what users who are not admins may not
+write into it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,6 @@ from muster.platform.records import Finding
 from muster.workflows import lint
 from muster.workflows.kinds import WORKFLOW
 
-# Merged from confining: What people who are no admins may not write into an Argo Workflow: its Pods are held to what
-# all Pods are, and what
-# the controller itself would do for them, it does not do with rights that are not theirs. Pure.
-
-
 _POD = ("serviceAccountName", "hostNetwork", "securityContext", "imagePullSecrets", "priorityClassName")
 _STORES = ("s3", "gcs", "oss", "azure", "hdfs", "artifactory")
 _OWN_KEYS: Final = ("{{workflow.name}}/", "{{workflow.uid}}/")
@@ -42,7 +37,8 @@ _FREE = ("labels", "annotations", "nodeSelector", "synchronization")
 def check_workflow_policy(
     workflow: Object, allowed: PodAllowances, closed_queues: Iterable[str] = ()
 ) -> list[FieldError]:
-    """By paths of the Workflow. `closed_queues` are those of virtual clusters that the author may not use."""
+    """Returns errors with paths in the Workflow. `closed_queues` belong to virtual clusters that the author may not
+    use."""
     spec = spec_of(workflow)
     found = [*find_forbidden_metadata(meta(workflow), "metadata")]
     found += _workflow(spec, allowed)
@@ -93,7 +89,7 @@ def _template(
 
 
 def _placed(error: FieldError, path: str, parts: Mapping[str, list[tuple[str, Any]]]) -> FieldError:
-    """With the path that it has in the template, not in the Pod that was made of it."""
+    """The error with its path in the template, not in the Pod that was made from it."""
     found = re.match(re.escape(path) + r"\.(volumes|containers)\[(\d+)\]", error.field)
     if found is None:
         return error
@@ -102,7 +98,7 @@ def _placed(error: FieldError, path: str, parts: Mapping[str, list[tuple[str, An
 
 
 def _templates(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All of them, also those that stand inside of steps and tasks."""
+    """Yields all templates with their paths, including inline templates of steps and tasks."""
     todo = [("spec.templateDefaults", _mapping(spec.get("templateDefaults")))]
     todo += _items(spec.get("templates"), "spec.templates")
     while todo:
@@ -131,7 +127,7 @@ def _accounts(part: Mapping[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def _references(value: Any, path: str, allowed: PodAllowances) -> Iterator[FieldError]:
-    """Secrets, ConfigMaps and stores of artifacts, wherever they are named."""
+    """Checks Secrets, ConfigMaps and artifact stores wherever they are named."""
     if isinstance(value, list):
         for at, item in enumerate(value):
             yield from _references(item, f"{path}[{at}]", allowed)
@@ -153,7 +149,7 @@ def _reference(name: str, inner: Mapping[str, Any], path: str, allowed: PodAllow
     elif name in ("configMapKeyRef", "configMapRef") and named not in allowed.config_maps:
         yield field_error(f"{path}.name", "confined.config map", name=named, label=SHARED, value=EVERYBODY)
     elif name in _STORES and not any(key.endswith("Secret") for key in inner):
-        # With the credentials of the platform: then only what the run itself has put there.
+        # It uses the platform's credentials, so only what the run itself stored is allowed.
         others = [key for key in inner if key not in ("key", "blob", "createBucketIfNotPresent")]
         key = str(inner.get("key") or inner.get("blob") or "")
         if others or (key and not key.startswith(_OWN_KEYS)):
@@ -183,15 +179,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-# Merged from manifest: A version that is an Argo Workflow as somebody handed it in, word for word.
-
-
 _SOURCE = "manifest"
 
 
 def validate_manifest(manifest: str, context: Context) -> list[Finding]:
-    """Whether it is one Workflow, one that Argo would run, and one that the author may have run. What it refers to is
-    not looked up."""
+    """Checks that it is one Workflow that Argo would run and that the author may run. What it refers to is not looked
+    up."""
     if not manifest.strip():
         return [make_finding("manifest", "manifest.missing")]
     try:
@@ -215,12 +208,12 @@ def validate_manifest(manifest: str, context: Context) -> list[Finding]:
 
 
 def workflow_in(manifest: str) -> Object:
-    """The Workflow of a manifest without problems."""
+    """Returns the Workflow of a valid manifest."""
     return load_manifests(manifest, _SOURCE)[0].object
 
 
 def manifest_parameters(manifest: str) -> tuple[Parameter, ...]:
-    """Its arguments, which a run may fill in."""
+    """Returns its arguments, which a run may set."""
     found = []
     for parameter in (spec_of(workflow_in(manifest)).get("arguments") or {}).get("parameters") or ():
         value = parameter.get("value", parameter.get("default"))

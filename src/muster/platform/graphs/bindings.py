@@ -12,16 +12,13 @@ from muster.kube.objects import Object
 from muster.platform.graphs.context import Context, RunInfo
 from muster.platform.graphs.model import FromOutput, FromParameter, FromValue, Graph, Input, Node, Output
 
-# Merged from names: How the nodes of a graph are called inside a Workflow, which allows less than people do.
-
-
 ENTRYPOINT = "main"
 _LONGEST = 40
 
 
 class Tasks(NamedTuple):
-    """The tasks that a node becomes; '' where it needs none. A training node whose inputs or outputs are files has one
-    before and one after it, which carry them."""
+    """The names of a node's tasks; '' if there is none. A training node with files as inputs or outputs has a task
+    before and after it that transfers them."""
 
     main: str
     inputs: str = ""
@@ -37,8 +34,8 @@ class Tasks(NamedTuple):
 
 
 def tasks_of(graph: Graph) -> dict[str, Tasks]:
-    """By node, of a graph with its modules filled in. Names that are fine stay as they are; the same graph always gets
-    the same names."""
+    """Returns the tasks by node, of a graph with its modules filled in. Valid names stay as they are. The same graph
+    always gets the same names."""
     taken = {ENTRYPOINT}
     names: dict[str, str] = {}
     for node in sorted(graph.nodes, key=lambda n: (plain_name(n.name) != n.name, n.name)):
@@ -53,7 +50,7 @@ def tasks_of(graph: Graph) -> dict[str, Tasks]:
 
 
 def nodes_by_task(tasks: Mapping[str, Tasks]) -> dict[str, str]:
-    """The opposite: by the name of a task, the node."""
+    """The reverse: the node by the name of a task."""
     return {task: node for node, names in tasks.items() for task in names if task}
 
 
@@ -74,7 +71,7 @@ def gives_outputs(node: Node) -> bool:
 
 
 def plain_name(name: str) -> str:
-    """Something like it that every part of a Workflow may be called."""
+    """A similar name that is valid for every part of a Workflow."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST].strip("-")
     if not plain:
         return "node"
@@ -82,7 +79,7 @@ def plain_name(name: str) -> str:
 
 
 def _free(wanted: str, full: str, taken: set[str]) -> str:
-    """The name, or with a few digits of the full one behind it if that is taken already, or says nothing."""
+    """The name, with a few hex digits appended if it is taken or says nothing."""
     name, salt = wanted, full
     while name in taken or (name == "node" and full != "node"):
         name = f"{wanted}-{sha256(salt.encode()).hexdigest()[:6]}"
@@ -93,32 +90,25 @@ def _free(wanted: str, full: str, taken: set[str]) -> str:
     return name
 
 
-# Merged from verbatim: Gets a user's text through Kubernetes and Argo unchanged.
-#
-# Both look for something to fill in: Kubernetes for `$(NAME)` in the environment and arguments of a container, Argo
-# for
-# `{{...}}` anywhere. What a user writes, or hands in as a parameter, is neither.
-
-
 _DOLLARS = re.compile(r"\$\$+|\$(?=\()")
 _TAG = "{{"
 
 UNBOUND_SECRET = "ai-hub"  # noqa: S105  (the name of one)
-"""Where an exported manifest looks for what it must not hold."""
+"""The Secret that an exported manifest reads secret values from."""
 
 
 def has_tag(text: str) -> bool:
-    """Whether Argo would look into it."""
+    """Whether Argo would try to replace something in it."""
     return _TAG in text
 
 
 def escape_dollars(text: str) -> str:
-    """What Kubernetes turns back into the text: of several dollars, and of one before a bracket, it takes half."""
+    """Escapes the text so that Kubernetes restores it: it halves several dollars, and one before a bracket."""
     return _DOLLARS.sub(lambda found: found[0] * 2, text)
 
 
 def escape_tags(text: str) -> str:
-    """What Argo turns back into the text, unless it holds a tag that Argo knows."""
+    """Escapes the text so that Argo restores it, unless it contains a tag that Argo knows."""
     return text.replace(_TAG, "{{='{{'}}")
 
 
@@ -133,8 +123,8 @@ def from_input_as_json(name: str) -> str:
 
 
 class Literals:
-    """Environment variables whose values are known. Secret ones, and those in which Argo would find something, go into
-    a Secret, which nobody looks into; without a Secret the latter are escaped as far as that goes."""
+    """Environment variables with known values. Secret values, and values with Argo tags, are stored in a Secret, which
+    Argo does not read. Without a Secret, tags are escaped as far as possible."""
 
     def __init__(self, secret: str = "") -> None:
         self.secret = secret
@@ -154,15 +144,12 @@ class Literals:
         return {"name": name, "valueFrom": {"secretKeyRef": {"name": self.secret, "key": key}}}
 
 
-# Merged from setting: What all templates of one Workflow are made from, and how the inputs of a node reach it.
-
-
 TOKEN = "AI_HUB_TOKEN"  # noqa: S105  (the name of a variable)
 RUN_LABEL = "muster.dev/run"
 TASK_LABEL = "muster.dev/task"
 """On training jobs and their Pods: the task that made them."""
 NODE = "muster.dev/node"
-"""Annotation of a template: the node it belongs to, as its author calls it."""
+"""Annotation of a template: the node it belongs to, by its original name."""
 
 _DISPLAY_NAME = "workflows.argoproj.io/display-name"
 _SHOWABLE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]", re.ASCII)
@@ -176,13 +163,13 @@ class CompileContext:
     tasks: Mapping[str, Tasks]
     literals: Literals
     values: Mapping[str, str]
-    """Of the initial parameters, as far as they are known."""
+    """The known values of the initial parameters."""
     run: RunInfo | None
 
 
 @dataclass(slots=True)
 class BoundInputs:
-    """How a node's inputs reach it: arguments of its task, inputs of its template, variables of its containers."""
+    """How a node gets its inputs: arguments of its task, inputs of its template, variables of its containers."""
 
     arguments: list[Object] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
@@ -191,7 +178,7 @@ class BoundInputs:
     files: list[tuple[str, str]] = field(default_factory=list)
     """Inputs that are files or folders, with their paths."""
     env: list[Object] = field(default_factory=list)
-    """Those whose values are known by now."""
+    """Variables with values that are already known."""
 
 
 def bind_inputs(setting: CompileContext, node: Node) -> BoundInputs:
@@ -202,20 +189,21 @@ def bind_inputs(setting: CompileContext, node: Node) -> BoundInputs:
 
 
 def container_env(setting: CompileContext, node: Node, bound: BoundInputs) -> list[Object]:
-    """Of a container of the node's own template."""
+    """The environment of a container of the node's own template."""
     own = own_variables(setting, node)
     late = [{"name": name, "value": from_input(name)} for name in bound.parameters]
     return [*own, *bound.env, *late, *platform_variables(setting.run)]
 
 
 def own_variables(setting: CompileContext, node: Node) -> list[Object]:
-    """What the node's author, and that of its module, have set."""
+    """The variables set by the author of the node and of its module."""
     literals = setting.literals
     return [literals.variable(variable.name, variable.value, secret=variable.secret) for variable in node.env]
 
 
 def platform_variables(run: RunInfo | None) -> list[Object]:
-    """What every container is told by the platform. Outside of it, a token may be put into a Secret."""
+    """The variables that the platform sets in every container. In an exported manifest the token comes from a
+    Secret."""
     if run is None:
         reference = {"name": UNBOUND_SECRET, "key": TOKEN, "optional": True}
         return [
@@ -230,7 +218,7 @@ def platform_variables(run: RunInfo | None) -> list[Object]:
 
 
 def annotations_for(node: Node, template: str, *, is_main: bool) -> dict[str, str]:
-    """So that those who look at the Workflow see the author's name."""
+    """Shows the original name of the node in the Workflow."""
     if node.name == template:
         return {}
     shown = {_DISPLAY_NAME: node.name} if is_main and _SHOWABLE.fullmatch(node.name) else {}
@@ -238,7 +226,7 @@ def annotations_for(node: Node, template: str, *, is_main: bool) -> dict[str, st
 
 
 def output_of(graph: Graph, source: FromOutput) -> Output:
-    """Of a graph without problems."""
+    """The output behind a source, in a valid graph."""
     origin = graph.node(source.node)
     assert origin is not None
     return next(output for output in origin.outputs if output.name == source.output)
@@ -265,7 +253,7 @@ def _bind(setting: CompileContext, given: Input, bound: BoundInputs) -> None:
 
 
 def _bind_text(setting: CompileContext, name: str, value: str, argument: str, bound: BoundInputs) -> None:
-    """A value in which Argo would find something to fill in goes past it."""
+    """A value with Argo tags is passed as an environment variable instead."""
     if has_tag(value):
         bound.env.append(setting.literals.variable(name, value))
         return

@@ -29,15 +29,6 @@ from muster.platform.messages import make_finding
 from muster.platform.records import Finding
 from muster.workflows.kinds import WORKFLOW
 
-# Merged from compile: From a version to the Workflow that a run of it is.
-#
-# Each node becomes a template and a task of one DAG. What an input holds arrives as an environment variable of its
-# name,
-# so that `$name` works in the command and a value is never part of any shell text. Text outputs are output
-# parameters,
-# files are artifacts that are unpacked at the path they had.
-
-
 MOST_VALUE_BYTES = 100_000
 """An environment variable that is larger cannot be handed to a process."""
 
@@ -60,7 +51,7 @@ def parameters_of(document: Mapping[str, Any]) -> tuple[Parameter, ...]:
 
 
 def value_problems(document: Mapping[str, Any], values: Mapping[str, str]) -> list[Finding]:
-    """What is wrong with the values for a run's initial parameters."""
+    """Checks the values for the initial parameters of a run."""
     known = {parameter.name: parameter for parameter in parameters_of(document)}
     found = []
     for name, value in values.items():
@@ -83,7 +74,7 @@ def compile_run(document: Mapping[str, Any], run: RunInfo, context: Context) -> 
 
 
 def secret_for(document: Mapping[str, Any], run: RunInfo, context: Context, token: str) -> Object:
-    """What only the run's own Pods may read: the token, and texts that Argo must not look into. Raises GraphError."""
+    """Returns the Secret of the run: the token, and texts that Argo must not interpret. Raises GraphError."""
     _, literals = _compiled(document, run, context)
     data = {TOKEN: token, **literals.stored}
     return {
@@ -96,7 +87,7 @@ def secret_for(document: Mapping[str, Any], run: RunInfo, context: Context, toke
 
 
 def compile_spec(graph: Graph, context: Context, run: RunInfo | None, literals: Literals) -> Object:
-    """The Workflow's spec, of a graph without errors. Without a run, its parameters are still to be filled in."""
+    """Returns the spec of the Workflow, for a valid graph. Without a run, its parameters stay open."""
     filled = with_modules(graph, context)
     values = values_of(graph.parameters, run)
     setting = CompileContext(filled, context, tasks_of(filled), literals, values, run)
@@ -126,7 +117,7 @@ def compile_spec(graph: Graph, context: Context, run: RunInfo | None, literals: 
 
 
 def values_of(parameters: tuple[Parameter, ...], run: RunInfo | None) -> dict[str, str]:
-    """By name, what is known of the initial parameters. Without a run, only what cannot be filled in otherwise."""
+    """Returns the known values of the initial parameters by name. Without a run, none are known."""
     if run is None:
         return {}
     return {p.name: run.parameters.get(p.name, p.default or "") for p in parameters}
@@ -178,7 +169,7 @@ def _argument(parameter: Parameter, values: Mapping[str, str]) -> Object:
 
 
 def _filled_in(spec: Object, run: RunInfo) -> Object:
-    """A manifest's spec with the run's values and variables. Its author said all the rest."""
+    """Returns the spec of a manifest with the values and variables of the run. Nothing else changes."""
     arguments = spec.get("arguments") or {}
     declared = arguments.get("parameters") or ()
     filled = [
@@ -218,12 +209,8 @@ def _without(mapping: Mapping[str, Any], *names: str) -> Object:
     return {name: value for name, value in mapping.items() if name not in names}
 
 
-# Merged from exporting: A version as an Argo Workflow that runs by itself: `argo submit`, `muster submit`, `kubectl
-# create`.
-
-
 def to_workflow(document: Mapping[str, Any], context: Context, name: str = "workflow") -> Object:
-    """Of a graph. Raises GraphError."""
+    """Exports a graph. Raises GraphError."""
     wrong: list[Finding] = only_errors(validate_graph(document, context))
     if wrong:
         raise GraphError(wrong)

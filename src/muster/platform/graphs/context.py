@@ -17,21 +17,21 @@ class AvailableCluster:
     """What one SKU is, by resource: {"nvidia.com/gpu": "1", "cpu": "10", "memory": "80G"}."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     queue: str = ""
-    """The scheduler's queue that holds its total, if there is one."""
+    """The scheduler's queue that enforces its total, if there is one."""
     usable: bool = True
     """Whether the author may use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AvailableRoot:
-    """A path of the machines, or a claim."""
+    """A host path or a claim."""
 
     name: str
     path: str
-    """Where nodes find it, and where it is on the machine if it is no claim."""
+    """Where nodes find it, and the host path if there is no claim and no `host_path`."""
     claim: str = ""
     host_path: str = ""
-    """Where it is on the machine, if not at `path`."""
+    """The path on the host, if it differs from `path`."""
     read_only: bool = False
     usable: bool = True
 
@@ -49,25 +49,25 @@ class AvailableModule:
     outputs: tuple[Output, ...] = ()
     env: tuple[Variable, ...] = ()
     folder: str = ""
-    """A checkout on the machine that runs in place of the image; it needs `entrypoint`."""
+    """A checkout on the host that runs instead of the image; it needs `entrypoint`."""
     working_dir: str = "/app"
     """The image's WORKDIR: where the checkout is put."""
     usable: bool = True
     deprecated: bool = False
     retired: bool = False
-    """Deprecated, and not in use by the workflow so far: it may not begin to."""
+    """Deprecated and not used by the workflow so far: it may not be added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All there is, by name. What the author may not use is there, too, so that it can be said."""
+    """Everything that exists, by name. What the author may not use is included, so that messages can say so."""
 
     clusters: Mapping[str, AvailableCluster] = field(default_factory=dict)
     roots: Mapping[str, AvailableRoot] = field(default_factory=dict)
     modules: Mapping[tuple[str, str], AvailableModule] = field(default_factory=dict)
     """By name and version."""
     allowed: PodAllowances | None = None
-    """What a manifest may name; None for everything."""
+    """What a manifest may refer to; None for everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class RunInfo:
 
     id: str
     name: str
-    """Of the Workflow object."""
+    """The name of the Workflow object."""
     user: str
     secret: str
     """The name of the run's Secret; see `secret_for`."""
@@ -89,7 +89,7 @@ class RunInfo:
 
 
 def retire(context: Context, before: Mapping[str, Any] | None) -> Context:
-    """For a new version of a workflow: deprecated modules are only for what was in use in the document before."""
+    """For a new version of a workflow: deprecated modules may be used only if the previous document uses them."""
     pinned = {node.module for node in read(before).nodes} if before is not None and is_graph(before) else set()
     modules = {
         key: replace(module, retired=True) if module.deprecated and key not in pinned else module
@@ -99,7 +99,8 @@ def retire(context: Context, before: Mapping[str, Any] | None) -> Context:
 
 
 def with_modules(graph: Graph, context: Context) -> Graph:
-    """The graph with what module nodes take from their modules filled in. Those whose module is not there stay."""
+    """Returns the graph with the image, environment and outputs of modules filled in. Nodes of unknown modules stay
+    unchanged."""
     return replace(graph, nodes=tuple(_with_module(node, context) for node in graph.nodes))
 
 

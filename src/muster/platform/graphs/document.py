@@ -16,9 +16,6 @@ import orjson
 from muster.kube.kinds import Schema
 from muster.platform.graphs.model import FORMAT, ROLE_SCHEMA, SCHEMA, Document, is_graph
 
-# Merged from document: Documents as they are stored: one way to write each, and a name for what it says.
-
-
 _KEPT = frozenset(("value", "default"))
 """Fields of which an empty text is a value."""
 
@@ -29,7 +26,7 @@ def to_canonical(document: Mapping[str, Any]) -> Document:
 
 
 def content_hash(document: Mapping[str, Any]) -> str:
-    """Of what runs: where nodes are drawn, and in which order nodes and edges are listed, makes no difference."""
+    """A hash of what runs. Positions, and the order of nodes and edges, make no difference."""
     found = to_canonical(document)
     nodes = [{name: value for name, value in node.items() if name != "position"} for node in found.get("nodes") or ()]
     said = {
@@ -57,12 +54,8 @@ def _trim(written: Mapping[str, Any], schema: Schema) -> Document:
     return found
 
 
-# Merged from secrecy: Documents without the values of secret variables, for those who may not see them; and with them
-# again.
-
-
 SECRET_NAME = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL", re.IGNORECASE)
-"""What people call variables that nobody else should read."""
+"""Names that usually belong to secrets."""
 
 
 def mask_secrets(document: Mapping[str, Any]) -> Document:
@@ -71,8 +64,8 @@ def mask_secrets(document: Mapping[str, Any]) -> Document:
 
 
 def restore_secrets(document: Mapping[str, Any], base: Mapping[str, Any]) -> Document:
-    """With the secrets of `base` where the document has the same variable of the same node without a value: whoever
-    edits a copy keeps what they did not touch."""
+    """Fills in secrets of `base` where the document has the same variable of the same node without a value, so that
+    editing a copy keeps them."""
     known = {
         (node["name"], variable["name"]): variable.get("value")
         for node in base.get("nodes") or ()
@@ -107,14 +100,11 @@ def _with_env(node: Mapping[str, Any], change: Any) -> Document:
     return {**node, "env": [change(variable) for variable in env]} if env else dict(node)
 
 
-# Merged from diff: What has changed between two versions.
-
-
 Action: TypeAlias = Literal["added", "removed", "changed"]
 
 _NOT_SHOWN = frozenset(("name", "position"))
 _LISTS = {"inputs": "input", "outputs": "output", "env": "variable", "storage": "storage root"}
-"""Fields of a node that are lists of things with names."""
+"""Fields of a node that are lists of named items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +128,7 @@ class Change:
         return f"{thing} changed from {_shown(self.before)} to {_shown(self.after)}"
 
     def lines(self) -> list[str]:
-        """Of a text of several lines: what a diff of it shows."""
+        """The lines of a diff, for a text of several lines."""
         texts = [text if isinstance(text, str) else "" for text in (self.before, self.after)]
         if not any("\n" in text for text in texts):
             return []
@@ -157,7 +147,8 @@ class Change:
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """In the order of the new document, what is gone at the end of its kind. Where things are drawn does not count."""
+    """Returns the changes in the order of the new document; what was removed follows at the end of its kind. Positions
+    do not count."""
     before, after = to_canonical(old), to_canonical(new)
     if is_graph(before) != is_graph(after):
         kinds = ["graph" if is_graph(each) else "yaml" for each in (before, after)]
@@ -170,7 +161,7 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
 
 
 def _hidden(value: Any) -> Any:
-    """Of what was added, removed or changed, no secrets: that they changed is enough."""
+    """The value without secrets: that they changed is enough."""
     if isinstance(value, dict) and isinstance(value.get("env"), list):
         return {**value, "env": [drop_secret_value(variable) for variable in value["env"]]}
     return drop_secret_value(value) if isinstance(value, dict) else value
@@ -196,7 +187,7 @@ def _nodes(old: list[Any], new: list[Any]) -> Iterator[Change]:
 
 
 def _named(old: list[Any] | None, new: list[Any] | None, what: str, path: str, owner: str) -> Iterator[Change]:
-    """Of things that have a name of their own; of storage it is the root's."""
+    """Changes of named items; a storage mount is named by its root."""
     key = "root" if what == "storage root" else "name"
     known = {each[key]: each for each in old or ()}
     names = {each[key] for each in new or ()}

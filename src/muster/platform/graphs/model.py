@@ -19,7 +19,7 @@ Document: TypeAlias = dict[str, Any]
 
 FORMAT = 1
 WORKSPACE = "/tmp/workflow_space"  # noqa: S108  (a container's own)
-"""The folder that every node finds, and works in unless its image says otherwise."""
+"""The folder that exists in every node; nodes run in it unless their image says otherwise."""
 RESERVED_PREFIX = "AI_HUB_"
 """Variables that the platform sets."""
 
@@ -52,7 +52,7 @@ Source: TypeAlias = FromParameter | FromOutput | FromValue
 class Input(NamedTuple):
     name: str
     source: Source | None = None
-    """None: nobody has said yet where it comes from."""
+    """None if no source is set yet."""
     description: str = ""
 
 
@@ -67,13 +67,13 @@ class Variable(NamedTuple):
     name: str
     value: str = ""
     secret: bool = False
-    """Only those who work on the workflow see its value, and no Workflow holds it."""
+    """Only users who work on the workflow see its value, and no Workflow contains it."""
 
 
 class Mount(NamedTuple):
     root: str
     path: str = ""
-    """Where the container finds it; '' where the root says."""
+    """The mount path; '' for the path of the root."""
     read_only: bool = False
 
 
@@ -87,7 +87,7 @@ MONITOR_TASK = Task()
 
 
 class Role(NamedTuple):
-    """The members of one role of a training job. What is None is as the node says."""
+    """One role of a training job. A field that is None has the value of the node."""
 
     name: str
     replicas: int = 1
@@ -140,12 +140,12 @@ class Graph:
         return self._by_name.get(name)
 
     def parents(self, name: str) -> list[str]:
-        """Each once, in the order of the edges."""
+        """The nodes before this one, each once, in the order of the edges."""
         return self._parents.get(name, [])
 
     @cached_property
     def _by_name(self) -> dict[str, Node]:
-        """Of two nodes with one name, the first."""
+        """The nodes by name; the first if two have the same name."""
         return {node.name: node for node in reversed(self.nodes)}
 
     @cached_property
@@ -157,12 +157,12 @@ class Graph:
 
 
 def is_graph(document: Mapping[str, Any]) -> bool:
-    """Whether it is drawn as nodes and edges; else it holds a manifest."""
+    """Whether it consists of nodes and edges; else it contains a manifest."""
     return bool(document.get("type", "graph") == "graph")
 
 
 def read(document: Mapping[str, Any]) -> Graph:
-    """The graph in a document that fits the schema."""
+    """Reads the graph of a document that fits the schema."""
     return Graph(
         tuple(_parameter(p) for p in document.get("parameters") or ()),
         tuple(_node(n) for n in document.get("nodes") or ()),
@@ -171,8 +171,8 @@ def read(document: Mapping[str, Any]) -> Graph:
 
 
 class SortOrder:
-    """Which nodes have ended before which others start. Edges that lead nowhere, or in circles, are followed as far as
-    they lead."""
+    """Which nodes end before which others start. Unknown nodes in edges are ignored; cycles are followed as far as they
+    lead."""
 
     def __init__(self, graph: Graph) -> None:
         self._names = list(dict.fromkeys(node.name for node in graph.nodes))
@@ -191,7 +191,7 @@ class SortOrder:
         return [each for each in self._names if self.is_before(each, name)]
 
     def _settle(self, parents: Mapping[str, list[str]]) -> None:
-        """A node whose parents are settled is so, too: what is before them, and they."""
+        """Computes the ancestors of all nodes that are not in or after a cycle."""
         children: dict[str, list[str]] = {name: [] for name in self._names}
         left = {name: len(before) for name, before in parents.items()}
         for name, before in parents.items():
@@ -473,4 +473,4 @@ SCHEMA: Final = obj(
     ["format"],
     description="What runs in a version of a workflow. A version, and so its document, never changes.",
 )
-"""Numbers with a rule of their own (SKUs, retries) are checked with the other rules, which say what to write."""
+"""SKUs and retries are checked by validation.py, whose messages say what to write."""

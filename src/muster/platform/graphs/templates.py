@@ -1,11 +1,10 @@
 """The nodes of a graph as templates and tasks of an Argo Workflow.
 
 A plain node is a script, a module node a container, a training node a resource template that creates a training job
-and
-waits for it. The Pods of a training job do not belong to the Workflow, so files cannot be handed to them as artifacts.
-If a training node has file inputs, a task before it unpacks them into a volume of the run, and the replicas mount them
-at their paths. If it has outputs, all replicas share one /tmp/workflow_space in that volume, and a task after it
-collects the outputs from there.
+and waits for it. The Pods of a training job do not belong to the Workflow, so files cannot be handed to them as
+artifacts. If a training node has file inputs, a task before it unpacks them into a volume of the run, and the replicas
+mount them at their paths. If it has outputs, all replicas share one /tmp/workflow_space in that volume, and a task
+after it collects the outputs from there.
 """
 
 from __future__ import annotations
@@ -41,9 +40,6 @@ from muster.training.kinds.base import JobKind, KubeflowJobKind
 from muster.training.registry import JOB_KINDS
 from muster.workflows.executors.pod_template import LONGEST_TEXT
 
-# Merged from resources: What a node takes of the machines: requests, where it may run, what it mounts.
-
-
 MONITOR: Final[Mapping[str, str]] = {"cpu": "100m", "memory": "1000M"}
 QUEUE = "scheduling.volcano.sh/queue-name"
 
@@ -51,7 +47,7 @@ _PLAIN = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 
 
 def resources_of(task: Task, context: Context) -> dict[str, Any]:
-    """A container's `resources`: all it asks for it gets, and no more."""
+    """The `resources` of a container: limits equal requests."""
     amounts = dict(MONITOR)
     if task.type == "compute":
         amounts = multiply_resources(context.clusters[task.cluster].sku, task.skus)
@@ -67,7 +63,7 @@ def queue_of(task: Task, context: Context) -> str:
 
 
 def multiply_resources(resources: Mapping[str, str], times: int) -> dict[str, str]:
-    """So many times a SKU, exactly."""
+    """Multiplies resources exactly."""
     return {name: format_quantity(parse_quantity(amount) * times, str(amount)) for name, amount in resources.items()}
 
 
@@ -83,7 +79,7 @@ def mounts_of(storage: Iterable[Mount], context: Context) -> list[dict[str, Any]
 
 
 def volumes_of(roots: Iterable[str], context: Context) -> list[dict[str, Any]]:
-    """One for each root, in the order of their first use."""
+    """The volumes of these roots, each once, in the order of first use."""
     return [{"name": volume_name(name), **_source(context.roots[name])} for name in dict.fromkeys(roots)]
 
 
@@ -99,11 +95,8 @@ def _source(root: AvailableRoot) -> dict[str, Any]:
     return {"hostPath": {"path": root.host_path or root.path, "type": "Directory"}}
 
 
-# Merged from template_parts: What the templates and tasks of all kinds of nodes have in common.
-
-
 MOST_CHARACTERS = 999
-"""Of a text output. Where a Pod's outputs are collected, a longer one makes the node an Error that names it."""
+"""The longest text output. A longer one makes the node fail with a message that names the output."""
 
 _COMMAND = "MUSTER_COMMAND"
 
@@ -123,7 +116,7 @@ def task(name: str, parents: list[str], bound: BoundInputs | None = None) -> Obj
 def declared(
     node: Node, name: str, bound: BoundInputs, outputs: tuple[Output, ...] = (), *, is_main: bool = True
 ) -> Object:
-    """What every template of a node begins with: its name, inputs and outputs."""
+    """The common part of a node's templates: name, inputs and outputs."""
     template: Object = {"name": name}
     annotations = annotations_for(node, name, is_main=is_main)
     if any(output.type == "text" for output in outputs):
@@ -152,8 +145,7 @@ def retry_strategy(node: Node) -> Object:
 
 
 def shell_command(setting: CompileContext, command: str) -> tuple[str, list[Object]]:
-    """The text for a shell, and the variables it needs. A command in which Argo would find something to fill in comes
-    as a variable itself."""
+    """Returns the shell text and the variables it needs. A command with Argo tags is passed as a variable."""
     if not has_tag(command):
         return command, []
     if setting.run is None:
@@ -161,22 +153,19 @@ def shell_command(setting: CompileContext, command: str) -> tuple[str, list[Obje
     return f'eval "${_COMMAND}"', [setting.literals.variable(_COMMAND, command)]
 
 
-# Merged from training: The training job that a training node is: its manifest, and when it has succeeded or failed.
-
-
 _CONDITIONS = 6
-"""A job has at most so many conditions: Created, Running, Restarting, Suspended, and one of Succeeded and Failed."""
+"""The largest number of conditions of a job: Created, Running, Restarting, Suspended, and Succeeded or Failed."""
 
 
 class WaitConditions(NamedTuple):
-    """Of a resource template: what it waits for."""
+    """The conditions that a resource template waits for."""
 
     success: str
     failure: str
 
 
 def find_job_kind(training: Training) -> JobKind | None:
-    """The first that has the kind, in the API that is asked for."""
+    """Returns the first job kind of this name and API version, or None."""
     for job_kind in JOB_KINDS:
         for kind in (job_kind.kind, *job_kind.other_versions):
             if kind.kind == training.kind and training.api_version in ("", kind.api_version):
@@ -196,7 +185,7 @@ def role_names(job_kind: JobKind) -> tuple[str, ...]:
 
 
 def training_kinds() -> list[dict[str, Any]]:
-    """Every kind of training job a node can be, in every API version that has it, with its roles."""
+    """Lists every kind of training job that a node can use, in every API version, with its roles."""
     return [
         {"kind": kind.kind, "apiVersion": kind.api_version, "roles": list(role_names(job_kind))}
         for job_kind in JOB_KINDS
@@ -210,15 +199,15 @@ def active_roles(training: Training) -> tuple[Role, ...]:
 
 
 def waits_for_launcher(job_kind: JobKind, role: str) -> bool:
-    """A worker of MPI runs what the launcher's mpirun tells it, not the node's command."""
+    """An MPI worker runs what the launcher's mpirun starts, not the node's command."""
     return job_kind.kind.kind == "MPIJob" and role == "Worker"
 
 
 def training_job(
     training: Training, job_kind: JobKind, pods: Mapping[str, Object], metadata: Object, queue: str = ""
 ) -> Object:
-    """The manifest. `pods` has the Pod template of each role that has members. A member that fails fails the job: how
-    often it is tried again is for the node to say, and the gang starts as a whole or not at all."""
+    """Returns the manifest. `pods` has the Pod template of each role with members. A member that fails fails the job,
+    because the node says how often it is retried. The gang starts as a whole or not at all."""
     api_version = training.api_version or job_kind.kind.api_version
     members = active_roles(training)
     scheduling: Object = {"minAvailable": sum(role.replicas for role in members)}
@@ -243,7 +232,7 @@ def training_job(
 
 
 def wait_conditions(job_kind: JobKind) -> WaitConditions:
-    """A failed job has a completion time, too: failure is asked for first."""
+    """A failed job has a completion time, too, so failure is checked first."""
     if not isinstance(job_kind, KubeflowJobKind):
         return WaitConditions("status.phase == Completed", "status.phase in (Failed, Aborted, Terminated)")
     terms = (f"status.conditions.{number}.type == Failed" for number in range(_CONDITIONS))
@@ -251,7 +240,7 @@ def wait_conditions(job_kind: JobKind) -> WaitConditions:
 
 
 def check_roles(training: Training, job_kind: JobKind) -> list[tuple[str, str]]:
-    """(role or '', what is wrong): what the job_kind itself says of a job with these roles."""
+    """Returns (role or '', message) for every fault that the job kind finds in these roles."""
     container = {"name": job_kind.container, "image": "image", "command": ["true"]}
     pods: dict[str, Object] = {role.name: {"spec": {"containers": [container]}} for role in training.roles}
     obj = training_job(training, job_kind, pods, {"name": "job"})
@@ -264,17 +253,8 @@ def _role_in(field: str, roles: Sequence[Role]) -> str:
     return next((role.name for role in roles if role.name in words), "")
 
 
-# Merged from training_templates: A training node: a task that makes a training job and waits for it.
-#
-# The Pods of the job are not the workflow's, so files cannot be handed to them or taken from them. Where a training
-# node
-# has file inputs, a task before it unpacks them into a volume of the run, and the replicas mount them at their paths.
-# Where it has outputs, all replicas share one /tmp/workflow_space, which is in that volume, too, and a task after it
-# collects the outputs from there.
-
-
 CLAIM = "workspace"
-"""The volume of a run that training jobs and the tasks around them share."""
+"""The volume of a run that training jobs share with the tasks before and after them."""
 
 _STAGE = "/muster/inputs"
 
@@ -387,7 +367,7 @@ def _collecting(setting: CompileContext, node: Node) -> Object:
 
 
 def _script(setting: CompileContext, node: Node, lines: list[str], mount: dict[str, Any]) -> Object:
-    """One that only moves files, in the image that is there anyway."""
+    """A script that only moves files, in an image that the node needs anyway."""
     assert node.training is not None
     image = node.image or next(role.image for role in node.training.roles if role.image)
     script = {
@@ -401,12 +381,12 @@ def _script(setting: CompileContext, node: Node, lines: list[str], mount: dict[s
 
 
 class _Late(str):
-    """The name of an input, in the place of its value."""
+    """The name of an input, used in place of its value."""
 
 
 def _with_inputs(manifest: Object) -> str:
     """The manifest as text, in which Argo will put the inputs, each as a quoted string."""
-    # A mark that stands nowhere in it: nobody can write the digest of what they are writing.
+    # The mark cannot occur in the manifest: it is a digest of the manifest itself.
     mark = f"input-{sha256(repr(manifest).encode()).hexdigest()[:32]}"
     names: set[str] = set()
     text = dump(_marked(manifest, mark, names))
@@ -424,9 +404,6 @@ def _marked(value: Any, mark: str, names: set[str]) -> Any:
         names.add(value)
         return f"{mark}-{value}-"
     return value
-
-
-# Merged from templates: The nodes of a graph as templates and tasks of a Workflow.
 
 
 _CODE = "module"
@@ -475,8 +452,8 @@ def _template(setting: CompileContext, node: Node, bound: BoundInputs) -> Object
 
 
 def _module(setting: CompileContext, node: Node, container: Object, mounts: list[dict[str, Any]]) -> Object:
-    """The image's own entrypoint, each input as `--name=value`. It works in the image's own folder, so the workspace
-    has to be made for it."""
+    """Runs the image's entrypoint with each input as `--name=value`. It runs in the image's folder, so the workspace is
+    mounted for it."""
     assert node.module is not None
     module = setting.context.modules[node.module]
     volumes: list[Object] = [{"name": _SPACE, "emptyDir": {}}]

@@ -1,5 +1,6 @@
-"""Validates a graph document: names, nodes, edges, cycles, inputs. Every finding says where the fault is and what
-to write instead.
+"""Validates a graph document: names, nodes, edges, cycles, inputs.
+
+Every finding says where the fault is and what to write instead.
 """
 
 from __future__ import annotations
@@ -33,8 +34,6 @@ from muster.platform.graphs.model import (
 from muster.platform.graphs.templates import active_roles, check_roles, find_job_kind, job_kinds, role_names
 from muster.platform.messages import make_finding
 from muster.platform.records import Finding
-
-# Merged from problems_flow: What is wrong between nodes: edges, circles, and inputs that cannot be had.
 
 
 def edge_problems(graph: Graph) -> Iterator[Finding]:
@@ -119,7 +118,7 @@ def _source_problems(graph: Graph, node: Node, given: Input, where: str, order: 
 
 
 def _cycles(graph: Graph) -> list[list[str]]:
-    """One circle for each group of nodes that wait for each other."""
+    """Returns one cycle for each group of nodes that wait for each other."""
     known = {node.name for node in graph.nodes}
     after: dict[str, list[str]] = {name: [] for name in known}
     for edge in graph.edges:
@@ -152,10 +151,6 @@ def _cycles(graph: Graph) -> list[list[str]]:
     return cycles
 
 
-# Merged from shell: Which variables a shell text uses. A guess, good enough for a warning: nobody but the shell
-# itself knows.
-
-
 _QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|<<-?\s*(['"])(\w+)\1.*?^\t*\2$""", re.DOTALL | re.MULTILINE)
 _USED = re.compile(r"\\.|\$(?:\{[#!]?)?([A-Za-z_]\w*)", re.DOTALL | re.ASCII)
 _SET = re.compile(
@@ -167,9 +162,9 @@ _SET = re.compile(
 
 class Variables(NamedTuple):
     used: list[str]
-    """As $name or ${name}, each once, in order; not in single quotes."""
+    """Used as $name or ${name}, each once, in order; not in single quotes."""
     set: set[str]
-    """By the text itself."""
+    """Variables that the text sets itself."""
 
 
 def variables_in(text: str) -> Variables:
@@ -182,7 +177,7 @@ def variables_in(text: str) -> Variables:
 
 
 def mentions(text: str, name: str) -> bool:
-    """Whether the name stands anywhere in it: a Python program inside of it may ask for the variable by name."""
+    """Whether the name occurs anywhere: a Python program in the text may read the variable by name."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
@@ -191,15 +186,12 @@ def _unquoted(found: re.Match[str]) -> str:
     return "''" if whole.startswith("'") or found[1] else whole
 
 
-# Merged from problems_node: What is wrong with one node by itself.
-
-
 _FIELDS = {
     "plain": ("module", "training"),
     "module": ("training",),
     "training": ("module",),
 }
-"""Of which other kinds of nodes fields are."""
+"""Fields that belong to other kinds of nodes."""
 _IMAGE = re.compile(r"[\w.\-/:@+]+", re.ASCII)
 _OF_THE_MODULE = ("command", "image", "outputs")
 
@@ -222,7 +214,7 @@ def node_problems(node: Node, written: Mapping[str, Any], path: str, context: Co
 
 
 def is_clean_path(path: str) -> bool:
-    """Absolute, below /, and nothing in it that anybody would fill in."""
+    """Whether the path is absolute, below /, and contains nothing that would be replaced."""
     if not path.startswith("/") or normpath(path) in ("/", "//") or ".." in path.split("/"):
         return False
     return path.isprintable() and "{{" not in path and "$" not in path
@@ -244,7 +236,7 @@ def _program_problems(node: Node, path: str) -> Iterator[Finding]:
     for text in texts:
         used, known = variables_in(text)
         for name in used:
-            # Names in capitals are those of images, shells and frameworks: MASTER_ADDR, CUDA_VISIBLE_DEVICES.
+            # Names in capitals belong to images, shells and frameworks: MASTER_ADDR, CUDA_VISIBLE_DEVICES.
             expected = name in declared or name in known or name.isupper() or name.startswith(RESERVED_PREFIX)
             if not expected and name not in warned:
                 warned.add(name)
@@ -377,9 +369,6 @@ def _training_problems(node: Node, written: Mapping[str, Any], path: str, contex
             yield make_finding(f"{path}.training.roles{place}", "training.invalid", detail=detail)
 
 
-# Merged from problems: What is wrong with a document, and what to write instead.
-
-
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _REFERABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 _LONGEST_NODE_NAME = 63
@@ -390,8 +379,8 @@ _GRAPH_FIELDS = ("parameters", "nodes", "edges")
 
 
 def validate_graph(document: Mapping[str, Any], context: Context) -> list[Finding]:
-    """In the order of the document. One with an error cannot be compiled. A document whose shape is wrong is not looked
-    at any further."""
+    """Returns the findings in the order of the document. A document with errors cannot be compiled. If it does not fit
+    the schema, nothing else is checked."""
     causes = validate(document, SCHEMA)
     if causes:
         return [

@@ -29,14 +29,11 @@ from muster.training.kinds.base import JobKind
 from muster.training.labels import JOB_NAME, replica_name
 from muster.training.model import TrainingJob
 
-# Merged from members: The members of a job, role by role, with the Pods they are now. Pure.
-
-
 _PHASES: Mapping[str, MemberState] = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
 
 def members_of(job: TrainingJob, pods: Iterable[Object], state: JobState) -> list[JobRole]:
-    """Also those that have no Pod: not yet, or not any more."""
+    """Returns the members by role, including those without a Pod."""
     by_name = {name_of(pod): pod for pod in pods}
     return [
         JobRole(
@@ -53,7 +50,7 @@ def members_of(job: TrainingJob, pods: Iterable[Object], state: JobState) -> lis
 
 
 def trainer_containers(job_kind: JobKind, job: TrainingJob) -> dict[str, str]:
-    """The container that trains, by the names of the Pods that the job has or will have."""
+    """Returns the training container by the name of each Pod that the job has or will have."""
     return {
         replica_name(job, replica): str(job_kind.training_container(role.template.get("spec") or {}).get("name") or "")
         for role in job.roles
@@ -93,10 +90,6 @@ def _ends(pod: Object) -> Sequence[Mapping[str, Any]]:
     return [end for each in statuses if (end := (each.get("state") or {}).get("terminated"))]
 
 
-# Merged from looking: All about one job: its members, its PodGroup, what was told of them, and why it waits or has
-# failed.
-
-
 class JobParts(NamedTuple):
     """What a job consists of, as the cluster has it."""
 
@@ -122,13 +115,13 @@ async def describe_detail(cluster: Cluster, obj: Object) -> JobParts:
 
 
 async def pods_of(cluster: Cluster, obj: Object) -> list[Object]:
-    """Those that are its own: anybody's Pod may have such a label."""
+    """Returns the job's own Pods. The label alone proves nothing: any Pod may have it."""
     page = await cluster.list(POD, namespace_of(obj), labels=f"{JOB_NAME}={name_of(obj)}")
     return sorted(owned_by(page.items, obj), key=name_of)
 
 
 async def group_of(cluster: Cluster, obj: Object) -> Object | None:
-    """The PodGroup of its name, in whichever flavour the cluster has."""
+    """Returns the PodGroup of the job, of either kind; None if there is none."""
     for kind in (POD_GROUP, PLUGIN_POD_GROUP):
         try:
             return await cluster.get(kind, name_of(obj), namespace_of(obj))
@@ -138,7 +131,7 @@ async def group_of(cluster: Cluster, obj: Object) -> Object | None:
 
 
 async def events_about(cluster: Cluster, obj: Object) -> list[Object]:
-    """Of the job, the Pods it has now, and its PodGroup; the oldest first."""
+    """Returns the events of the job, its current Pods and its PodGroup, the oldest first."""
     job_kind = job_kind_of(obj)
     assert job_kind is not None
     uids = {uid_of(obj), *(uid_of(pod) for pod in await pods_of(cluster, obj))}
@@ -150,7 +143,7 @@ async def events_about(cluster: Cluster, obj: Object) -> list[Object]:
 
 
 async def masks_for(cluster: Cluster, obj: Object) -> Masks:
-    """What its Pods are given as Secrets is not for a log to show."""
+    """Masks for the Secrets that its Pods use: logs must not show them."""
     texts: list[str] = []
     for name in sorted(secrets_in(obj) - {""}):
         try:
@@ -168,7 +161,7 @@ async def masks_for(cluster: Cluster, obj: Object) -> Masks:
 
 @asynccontextmanager
 async def watch_detail(cluster: Cluster, obj: Object) -> AsyncIterator[asyncio.Event]:
-    """Set whenever something changes about the job, its Pods or its PodGroup, for as long as the block lasts."""
+    """Yields an event that is set whenever the job, its Pods or its PodGroup change."""
     job_kind = job_kind_of(obj)
     assert job_kind is not None
     news = asyncio.Event()

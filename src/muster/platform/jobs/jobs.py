@@ -1,5 +1,5 @@
-"""Training jobs of every kind as the platform lists them: one job as plain data, filters and pages, and a watch
-that keeps the list current.
+"""Training jobs of every kind as the platform lists them: one job as plain data, filters and pages, and a watch that
+keeps the list current.
 """
 
 from __future__ import annotations
@@ -33,15 +33,12 @@ from muster.training.kinds.base import JobKind, KubeflowJobKind
 from muster.training.registry import JOB_KINDS
 from muster.workflows.kinds import WORKFLOW
 
-# Merged from jobs: A training job as the platform shows it, whatever its kind. Pure: an object in, plain data out.
-
-
 STATES: Final[tuple[JobState, ...]] = ("waiting", "running", "restarting", "suspended", "succeeded", "failed")
 ENDED: Final[frozenset[JobState]] = frozenset({"succeeded", "failed"})
 
 OWNER_LABEL = "muster.dev/owner"
 TEAM_LABEL = "muster.dev/team"
-"""Ids, set by the platform on jobs that were submitted to it; nobody else may."""
+"""Labels with ids. Only the platform sets them, on jobs that were submitted to it."""
 
 _KUBEFLOW = "kubeflow.org"
 _RUN = run_object_name("")
@@ -49,7 +46,7 @@ _RUN = run_object_name("")
 
 @dataclass(frozen=True, slots=True)
 class RunOwner:
-    """Whose a run is."""
+    """The owner and team of a run."""
 
     owner: str = ""
     team: str = ""
@@ -100,7 +97,7 @@ def state_of(progress: Progress) -> JobState:
 
 
 def subject_of(job: Job, runs: Mapping[str, RunOwner]) -> Subject:
-    """`runs` has those that made jobs, by id; a job of a run that is gone belongs to nobody."""
+    """`runs` has the owners of runs that created jobs. A job of a deleted run belongs to no user."""
     if job.run_id:
         run = runs.get(job.run_id, RunOwner())
         return Subject("job", job.uid, owner=run.owner, team=run.team)
@@ -108,7 +105,7 @@ def subject_of(job: Job, runs: Mapping[str, RunOwner]) -> Subject:
 
 
 def run_of(obj: Object) -> str:
-    """The id of the run whose Workflow owns it. A label alone proves nothing: anybody's manifest may have one."""
+    """Returns the id of the run whose Workflow owns the job. A label proves nothing: any manifest may have one."""
     for owner in owners_of(obj):
         if (owner.get("apiVersion"), owner.get("kind")) == (WORKFLOW.api_version, WORKFLOW.kind):
             name = str(owner.get("name") or "")
@@ -117,7 +114,8 @@ def run_of(obj: Object) -> str:
 
 
 def word_of(kind: Kind) -> str:
-    """`pytorchjob`; two kinds share the name PaddleJob, so the other one has its group behind it."""
+    """The kind in URLs: `pytorchjob`. Two kinds are named PaddleJob; the one that is not Kubeflow's has its group
+    appended."""
     return kind.singular if kind.group == _KUBEFLOW else f"{kind.singular}.{kind.group}"
 
 
@@ -126,7 +124,7 @@ def job_kind_named(word: str) -> JobKind | None:
 
 
 def job_kind_of(obj: Object) -> JobKind | None:
-    """By apiVersion and kind."""
+    """Finds the job kind by apiVersion and kind."""
     said = (obj.get("apiVersion"), obj.get("kind"))
     for job_kind in JOB_KINDS:
         if any(said == (kind.api_version, kind.kind) for kind in (job_kind.kind, *job_kind.other_versions)):
@@ -135,7 +133,7 @@ def job_kind_of(obj: Object) -> JobKind | None:
 
 
 def kind_names() -> list[str]:
-    """As one writes them in manifests."""
+    """Returns the kinds as they are written in manifests."""
     return [
         f"{kind.api_version} {kind.kind}"
         for job_kind in JOB_KINDS
@@ -155,9 +153,6 @@ def _moment(text: str | None) -> datetime | None:
     return parse_time(text) if text else None
 
 
-# Merged from listing: Lists of jobs, from what is known of the cluster. Pure.
-
-
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 _SORTABLE: Mapping[str, Callable[[Job], Any]] = {
     "created": lambda job: job.created,
@@ -173,11 +168,11 @@ _SORTABLE: Mapping[str, Callable[[Job], Any]] = {
 @dataclass(frozen=True, slots=True)
 class JobFilter:
     q: str = ""
-    """Words, each of which has to occur in the name, the kind or the namespace."""
+    """Words that must occur in the name, the kind or the namespace."""
     kinds: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     owners: tuple[str, ...] | None = None
-    """Ids of users; None for anybody."""
+    """Ids of users; None for all."""
     run: str = ""
     namespace: str = ""
     since: datetime | None = None
@@ -190,7 +185,7 @@ def filter_jobs(jobs: Iterable[Job], only: JobFilter, owner_of: Callable[[Job], 
 
 
 def page_of_jobs(jobs: Iterable[Job], wanted: PageRequest) -> Page[Job]:
-    """Sorted by what is asked for, the newest first if nothing is."""
+    """Returns one page, the newest first by default."""
     # Times are whole seconds; what follows the first piece of a uid tells the rest, where the cluster is ours.
     return paginate(jobs, wanted, key=lambda job: job.uid[9:], sortable=_SORTABLE, usual="-created")
 
@@ -219,14 +214,12 @@ def _belongs(job: Job, only: JobFilter, owner_of: Callable[[Job], str]) -> bool:
     return only.owners is None or owner_of(job) in only.owners
 
 
-# Merged from watching: All training jobs of the cluster, as they are now: a copy per kind that keeps itself current.
-
-
 _PATIENCE_SECONDS = 5.0
 
 
 class JobWatch:
-    """`run()` until cancelled. `tell` hears of every job that has changed; `gone` if it is not there any more."""
+    """A list of all training jobs that keeps itself current. `run()` runs until it is cancelled. `tell` is called for
+    every job that changed, with True if it was deleted."""
 
     def __init__(self, cluster: Cluster, tell: Callable[[Job, bool], None]) -> None:
         self._tell = tell
@@ -240,7 +233,7 @@ class JobWatch:
                 group.create_task(informer.run())
 
     async def jobs(self) -> Iterable[Job]:
-        """All that are known. Just after the start it takes a moment; a cluster that lacks a kind never tells of it."""
+        """Returns all known jobs. Right after the start it waits a moment for the first lists."""
         waiting = [asyncio.ensure_future(i.synced.wait()) for i in self._informers if not i.synced.is_set()]
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=_PATIENCE_SECONDS)

@@ -47,7 +47,7 @@ class CheckedManifest:
 
 
 async def check_manifest(database: Database, cluster: Cluster, actor: Actor, text: str) -> CheckedManifest:
-    """Everything that is wrong with it, and what is odd. Nothing is made."""
+    """Returns everything that is wrong with it, and warnings. Creates nothing."""
     require(actor, "create", Subject("job", owner=actor.id))
     try:
         documents = await asyncio.to_thread(load_manifests, text, SOURCE)
@@ -61,7 +61,7 @@ async def check_manifest(database: Database, cluster: Cluster, actor: Actor, tex
 
 
 async def submit(database: Database, cluster: Cluster, actor: Actor, text: str, team: str = "") -> list[Object]:
-    """Raises Invalid with everything that is wrong; then nothing was made."""
+    """Creates all jobs of a manifest. Raises Invalid with everything that is wrong; then nothing was created."""
     looked = await check_manifest(database, cluster, actor, text)
     if looked.wrong:
         raise Invalid.fields([each.to_error() for each in looked.wrong])
@@ -83,7 +83,7 @@ async def submit(database: Database, cluster: Cluster, actor: Actor, text: str, 
 
 
 async def limits_for(database: Database, cluster: Cluster, actor: Actor) -> Limits | None:
-    """None for admins."""
+    """Returns the limits of a user; None for admins."""
     if relations(actor, Subject("job")) & Relation.ADMIN:
         return None
 
@@ -97,7 +97,7 @@ async def limits_for(database: Database, cluster: Cluster, actor: Actor) -> Limi
 
 
 async def find_job(cluster: Cluster, word: str, namespace: str, name: str) -> tuple[Job, Object]:
-    """Whoever asked still has to be asked what they may."""
+    """Finds a job. The caller must check permissions."""
     job_kind = job_kind_named(word)
     if job_kind is None:
         raise NotFound.named("kind of training job", word)
@@ -111,7 +111,7 @@ async def find_job(cluster: Cluster, word: str, namespace: str, name: str) -> tu
 
 
 async def set_suspended(database: Database, cluster: Cluster, actor: Actor, job: Job, suspended: bool) -> Object:
-    """The caller has made sure that they may."""
+    """Suspends or resumes a job. The caller must check permissions."""
     job_kind = job_kind_named(job.word)
     if job_kind is None or not can_be_suspended(job_kind):
         raise Conflict.of("job.suspend", kind=job.kind, api_version=job.api_version)
@@ -128,7 +128,7 @@ async def set_suspended(database: Database, cluster: Cluster, actor: Actor, job:
 
 
 async def delete(database: Database, cluster: Cluster, actor: Actor, job: Job) -> None:
-    """With its Pods and all else that belongs to it. The caller has made sure that they may."""
+    """Deletes a job with its Pods and everything that belongs to it. The caller must check permissions."""
     job_kind = job_kind_named(job.word)
     assert job_kind is not None
     try:
@@ -139,7 +139,7 @@ async def delete(database: Database, cluster: Cluster, actor: Actor, job: Job) -
 
 
 async def _asked(cluster: Cluster, actor: Actor, document: Document) -> list[ManifestFinding]:
-    """What the cluster would say."""
+    """Returns what a dry run on the cluster reports."""
     obj = with_owner(document.object, NAMESPACE, actor.id, "")
     try:
         kind = cluster.catalogue.of_object(obj)

@@ -16,7 +16,7 @@ from muster.platform.pod_policy import PodAllowances, find_forbidden, find_forbi
 from muster.training.kinds.paddlecloud import ETCD_ANNOTATION
 
 SOURCE = "manifest"
-"""What the text is called in messages about it."""
+"""The name of the text in messages."""
 
 
 _GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "scheduling.x-k8s.io/pod-group")
@@ -24,7 +24,7 @@ _GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "
 
 @dataclass(frozen=True, slots=True)
 class ManifestFinding:
-    """One thing that is wrong."""
+    """An error or warning about a manifest."""
 
     line: int
     """From 1; 0 if it is about the whole text."""
@@ -42,12 +42,12 @@ class ManifestFinding:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What those who are no admins are held to."""
+    """What users who are not admins may use."""
 
     namespace: str
     allowed: PodAllowances
     queues: frozenset[str] = frozenset()
-    """Those that they may not use."""
+    """Queues that they may not use."""
 
 
 def unreadable_finding(error: ManifestError) -> ManifestFinding:
@@ -57,7 +57,7 @@ def unreadable_finding(error: ManifestError) -> ManifestFinding:
 def cluster_findings(
     document: Document, causes: Sequence[Cause], message: str, path: str = ""
 ) -> list[ManifestFinding]:
-    """What the cluster said of one; at `path` if it named no field."""
+    """Findings for the errors of the cluster; at `path` if an error names no field."""
     said = [cause for cause in causes if cause.field] or [Cause(path, message)]
     return [_told(document, cause.field, "job.cluster", detail=cause.message) for cause in said]
 
@@ -72,7 +72,7 @@ def warning_findings(document: Document, causes: Iterable[Cause]) -> list[Manife
 
 
 def check_documents(documents: Sequence[Document], limits: Limits | None) -> list[ManifestFinding]:
-    """What the platform itself has against it; the rest is for the cluster to say. Without limits: of an admin."""
+    """Checks what only the platform knows; the cluster checks the rest. Without limits, the author is an admin."""
     if not documents:
         return [ManifestFinding(0, "", format_message("job.empty", {}), "job.empty")]
     found: list[ManifestFinding] = []
@@ -93,13 +93,13 @@ def check_documents(documents: Sequence[Document], limits: Limits | None) -> lis
 
 
 def with_owner(obj: Object, namespace: str, owner: str, team: str) -> Object:
-    """The object as it is to be made."""
+    """Returns the object to create, with its owner and team."""
     labels = {**labels_of(obj), OWNER_LABEL: owner} | ({TEAM_LABEL: team} if team else {})
     return {**obj, "metadata": {"namespace": namespace, **meta(obj), "labels": labels}}
 
 
 def templates_in(obj: Object) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The templates of Pods in a job, whatever its kind, with their paths."""
+    """Yields the Pod templates of a job of any kind, with their paths."""
     for name, value in spec_of(obj).items():
         if not isinstance(value, Mapping):
             continue
@@ -109,7 +109,7 @@ def templates_in(obj: Object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def secrets_in(obj: Object) -> set[str]:
-    """The names of the Secrets that its Pods are given, in whichever way."""
+    """Returns the names of all Secrets that its Pods use."""
     return {name for _, template in templates_in(obj) for name in _secret_names(template)}
 
 
@@ -140,7 +140,7 @@ def _confined(document: Document, limits: Limits) -> Iterator[ManifestFinding]:
 
 
 def _queues(obj: Object) -> Iterator[tuple[str, str]]:
-    """Wherever one can be named."""
+    """Yields the path and name of every queue in the job."""
     spec = spec_of(obj)
     for path, policy in (
         ("spec.schedulingPolicy", spec.get("schedulingPolicy")),

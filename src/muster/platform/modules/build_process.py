@@ -1,8 +1,7 @@
 """Runs the programs of a build, and writes its log.
 
 Programs run with a clean environment, in a session of their own, with limits on time and disk space. Secrets are
-masked
-in the log. A client can read the log from any position on.
+masked in the log. A client can read the log from any position on.
 """
 
 from __future__ import annotations
@@ -16,10 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-
-# Merged from build_log: The log of a build: a file that grows, without secrets, and that can be read on from any
-# place.
-
 
 LONGEST_LINE = 8_000
 MOST_BYTES = 20_000_000
@@ -57,7 +52,7 @@ class BuildLog:
         self.write(f"{line}\n".encode())
 
     def write(self, chunk: bytes) -> None:
-        """What a program has printed; a line that is too long is cut into several."""
+        """Writes what a program printed. A line that is too long is split."""
         *lines, self._rest = (self._rest + chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")).split(b"\n")
         for line in lines:
             self._line(line)
@@ -89,8 +84,8 @@ class BuildLog:
 
 
 def read_log(path: Path, offset: int, most: int = 65_536) -> tuple[str, int]:
-    """Whole lines from there on, and where the next ones begin. An offset that is no beginning of a line, or beyond
-    the end, is taken for the beginning of everything."""
+    """Returns whole lines from an offset on, and the next offset. An offset that is not at the start of a line, or
+    beyond the end, means the beginning."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -104,13 +99,9 @@ def read_log(path: Path, offset: int, most: int = 65_536) -> tuple[str, int]:
     return content[:end].decode(errors="replace"), offset + end
 
 
-# Merged from build_process: Runs the programs of a build: with a clean environment, in a session of their own, with
-# limits on time and disk
-# space, and with their output in the build log.
-
-
 MARK = "MUSTER_BUILD"
-"""A variable of every program of a build: whose it is. By it, those that outlived the server are found."""
+"""An environment variable of every program of a build: the id of the version. It identifies programs that outlived the
+server."""
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "DOCKER_HOST",
               "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
@@ -119,12 +110,12 @@ _LOOK_SECONDS = 0.5
 
 
 class BuildFailed(Exception):
-    """The build is over; the message is for the author of the module."""
+    """The build failed. The message is for the author of the module."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildContext:
-    """What all programs of one build have in common."""
+    """What all programs of one build share."""
 
     mark: str
     log: BuildLog
@@ -139,8 +130,8 @@ class BuildContext:
 async def run_command(
     command: Sequence[str], here: BuildContext, *, cwd: Path, env: Mapping[str, str] | None = None, quiet: bool = False
 ) -> tuple[int, bytes]:
-    """The exit code and, of a quiet one, what it printed to stdout; the rest is in the log. Raises BuildFailed if it
-    takes too long or too much room."""
+    """Runs a program. Returns its exit code and, if it is quiet, its stdout; other output goes to the log. Raises
+    BuildFailed if it exceeds the limits on time or disk space."""
     if shutil.which(command[0]) is None:
         raise BuildFailed(f"{command[0]} is not installed on the server; ask an admin to install it")
     process = await asyncio.create_subprocess_exec(
@@ -178,12 +169,12 @@ async def run_command(
 
 
 def clean_environment() -> dict[str, str]:
-    """No secrets of the server, and nothing that changes what git does."""
+    """An environment without secrets of the server and without settings that change what git does."""
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
 
 
 def end_leftovers(marks: set[str]) -> list[int]:
-    """Kills what builds of a server that is gone have left running; answers their process ids."""
+    """Kills programs that builds of an earlier server left running. Returns their process ids."""
     wanted = {f"{MARK}={mark}".encode() for mark in marks}
     found: list[int] = []
     for entry in os.scandir("/proc"):

@@ -1,8 +1,7 @@
 """Builds of modules: from the repository to an image, or to a folder if there is no image engine.
 
 `Builds` runs for as long as the server does. It starts the builds that wait, and starts again what an earlier server
-left
-unfinished. Every start of a build gets a number; only the latest may store a result, and only once.
+left unfinished. Every start of a build gets a number; only the latest may store a result, and only once.
 """
 
 from __future__ import annotations
@@ -58,10 +57,6 @@ from muster.platform.permissions import SYSTEM
 from muster.platform.settings import ModuleSettings
 from muster.platform.users.audit import write_audit
 
-# Merged from building: One build, from the repository to something that runs: an image, or a folder where there is no
-# engine for images.
-
-
 LOG, CODE = "build.log", "code"
 _WORK = "work"
 _LONGEST_DOCKERFILE = 200_000
@@ -69,25 +64,25 @@ _NOT_OURS = frozenset({
     "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys",
     "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/sbin", "/var",
 })  # fmt: skip
-"""Folders that a container needs as they are."""
+"""Folders that a container needs unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What is to be built."""
+    """What to build."""
 
     version_id: str
     git_url: str
     git_ref: str
     commit: str
-    """The one that is pinned already; '' for what the branch or tag is now."""
+    """The pinned commit; '' for the current one of the branch or tag."""
     dockerfile: str
     build_dir: str
     readme_path: str
     image: str
-    """What the image is to be called."""
+    """The name of the image."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What must not be in the log."""
+    """Values that the log must not show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,7 @@ class Built:
     entrypoint: tuple[str, ...]
     working_dir: str
     env: dict[str, str]
-    """Of the Dockerfile, for those who run it without its image."""
+    """The variables of the Dockerfile, for runs without its image."""
     folder: str
     """'' if there is an image."""
     size: int
@@ -110,7 +105,7 @@ async def build_version(
     builder: ImageBuilder | None,
     pin: Callable[[str], Awaitable[None]],
 ) -> Built:
-    """In a folder of the version's own, which may hold the remains of a build that was cut off. `pin` is told the
+    """Builds a version in its own folder, which may contain remains of an interrupted build. Calls `pin` with the
     commit as soon as it is known. Raises BuildFailed."""
     work = folder / _WORK
     await asyncio.to_thread(_clear, folder)
@@ -139,7 +134,7 @@ async def build_version(
 
 
 def check_source(order: BuildRequest, root: Path) -> tuple[str, ImagePlan]:
-    """The readme, and what the Dockerfile says. Raises CheckoutError, DockerfileError, RuleError."""
+    """Returns the readme, and what the Dockerfile says. Raises CheckoutError, DockerfileError or RuleError."""
     link = outside_link(root)
     if link:
         raise CheckoutError(link)
@@ -154,7 +149,7 @@ def check_source(order: BuildRequest, root: Path) -> tuple[str, ImagePlan]:
 
 
 def place_of_code(plan: ImagePlan) -> str:
-    """Where a container finds the code if it is mounted. Raises RuleError."""
+    """Where the code is mounted in a container. Raises RuleError."""
     place = normpath(plan.working_dir or plan.target or USUAL_FOLDER)
     if place == "/":
         place = plan.target or USUAL_FOLDER
@@ -210,8 +205,8 @@ async def _folder(
 
 
 def _keep(code: Path, target: Path) -> int:
-    """Moved as a whole, so that it is there or not. A link that led inside the repository may lead out of this part
-    of it."""
+    """Moves the code atomically. A link inside the repository may lead out of this part of it, so links are checked
+    again."""
     link = outside_link(code)
     if link:
         raise CheckoutError(f"{link.removesuffix('the repository')}the build directory")
@@ -226,11 +221,6 @@ def _clear(folder: Path) -> None:
     (folder / _WORK).mkdir()
 
 
-# Merged from build_records: What the database knows of builds. Whoever begins one gets a number; how it ended is
-# written down only by the latest,
-# and only once: a build that was believed dead can finish as often as it likes.
-
-
 MOST_INTERRUPTIONS = 3
 
 
@@ -242,14 +232,14 @@ class Claim(NamedTuple):
 
 
 def find_waiting_builds(connection: Connection) -> list[str]:
-    """The versions that are to be built, the oldest first."""
+    """The versions that wait for a build, the oldest first."""
     query = select(module_versions.c.id).where(module_versions.c.state == "building").order_by(module_versions.c.id)
     return list(connection.execute(query).scalars())
 
 
 def resume_builds(connection: Connection, was_put_off: Callable[[str, int], bool]) -> list[str]:
-    """When a server starts: those whose build it, or the one before, had begun. They are begun again, unless the server
-    has ended too often meanwhile; what it has put off (by module and number) because it was to end does not count."""
+    """Called when a server starts. Returns the versions whose builds were interrupted; they are built again, unless the
+    server stopped too often during the build. Builds that were put off in an orderly shutdown do not count."""
     begun = connection.execute(
         select(module_versions).where(module_versions.c.state == "building", module_versions.c.attempts > 0)
     ).all()
@@ -268,7 +258,7 @@ def resume_builds(connection: Connection, was_put_off: Callable[[str, int], bool
 
 
 def claim_build(connection: Connection, version_id: str) -> Claim | None:
-    """None if there is nothing to build (any more)."""
+    """Starts a build; None if the version does not wait for one."""
     row = connection.execute(
         select(module_versions, modules.c.name.label("module_name"))
         .join(modules, modules.c.id == module_versions.c.module_id)
@@ -296,7 +286,7 @@ def pin_commit(connection: Connection, version_id: str, attempt: int, commit: st
 
 
 def store_build(connection: Connection, version_id: str, attempt: int, built: Built) -> bool:
-    """Whether it counts."""
+    """Stores the result. Returns False if a later build replaced this one."""
     return _end(
         connection, version_id, attempt, "built",
         reason="", git_commit=built.commit, entrypoint=list(built.entrypoint), working_dir=built.working_dir,
@@ -316,7 +306,7 @@ def build_state(connection: Connection, version_id: str) -> State | None:
 
 
 def find_known_versions(connection: Connection) -> set[tuple[str, int]]:
-    """By module and number, all there are."""
+    """All versions, by module and number."""
     return {tuple(row) for row in connection.execute(select(module_versions.c.module_id, module_versions.c.number))}
 
 
@@ -347,21 +337,17 @@ def _end(connection: Connection, version_id: str, attempt: int, step: str, **val
     return True
 
 
-# Merged from builds: Builds what waits for it, for as long as the server runs; begins again what a server before has
-# left unfinished.
-
-
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 5.0
-"""How often it looks for work that nobody told it of (another server took it in, say)."""
+"""How often it checks for builds that another server accepted."""
 _READ_SECONDS = 0.25
 _PUT_OFF = "put-off"
-"""A file in the folder of a build that was cut off in an orderly way."""
+"""A file in the folder of a build that was interrupted by an orderly shutdown."""
 
 
 class Builds:
-    """`folder` holds all files: of version 2 of a module, what is in folder/MODULE_ID/2."""
+    """`folder` contains all files: those of version 2 of a module are in folder/MODULE_ID/2."""
 
     def __init__(
         self, database: Database, folder: Path, settings: ModuleSettings, runtime: str, engines: ImageEngines
@@ -373,11 +359,11 @@ class Builds:
         self._builder: ImageBuilder | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._modules: dict[str, str] = {}
-        """Of the versions that are being built."""
+        """The module of each version that is being built."""
         self._news = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is cancelled; what is being built then is begun again by the next server."""
+        """Runs until it is cancelled. The next server continues what is being built then."""
         begun = await self._database.write(
             lambda connection: resume_builds(
                 connection, lambda module_id, number: (self._place(module_id, number) / _PUT_OFF).exists()
@@ -402,18 +388,18 @@ class Builds:
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     def look(self) -> None:
-        """There may be something to build, or to stop."""
+        """Checks for builds to start or stop."""
         self._news.set()
 
     async def stop(self, version_id: str) -> None:
-        """After the database says that it is not building any more."""
+        """Stops a build. The database must say first that the version is not building."""
         task = self._running.get(version_id)
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     async def forget(self, module_id: str, images: Sequence[str] = ()) -> None:
-        """After the module was deleted."""
+        """Deletes files and images of a deleted module."""
         for version_id in [each for each, module in self._modules.items() if module == module_id]:
             await self.stop(version_id)
         await asyncio.to_thread(shutil.rmtree, self._folder / module_id, ignore_errors=True)
@@ -427,7 +413,7 @@ class Builds:
         return self._place(module_id, number) / LOG
 
     async def follow(self, version_id: str, path: Path, offset: int = 0) -> AsyncIterator[tuple[str, int, str]]:
-        """The log from there on: text, and where it ends; until the build is over: then '' and the state."""
+        """Yields the log from an offset on: text and its end; when the build is over, '' and the state."""
         while True:
             state = await self._database.read(lambda connection: build_state(connection, version_id))
             while True:
@@ -497,7 +483,7 @@ class Builds:
         return self._folder / module_id / str(number)
 
     async def _image_builder(self) -> ImageBuilder | None:
-        """None: modules are folders here."""
+        """Returns the image builder; None if modules run as folders."""
         if not self._wanted or self._builder is not None:
             return self._builder
         found = await find_builder(self._wanted, self._engines)
@@ -508,14 +494,14 @@ class Builds:
         return found
 
     async def _sweep(self) -> None:
-        """Files of versions that are not there any more: the server ended between deleting the one and the other."""
+        """Deletes files of versions that no longer exist, because the server stopped while it deleted them."""
         known = await self._database.read(find_known_versions)
         await asyncio.to_thread(_remove_unknown, self._folder, {module for module, _ in known})
 
 
 def builders_for(settings: ModuleSettings, runtime: str) -> tuple[BuilderName, ...]:
-    """What to try, in this order; nothing means that modules are folders. What runs containers has to find the image
-    in its own store, which buildah and podman share."""
+    """The builders to try, in this order; none means that modules run as folders. The engine that runs containers must
+    find the image in its own store, which buildah and podman share."""
     if settings.builder == "folder":
         return ()
     if settings.builder != "auto":

@@ -1,8 +1,8 @@
 """Fetches the source of a module from git.
 
-Repository URLs and refs are validated, so that git takes nothing in them for an option, a program or another
-protocol. Git reads no configuration but
-ours, runs no hooks and no filters, and follows no submodules. Nothing in a checkout leads out of it.
+Repository URLs and refs are validated, so that git takes nothing in them for an option, a program or another protocol.
+Git reads no configuration but ours, runs no hooks and no filters, and follows no submodules. Nothing in a checkout
+leads out of it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,6 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from muster.platform.modules.build_process import BuildContext, BuildFailed, run_command
-
-# Merged from repositories: Which repositories and branches a module may come from, and how git is told of them so
-# that nothing in them is an
-# option, a program or another protocol.
-
 
 LONGEST_URL = 2_000
 HIDDEN = "***"
@@ -73,8 +68,8 @@ def read_repository(url: str) -> Repository:
 
 
 def local_problem(repository: Repository, allowed: tuple[Path, ...], *, is_admin: bool) -> str:
-    """Why a repository of this machine may not be used; '' if it may, or is none. `allowed` are the folders of the
-    settings in which anybody's may be."""
+    """Why a local repository may not be used; '' if it may, or is not local. `allowed` are folders from the settings
+    that all users may use."""
     if repository.protocol != "file" or is_admin:
         return ""
     place = Path(repository.address).resolve()
@@ -90,7 +85,7 @@ def without_credentials(url: str) -> str:
 
 
 def credentials_in(url: str) -> list[str]:
-    """What must not be shown of it."""
+    """The credentials in the URL, which must not be shown."""
     if not url.lower().startswith(("http:", "https:")):
         return []
     user, _, password = _userinfo(url).partition(":")
@@ -99,7 +94,7 @@ def credentials_in(url: str) -> list[str]:
 
 
 def ref_problem(ref: str) -> str:
-    """'' if it can be the name of a branch or tag, or a commit."""
+    """Why it is not a valid branch, tag or commit; '' if it is."""
     if _REF.fullmatch(ref) is None or len(ref) > 250:
         return "write a branch or tag: letters, digits, ., _, -, /, +, # and @, beginning with a letter or digit"
     parts = ref.split("/")
@@ -157,7 +152,7 @@ def _remote(url: str) -> Repository:
 
 
 def _ssh(user: str, host: str, port: str, path: str, *, is_relative: bool = False) -> Repository:
-    # ssh takes a host that begins with - for an option; git refuses those, and so do we before it comes to that.
+    # ssh takes a host that starts with - for an option. Git refuses such hosts, too.
     if _HOST.fullmatch(host) is None:
         raise RepositoryError(f'"{host}" is no host; {_WRITE}')
     if user and _USER.fullmatch(user) is None:
@@ -174,9 +169,6 @@ def _userinfo(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[0]
 
 
-# Merged from checkout: What may be in a checkout, and where in it things are. Nothing leads out of it.
-
-
 LONGEST_README = 1_000_000
 _MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
 
@@ -186,7 +178,7 @@ class CheckoutError(ValueError):
 
 
 def inner_path(written: str) -> str:
-    """A path in the repository as people write it (`/` is all of it), without what means nothing. Raises ValueError."""
+    """Normalizes a path in the repository; `/` is the whole repository. Raises ValueError."""
     if not written.isprintable() or "\\" in written:
         raise ValueError("it has characters that no path in a repository has")
     parts = [part for part in written.split("/") if part not in ("", ".")]
@@ -198,7 +190,7 @@ def inner_path(written: str) -> str:
 
 
 def listing_problem(listing: bytes, most_bytes: int, most_files: int) -> str:
-    """Why what `git ls-tree -r -l -z` tells of may not be checked out; '' if it may."""
+    """Why the files listed by `git ls-tree -r -l -z` may not be checked out; '' if they may."""
     total = files = 0
     for entry in filter(None, listing.split(b"\0")):
         head, _, raw = entry.partition(b"\t")
@@ -221,7 +213,7 @@ def listing_problem(listing: bytes, most_bytes: int, most_files: int) -> str:
 
 
 def outside_link(root: Path) -> str:
-    """The first link in the folder that leads out of it; '' if there is none."""
+    """The first link that leads out of the folder; '' if there is none."""
     for path in _links(root):
         relative = path.relative_to(root).as_posix()
         target = str(path.readlink())
@@ -240,7 +232,7 @@ def resolve_inside(root: Path, relative: str) -> Path:
 
 
 def read_text(root: Path, relative: str, what: str, longest: int = LONGEST_README) -> str:
-    """A regular file of the checkout, in UTF-8. Raises CheckoutError."""
+    """Reads a regular file of the checkout as UTF-8. Raises CheckoutError."""
     place = resolve_inside(root, relative)
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -286,16 +278,11 @@ def _climbs(depth: int, target: str) -> bool:
     return False
 
 
-# Merged from fetching: Gets one commit of a repository. Git reads no configuration but ours, runs no hooks and no
-# filters, follows no
-# submodules, and speaks no protocol but the repository's own.
-
-
 MOST_FILES = 50_000
 
 
 async def fetch(repository: Repository, ref: str, commit: str, into: Path, here: BuildContext) -> str:
-    """Checks out `commit` if one is pinned already, else what the branch or tag is now. Answers the commit. Raises
+    """Checks out `commit` if one is pinned, else the current commit of the branch or tag. Returns the commit. Raises
     BuildFailed."""
     into.mkdir(parents=True)
     git = Git(repository, into, here)
@@ -360,7 +347,7 @@ def git_environment(repository: Repository) -> dict[str, str]:
     given: dict[str, str] = {}
     for number, (name, value) in enumerate(settings.items()):
         given |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-    # Keys for ssh are in the server's home; nothing else there is for modules.
+    # SSH keys are in the server's home; modules need nothing else there.
     home = {} if repository.protocol == "ssh" else {"HOME": "/nonexistent", "SSH_AUTH_SOCK": ""}
     return {
         **given,
@@ -382,7 +369,7 @@ def git_environment(repository: Repository) -> dict[str, str]:
 
 
 async def _full_name(git: Git, repository: Repository, ref: str) -> str:
-    """A branch comes before a tag of the same name."""
+    """A branch takes precedence over a tag of the same name."""
     wanted = [f"refs/heads/{ref}", f"refs/tags/{ref}"]
     printed = await git.output("ls-remote", "--quiet", "--", repository.address, *wanted)
     there = {line.partition("\t")[2] for line in printed.decode(errors="replace").splitlines()}

@@ -1,5 +1,5 @@
-"""Images of modules: reads the Dockerfile, works out the entry point, folder and variables of its image, and finds
-a program that can build it.
+"""Images of modules: reads the Dockerfile, works out the entry point, folder and variables of its image, and finds a
+program that can build it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,6 @@ from tempfile import TemporaryDirectory
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from muster.platform.modules.build_process import clean_environment
-
-# Merged from dockerfile: Reads Dockerfiles as image builders do: directives, continued lines, comments, here-
-# documents, stages.
-
 
 _DIRECTIVE = re.compile(r"#\s*([A-Za-z]+)\s*=\s*(\S.*?)\s*$")
 _HEREDOC = re.compile(r"<<(-?)([\"']?)([A-Za-z_][A-Za-z0-9_]*)\2")
@@ -46,7 +42,7 @@ class Instruction:
 
     @property
     def exec_form(self) -> tuple[str, ...] | None:
-        """The words of `["a", "b"]`; None if it is in the shell form."""
+        """The words of the exec form, `["a", "b"]`; None for the shell form."""
         try:
             words = json.loads(self.value)
         except ValueError:
@@ -60,7 +56,7 @@ class Instruction:
 class Stage:
     line: int
     base: str
-    """An image, or the name of a stage before."""
+    """An image, or the name of an earlier stage."""
     name: str = ""
     instructions: list[Instruction] = field(default_factory=list)
 
@@ -72,7 +68,7 @@ class Dockerfile:
     stages: tuple[Stage, ...]
 
     def final_chain(self) -> tuple[Stage, ...]:
-        """The stages that the final image is made of, the last one last: each builds on the one before."""
+        """The stages of the final image; each builds on the one before."""
         chain = [self.stages[-1]]
         position = len(self.stages) - 1
         while True:
@@ -124,7 +120,7 @@ def instructions_in(text: str) -> list[Instruction]:
 
 
 def _directives(lines: list[str]) -> tuple[str, int]:
-    """Comments at the very top may say which character continues a line."""
+    """Comments at the top may set the escape character."""
     escape, seen = "\\", set[str]()
     for index, line in enumerate(lines):
         match = _DIRECTIVE.match(line.strip())
@@ -195,10 +191,6 @@ def _stage(instruction: Instruction) -> Stage:
     raise DockerfileError(f"line {instruction.line}: write FROM IMAGE, or FROM IMAGE AS NAME")
 
 
-# Merged from image_plan: What the image of a Dockerfile will be: its entry point, folder and variables; and whether a
-# module may be so.
-
-
 USUAL_FOLDER = "/app"
 _VARIABLE = re.compile(r"\\\$|\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([-+])([^}]*))?\})")
 _PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)=((?:\"(?:\\.|[^\"\\])*\"|'[^']*'|\\.|[^\s\"'\\])*)\s*")
@@ -208,7 +200,7 @@ _PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)=((?:\"(?:\\.|[^\"\\])*\"|'[^']*'
 class ImagePlan:
     entrypoint: tuple[str, ...]
     working_dir: str
-    """'' if nothing says."""
+    """'' if it is not set."""
     env: Mapping[str, str]
     source: str
     """The folder of the build directory that is copied to where the entry point runs; '' for all of it."""
@@ -219,7 +211,7 @@ class ImagePlan:
 
 
 class RuleError(ValueError):
-    """A module may not be that way; the message says what to write instead."""
+    """The Dockerfile is not valid for a module. The message says what to write instead."""
 
 
 def plan_image(text: str) -> ImagePlan:
@@ -273,7 +265,7 @@ def _global_arguments(dockerfile: Dockerfile) -> dict[str, str]:
 
 
 def _argument(instruction: Instruction, variables: Mapping[str, str]) -> dict[str, str]:
-    """Nobody gives arguments to a module's build, so each has its default. One without keeps what it had."""
+    """Builds of modules have no arguments, so each ARG has its default. One without a default keeps its value."""
     return {
         name: _expanded(value, variables)
         for name, separator, value in (word.partition("=") for word in instruction.value.split())
@@ -315,9 +307,6 @@ def _expanded(text: str, variables: Mapping[str, str]) -> str:
     return re.sub(r"\\([\"' \\])", r"\1", _VARIABLE.sub(value, text))
 
 
-# Merged from image_builders: The programs that build images, and finding out which of them works here.
-
-
 BuilderName: TypeAlias = Literal["buildah", "podman", "docker"]
 
 _CHECK_TAG = "localhost/muster-check-build:1"
@@ -344,7 +333,7 @@ class ImageEngines(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImageBuilder:
-    """One that was tried and works, with the words it needs here."""
+    """A builder that was tested, with the options it needs on this host."""
 
     name: BuilderName
     build: tuple[str, ...]
@@ -359,7 +348,7 @@ class ImageBuilder:
 
 
 async def find_builder(wanted: Sequence[BuilderName], engines: ImageEngines) -> ImageBuilder | str:
-    """The first that works; else why none does."""
+    """Returns the first builder that works, or why none does."""
     reasons: list[str] = []
     for name in wanted:
         engine = await engines.find("docker" if name == "docker" else "podman")
@@ -375,7 +364,7 @@ async def find_builder(wanted: Sequence[BuilderName], engines: ImageEngines) -> 
 
 
 def candidates(name: BuilderName, engine: Engine) -> list[ImageBuilder]:
-    """The better separated ones first: a chroot is none to speak of."""
+    """Returns the variants of a builder, the better isolated ones first; chroot isolates least."""
     size = tuple(engine.command("image", "inspect", "--format", "{{.Size}}"))
     remove = tuple(engine.command("rmi", "--force"))
     if name == "docker":
@@ -395,7 +384,7 @@ def candidates(name: BuilderName, engine: Engine) -> list[ImageBuilder]:
 
 
 async def remove_images(builder: ImageBuilder, images: Sequence[str]) -> None:
-    """As far as nothing runs from them."""
+    """Removes images that are not in use."""
     for image in images:
         await _output([*builder.remove, image])
 
@@ -408,7 +397,7 @@ async def _try(builder: ImageBuilder, check_image: str) -> str:
 
 
 async def _output(command: Sequence[str]) -> str:
-    """'' if it went well, else the last line that it printed."""
+    """Runs a command. Returns '' if it succeeded, else the last line it printed."""
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,

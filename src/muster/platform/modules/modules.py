@@ -34,9 +34,6 @@ from muster.platform.records import Category, Module, ModuleState, Page, Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 
-# Merged from states: What a version of a module goes through, as one table.
-
-
 State: TypeAlias = ModuleState
 Step: TypeAlias = Literal[
     "built", "fail", "stop", "retry", "ask review", "withdraw", "approve", "reject", "deprecate", "restore"
@@ -61,7 +58,7 @@ STEPS: Final[Mapping[tuple[State, Step], State]] = {
 }
 
 PUBLIC: Final[frozenset[State]] = frozenset({"published", "deprecated"})
-"""Everybody sees it."""
+"""Visible to all users."""
 USABLE_BY_ITS_OWNER: Final[frozenset[State]] = frozenset({"private", "in review", "rejected", "published"})
 
 _WORDS: Final[Mapping[Step, str]] = {
@@ -79,7 +76,8 @@ _WORDS: Final[Mapping[Step, str]] = {
 
 
 def next_state(state: State, step: Step, name: str) -> State:
-    """Raises Conflict where the step does not lead anywhere, and says from where it would. `name` is of the version."""
+    """Returns the state after a step. Raises Conflict if the step is not possible; the message names the states in
+    which it is."""
     following = STEPS.get((state, step))
     if following is not None:
         return following
@@ -89,9 +87,6 @@ def next_state(state: State, step: Step, name: str) -> State:
 
 def steps_from(state: State) -> list[Step]:
     return [step for start, step in STEPS if start == state]
-
-
-# Merged from categories: Categories: how modules are grouped. Admins make them.
 
 
 _LONGEST_NAME = 100
@@ -129,7 +124,7 @@ def list_categories(connection: Connection, actor: Actor, wanted: PageRequest, q
 def edit_category(
     connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
 ) -> Category:
-    """`changes` may hold name and description. With a `revision`, only if nobody changed it since."""
+    """`changes` may contain name and description. With a `revision`, fails if the category has another one."""
     category = get_category(connection, actor, identifier)
     require(actor, "edit", Subject("category", category.id))
     PreconditionFailed.check("category", category.name, category.revision, revision)
@@ -171,9 +166,6 @@ _CATEGORIES = select(
 )
 
 
-# Merged from modules: Modules: names under which versions are kept.
-
-
 MODULE_ACTIONS: Final = ("use", "inspect", "edit", "ask review", "deprecate", "delete")
 
 
@@ -184,7 +176,7 @@ class NewModule:
     """Its id or name."""
     description: str = ""
     team: str | None = None
-    """The id or name of the team whose leader may review it; None for the only one that the author is in."""
+    """The id or name of the team whose leader may review it; None for the author's team, if there is only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +188,9 @@ class ModuleFilter:
     state: str = ""
     mine: bool = False
     usable: bool = False
-    """Only those of which the actor may use a version in a workflow."""
+    """Only modules of which the actor may use a version."""
     published: bool = False
-    """Only those of which there is a version for everybody."""
+    """Only modules with a public version."""
 
 
 def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Module:
@@ -284,7 +276,7 @@ def list_modules(connection: Connection, actor: Actor, wanted: PageRequest, only
 
 
 def edit_module_row(connection: Connection, actor: Actor, module: Module, changes: Mapping[str, Any]) -> bool:
-    """`changes` may hold description, category and team; whether anything is different now. None of it is built."""
+    """`changes` may contain description, category and team. Returns whether anything changed. Nothing is built."""
     values = {"description": changes["description"]} if "description" in changes else {}
     if "category" in changes:
         values["category_id"] = _category(connection, actor, changes["category"])
@@ -300,8 +292,8 @@ def edit_module_row(connection: Connection, actor: Actor, module: Module, change
 def delete_module(
     connection: Connection, actor: Actor, identifier: str, revision: int | None = None
 ) -> tuple[Module, list[str]]:
-    """With all its versions, unless a workflow pins one. Answers the images that nobody needs any more; these, and the
-    files, are left to `Builds.forget`."""
+    """Deletes a module with all its versions, unless a workflow uses one. Returns the images that are no longer needed;
+    `Builds.forget` deletes them and the files."""
     module = get_module(connection, actor, identifier)
     require(actor, "delete", module.subject, module.name)
     PreconditionFailed.check("module", module.name, module.revision, revision)
@@ -319,7 +311,7 @@ def delete_module(
 
 
 def pinned_by(connection: Connection, name: str) -> str:
-    """A workflow with a version that uses the module; '' if there is none."""
+    """The name of a workflow that uses the module; '' if there is none."""
     query = (
         select(workflows.c.name, workflow_versions.c.document)
         .join(workflows, workflows.c.id == workflow_versions.c.workflow_id)
@@ -333,7 +325,7 @@ def pinned_by(connection: Connection, name: str) -> str:
 
 
 def refresh(connection: Connection, module_id: str) -> None:
-    """After a version has come, or has another state: what is known of them together."""
+    """Updates the summary of a module after one of its versions changed."""
     of = module_versions.c.module_id == module_id
     rows = connection.execute(
         select(module_versions.c.number, module_versions.c.state).where(of).order_by(module_versions.c.number)
@@ -356,7 +348,7 @@ def update_module(connection: Connection, module_id: str, values: Mapping[str, A
 
 
 def usable_states(actor: Actor, owner: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Of versions: those that the actor may use in something new."""
+    """A condition on versions: the actor may use them in something new."""
     public = module_versions.c.state == "published"
     return or_(public, and_(owner == actor.id, module_versions.c.state.in_(USABLE_BY_ITS_OWNER)))
 
@@ -380,7 +372,7 @@ def _first_team(connection: Connection, actor: Actor, asked: str | None) -> str 
 
 
 def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str | None = None) -> str | None:
-    """Its leader reviews the module, so it has to be one that the author is in."""
+    """The team must be one of the author's, because its leader reviews the module."""
     try:
         return team_to_share_with(connection, actor, id_or_name, now_with)
     except NotFound as error:

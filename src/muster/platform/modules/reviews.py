@@ -1,4 +1,4 @@
-"""Reviews: the author asks, somebody else who may decides, and the version is published or rejected with it."""
+"""Reviews: the author asks for one, another user decides, and the version is published or rejected."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def get_review(connection: Connection, actor: Actor, identifier: str) -> Review:
 
 
 def list_reviews(connection: Connection, actor: Actor, wanted: PageRequest, only: ReviewFilter) -> Page[Review]:
-    """Everybody's for admins, their team's for leaders, their own for others; the newest first."""
+    """All reviews for admins, their team's for leaders, their own for others; the newest first."""
     query = _REVIEWS.where(visible(actor, "review", owner=reviews.c.author_id, team=modules.c.team_id))
     if only.q:
         query = query.where(contains_words(only.q, modules.c.name, reviews.c.message, reviews.c.reason))
@@ -93,7 +93,7 @@ def decide(
     connection: Connection, actor: Actor, identifier: str, decision: Decision, reason: str = "",
     revision: int | None = None,
 ) -> Review:  # fmt: skip
-    """The review and the version in one: neither is decided without the other."""
+    """Stores the decision and the new state of the version in one transaction."""
     review = get_review(connection, actor, identifier)
     require(actor, "withdraw" if decision == "withdraw" else "decide", review.subject, identifier)
     PreconditionFailed.check("review", review.module_name, review.revision, revision)
@@ -101,7 +101,7 @@ def decide(
         raise Conflict.of("review.over", state=review.state)
     if decision == "reject" and not reason.strip():
         raise Invalid.field("reason", "review.reason")
-    # What is behind an open review is for its author and those who decide; the platform looks it up for them.
+    # The version under review may be invisible to the actor; the platform reads it for them.
     module = get_module(connection, SYSTEM, review.module_id)
     version = find_version(connection, SYSTEM, module, review.version_id)
     if decision != "withdraw" and version.author_id == actor.id:

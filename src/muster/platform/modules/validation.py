@@ -29,7 +29,7 @@ _MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class ModuleInput:
-    """What a module takes."""
+    """An input of a module."""
 
     name: str
     description: str = ""
@@ -37,7 +37,7 @@ class ModuleInput:
 
 @dataclass(frozen=True, slots=True)
 class ModuleSource:
-    """Everything that a version of a module is made of."""
+    """The source of a version of a module."""
 
     git_url: str
     git_ref: str
@@ -56,7 +56,7 @@ def check_name(name: str) -> None:
 
 
 def validate_source(source: ModuleSource) -> ModuleSource:
-    """The same with its paths as they are kept. Raises Invalid, with every field at fault."""
+    """Returns the source with normalized paths. Raises Invalid with every faulty field."""
     faults = [*_place_faults(source), *_env_faults(source.env), *_input_faults(source), *_output_faults(source.outputs)]
     if faults:
         raise Invalid.fields(faults)
@@ -70,7 +70,7 @@ def validate_source(source: ModuleSource) -> ModuleSource:
 
 
 def with_previous_secrets(new: ModuleSource, base: ModuleSource) -> ModuleSource:
-    """With the secrets of the version before where the new one was sent without: nobody was shown them."""
+    """Fills in secrets of the previous version where the new one has none: they are not shown to clients."""
     known = {variable.name: variable.value for variable in base.env if variable.secret}
     env = tuple(v._replace(value=known.get(v.name, "")) if v.secret and not v.value else v for v in new.env)
     same = new.git_url == without_credentials(base.git_url)

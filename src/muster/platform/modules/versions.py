@@ -1,4 +1,4 @@
-"""Versions of modules: what was written, what became of it, and in which state it is."""
+"""Versions of modules: their sources, builds and states."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class StoredModuleVersion:
     """Why it failed or was rejected."""
     attempts: int
     git_commit: str
-    """What was built; '' as long as nobody knows."""
+    """The commit that was built; '' before it is known."""
     image: str
     entrypoint: tuple[str, ...]
     working_dir: str
@@ -70,7 +70,7 @@ class StoredModuleVersion:
     revision: int
 
     def seen_by(self, actor: Actor, module: Module) -> StoredModuleVersion:
-        """Without credentials; without the values of variables for those who have no business with them."""
+        """The version without credentials, and without values of variables for users who may not see them."""
         source = replace(self.source, git_url=without_credentials(self.source.git_url))
         if not may(actor, "inspect", module.subject):
             source = replace(source, env=tuple(v._replace(value="") for v in source.env))
@@ -111,7 +111,8 @@ def version_record(version: StoredModuleVersion) -> ModuleVersion:
 def create_module(
     connection: Connection, actor: Actor, new: NewModule, source: ModuleSource, local: tuple[Path, ...] = ()
 ) -> tuple[Module, StoredModuleVersion]:
-    """With its first version, which waits for its build. `local` are folders from which everybody may build."""
+    """Creates a module with its first version, which waits for its build. `local` are folders from which all users may
+    build."""
     source = validate_source(source)
     _check_local(actor, source, local)
     module = insert_module(connection, actor, new)
@@ -127,7 +128,7 @@ def edit_module(
     revision: int | None = None,
     local: tuple[Path, ...] = (),
 ) -> tuple[Module, StoredModuleVersion | None]:
-    """Description, category and team are changed where they are; anything else makes a new version, which is built."""
+    """Description, category and team are changed in place; any other change creates a new version, which is built."""
     module = get_module(connection, actor, identifier)
     require(actor, "edit", module.subject, module.name)
     PreconditionFailed.check("module", module.name, module.revision, revision)
@@ -145,7 +146,7 @@ def edit_module(
 def build_again(
     connection: Connection, actor: Actor, identifier: str, revision: int | None = None
 ) -> tuple[Module, StoredModuleVersion]:
-    """A new version of what the branch or tag is by now."""
+    """Creates a new version of the current state of the branch or tag."""
     module = get_module(connection, actor, identifier)
     require(actor, "edit", module.subject, module.name)
     PreconditionFailed.check("module", module.name, module.revision, revision)
@@ -153,7 +154,8 @@ def build_again(
 
 
 def find_version(connection: Connection, actor: Actor, module: Module, word: str) -> StoredModuleVersion:
-    """By its number or id, or `latest`: the newest that the actor may see. Secrets included: see `seen_by`."""
+    """Finds a version by number or id, or `latest`, the newest one that the actor may see. It includes secrets: see
+    `seen_by`."""
     query = _VERSIONS.where(module_versions.c.module_id == module.id)
     if not may(actor, "inspect", module.subject):
         query = query.where(module_versions.c.state.in_(PUBLIC))
@@ -183,7 +185,7 @@ def list_versions(
 
 
 def readme_of(connection: Connection, version: StoredModuleVersion) -> str:
-    """Markdown, as its author wrote it: whoever shows it makes it safe."""
+    """Markdown as the author wrote it. A page that shows it must remove scripts."""
     text: str = connection.execute(
         select(module_versions.c.readme).where(module_versions.c.id == version.id)
     ).scalar_one()
@@ -202,7 +204,7 @@ def take_step(
     if step == "stop":
         more = {"reason": f"{actor.name} stopped it"}
     elif step == "retry":
-        # Nothing was built of the commit, and whoever tries again may have mended the branch.
+        # Nothing was built from the commit, and the branch may have been fixed.
         more = {"reason": "", "git_commit": "", "interruptions": 0}
     advance(connection, version, step, version_label(module, version), **more)
     write_audit(connection, actor, step, "module", module.id, version_label(module, version))
@@ -247,7 +249,7 @@ def _added(
             attempts=0,
             interruptions=0,
             git_commit="",
-            # The name of a module may be taken again, and boxes may share an engine: the id makes it unique.
+            # Names of modules can be reused, and servers may share an engine, so the id makes the image unique.
             image=f"localhost/muster-modules/{module.name}-{module.id[-8:]}:{number}",
             entrypoint=[],
             working_dir="",

@@ -21,7 +21,7 @@ class ResourceAmount:
 
     resource: str
     used: float
-    """What Pods that are there asked for."""
+    """Requested by the Pods on the node."""
     allocatable: float
     capacity: float
 
@@ -40,7 +40,7 @@ class NodeInfo:
     name: str
     ready: bool
     unschedulable: bool
-    """Somebody has closed it for new Pods."""
+    """Closed for new Pods."""
     labels: dict[str, str]
     taints: list[str]
     conditions: list[Condition]
@@ -52,7 +52,7 @@ class NodeInfo:
 
 
 def describe_node(node: Object, pods: Iterable[Object]) -> NodeInfo:
-    """`pods` are those on it, without those that have ended."""
+    """`pods` are the Pods on the node that have not finished."""
     there = list(pods)
     status = status_of(node)
     capacity: Mapping[str, Any] = status.get("capacity") or {}
@@ -92,7 +92,7 @@ def is_finished(pod: Object) -> bool:
 
 
 def host_of(pod: Object) -> str:
-    """The machine that it is on; '' if it waits for one."""
+    """The node of a Pod; '' if it waits for one."""
     return spec_of(pod).get("nodeName") or ""
 
 
@@ -104,8 +104,8 @@ def matches_selector(node: Object, selector: Mapping[str, str]) -> bool:
 def skus_available(
     nodes: Iterable[Object], selector: Mapping[str, str], sku: Mapping[str, str], total: int | None
 ) -> int:
-    """How many SKUs can be handed out: as many as the virtual cluster says, but no more than the machines behind it
-    have, each on one machine as a whole."""
+    """The number of SKUs that can be in use: the total of the virtual cluster, but no more than fit on its nodes. A SKU
+    is always on one node."""
     has = sum(_fitting(node, sku) for node in nodes if matches_selector(node, selector))
     return has if total is None else min(total, has)
 

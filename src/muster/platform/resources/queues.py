@@ -15,10 +15,6 @@ from muster.platform.records import VirtualCluster
 from muster.platform.resources.nodes import parse_optional_time
 from muster.platform.resources.virtual_clusters import count_skus, multiply_sku
 
-# Merged from queues: The totals of virtual clusters as the scheduler honours them: a Queue for each, capped at so
-# many SKUs.
-
-
 LABEL = "muster.dev/virtual-cluster"
 
 
@@ -35,7 +31,7 @@ def queue_for(cluster: VirtualCluster) -> Object:
 
 
 async def sync_queues(on: Cluster, clusters: Iterable[VirtualCluster]) -> None:
-    """Makes the Queues as the virtual clusters are, whatever happened before."""
+    """Creates, updates and deletes Queues so that they match the virtual clusters."""
     wanted = {cluster.queue: queue_for(cluster) for cluster in clusters}
     there = {name_of(queue): queue for queue in (await on.list(QUEUE, labels=LABEL)).items}
     for name, queue in wanted.items():
@@ -51,12 +47,12 @@ async def sync_queues(on: Cluster, clusters: Iterable[VirtualCluster]) -> None:
 
 
 def skus_used(queue: Object | None, cluster: VirtualCluster) -> int:
-    """By Pods that are on a machine now."""
+    """SKUs used by Pods that run on a node."""
     return count_skus(status_of(queue or {}).get("allocated") or {}, cluster.sku)
 
 
 async def list_queues(on: Cluster) -> dict[str, Object]:
-    """By the id of the virtual cluster."""
+    """The queues by id of their virtual cluster."""
     return {labels_of(queue)[LABEL]: queue for queue in (await on.list(QUEUE, labels=LABEL)).items}
 
 
@@ -68,9 +64,6 @@ def _replacing(queue: Object) -> Object:
     return {"op": "add", "path": "/spec", "value": spec_of(queue)}
 
 
-# Merged from lines: Queues, and the gangs that stand in them, as the scheduler keeps them.
-
-
 PHASES = ("pending", "inqueue", "running", "unknown", "completed")
 _UNPLACED = ("Pending", "Inqueue", "Unknown", "Scheduling")
 
@@ -79,14 +72,14 @@ _UNPLACED = ("Pending", "Inqueue", "Unknown", "Scheduling")
 class QueueStatus:
     name: str
     cluster_id: str
-    """Of the virtual cluster that it holds the total of; '' if somebody made it on the cluster itself."""
+    """The virtual cluster whose total it enforces; '' if it was created on the cluster itself."""
     state: str
     parent: str
     weight: int
     priority: int
     reclaimable: bool
     capability: dict[str, str]
-    """The most of it, by resource; what is not named has no limit."""
+    """Limits by resource; a resource that is not listed has no limit."""
     allocated: dict[str, str]
     groups: dict[str, int]
     """How many PodGroups are in which phase."""
@@ -109,7 +102,7 @@ class PodGroupStatus:
     """Why it waits, in one word and in a sentence; '' if it does not."""
     message: str
     since: datetime | None
-    """Of the reason."""
+    """When the reason started."""
     created: datetime | None
 
 
@@ -153,7 +146,7 @@ def describe_pod_group(group: Object) -> PodGroupStatus:
 
 
 def _newest(conditions: Any) -> Mapping[str, Any]:
-    """Volcano keeps those that no longer hold; the last one counts."""
+    """Volcano keeps outdated conditions; the newest one counts."""
     return max(conditions, key=lambda each: each.get("lastTransitionTime") or "", default={})
 
 

@@ -1,5 +1,7 @@
-"""How many SKUs of a virtual cluster were handed out when. Looked at now and then, and kept for a week: a stretch of
-time during which nobody looked is a gap, not a zero."""
+"""Records how many SKUs of a virtual cluster were in use.
+
+Samples are kept for a week. Time without samples is a gap, not zero.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from muster.platform.database.queries import as_record
 from muster.platform.database.tables import cluster_usage, from_microseconds, to_microseconds, virtual_clusters
 
 STEP = timedelta(minutes=5)
-"""How exactly it is kept."""
+"""The resolution of stored samples."""
 KEPT = timedelta(days=7)
 MOST_POINTS = 340
 
@@ -26,16 +28,16 @@ class UsageSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UsageStep:
-    """One step of time in which somebody looked."""
+    """One step of time with samples."""
 
     at: datetime
     """When it began."""
     looks: int
     used: int
-    """Of all looks, added up."""
+    """The sum of all samples."""
     peak: int
     total: int | None
-    """How many SKUs there were, at the last look."""
+    """The number of SKUs at the last sample."""
 
     @property
     def mean(self) -> float:
@@ -43,7 +45,7 @@ class UsageStep:
 
 
 def record_usage(connection: Connection, found: Mapping[str, UsageSample], at: datetime) -> None:
-    """By the id of the virtual cluster. Forgets what is too old."""
+    """Stores samples by id of the virtual cluster, and deletes old ones."""
     begin = start_of(at, STEP)
     table = cluster_usage.c
     known = connection.execute(select(virtual_clusters.c.id)).scalars()
@@ -68,12 +70,12 @@ def usage_since(connection: Connection, cluster_id: str, since: datetime) -> lis
 
 
 def step_for(time: timedelta) -> timedelta:
-    """The finest step by which so much time can be drawn."""
+    """The shortest step with which this much time can be drawn."""
     return STEP * max(1, -(-time // (STEP * MOST_POINTS)))
 
 
 def merge_steps(stretches: Iterable[UsageStep], step: timedelta) -> list[UsageStep]:
-    """Those of one step made one. What was highest stays so."""
+    """Merges steps into longer ones. The peak is the highest peak."""
     found: dict[datetime, UsageStep] = {}
     for each in stretches:
         begin = start_of(each.at, step)

@@ -19,9 +19,6 @@ from muster.platform.permissions import Actor, require
 from muster.platform.records import Page, Subject, VirtualCluster
 from muster.platform.resources.team_resources import TeamResources, check_name, team_column
 
-# Merged from skus: SKUs: the smallest unit that a virtual cluster hands out, and how many of them something is.
-
-
 GPU = "nvidia.com/gpu"
 _RESOURCE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -29,7 +26,7 @@ _SHORT = {"gpu": GPU}
 
 
 def read_sku(given: Mapping[str, Any]) -> dict[str, str]:
-    """By resource, without what there is none of: `gpu` stands for nvidia.com/gpu. Of a SKU without faults."""
+    """Returns the amounts by resource, without zeros. `gpu` stands for nvidia.com/gpu. The SKU must be valid."""
     found = {_SHORT.get(name, name): str(amount) for name, amount in given.items()}
     return {name: amount for name, amount in found.items() if parse_quantity(amount) > 0}
 
@@ -66,17 +63,14 @@ def selector_faults(given: Mapping[str, str], field: str = "node_selector") -> l
 
 
 def multiply_sku(sku: Mapping[str, str], count: int) -> dict[str, str]:
-    """So many SKUs, by resource."""
+    """The resources of this many SKUs."""
     return {name: format_quantity(parse_quantity(amount) * count, amount) for name, amount in sku.items()}
 
 
 def count_skus(amounts: Mapping[str, Any], sku: Mapping[str, str]) -> int:
-    """How many SKUs have to be handed out for that much."""
+    """The number of SKUs needed for these amounts."""
     parts = (parse_quantity(amounts.get(name, 0)) / parse_quantity(amount) for name, amount in sku.items())
     return max((ceil(part) for part in parts), default=0)
-
-
-# Merged from clusters: Virtual clusters: named shares of the machines, handed out in SKUs.
 
 
 MOST_SKUS = 1_000_000

@@ -1,5 +1,8 @@
-"""Keeps runs and their Workflows together: makes what was ordered, ends and deletes what was asked for, and writes down
-how everything fares. What is to be done is in the database before it is done, so the process may end at any moment."""
+"""Keeps runs and their Workflows in sync.
+
+It creates the Workflows of new runs, stops and deletes them on request, and stores their status. A request is in the
+database before it is executed, so the process may stop at any moment.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ _GONE = "its Workflow was deleted on the cluster"
 
 
 class RunController:
-    """`run()` until cancelled. `tell` hears of every run that has changed, when it is written down."""
+    """`run()` runs until it is cancelled. `tell` is called for every run whose stored status changed."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class RunController:
             group.create_task(self._write_down())
 
     async def workflow(self, run_id: str) -> Object:
-        """With its nodes. Raises the cluster's NotFound."""
+        """Returns the Workflow with its nodes. Raises the cluster's NotFound."""
         return self._add_nodes(await self._cluster.get(WORKFLOW, run_object_name(run_id), NAMESPACE))
 
     async def masks(self, run_id: str) -> Masks:
@@ -96,7 +99,7 @@ class RunController:
             return Masks()
 
     async def begin(self, run_id: str) -> None:
-        """Makes what was ordered. If that does not work now, it is tried again until it does."""
+        """Creates the Workflow of a new run. If that fails, it is tried again."""
         async with self._lock(run_id):
             for order in await self._database.read(lambda connection: find_requests(connection, run_id)):
                 try:
@@ -107,7 +110,7 @@ class RunController:
                     log.warning("run %s: %s; trying again in %.0f s", run_id, error, _AGAIN_SECONDS)
 
     async def stop(self, actor: Actor, run_id: str) -> Run:
-        """Nothing new begins, and what runs is ended."""
+        """Stops the run: no node starts any more, and running nodes are stopped."""
 
         def ask(connection: Connection) -> Run:
             run = get_run(connection, actor, run_id, "stop")
@@ -125,7 +128,7 @@ class RunController:
         return await self._database.read(lambda connection: find_run(connection, run_id)) or run
 
     async def retry(self, actor: Actor, run_id: str) -> Run:
-        """What has succeeded is not done again."""
+        """Retries the run. Nodes that succeeded are not repeated."""
         async with self._lock(run_id):
             run = await self._database.read(lambda connection: get_run(connection, actor, run_id, "retry"))
             if run.state not in ("failed", "stopped"):
@@ -136,7 +139,7 @@ class RunController:
             except NotFound:
                 raise Conflict.of("run.gone") from None
             except BadRequest as error:
-                # A retry that was cut off before it was written down: whoever looks next must not see the old state.
+                # An earlier retry was interrupted before its status was stored: store it now.
                 await self._record_now(run_id, workflow)
                 raise Conflict.of("run.retry-now", detail=str(error)) from None
             await save_logs(self._cluster, self._folder, run_id, run.retries, NAMESPACE, plan.pods_to_delete)
@@ -156,12 +159,12 @@ class RunController:
                 after = await apply.retry(self._cluster, workflow)
             except cluster_errors.Conflict:
                 raise Conflict.of("run.changed") from None
-            # The news may have been faster, and have told more: then there is nothing left to write down.
+            # The watch may have been faster; then there is nothing left to store.
             told = await self._record_now(run_id, after)
             return told or await self._database.read(lambda connection: find_run(connection, run_id)) or run
 
     async def delete(self, actor: Actor, run_id: str) -> None:
-        """With all that belongs to it. What runs is ended first."""
+        """Deletes the run and everything that belongs to it. A running run is stopped first."""
 
         def ask(connection: Connection) -> None:
             run = get_run(connection, actor, run_id, "delete")
@@ -174,7 +177,8 @@ class RunController:
         await self._delete(run_id)
 
     async def _carry_out(self, order: RunRequest) -> None:
-        """An order whose Workflow is there already was interrupted just before it was closed."""
+        """Creates the Workflow. If it exists already, an earlier attempt was interrupted before it closed the
+        request."""
         try:
             await self._cluster.get(WORKFLOW, name_of(order.workflow), NAMESPACE)
         except NotFound:
@@ -238,7 +242,7 @@ class RunController:
             self._tell(ended)
 
     async def _record_now(self, run_id: str, workflow: Object) -> Run | None:
-        """Whoever asked sees what came of it at once."""
+        """Stores the status at once, so that the caller sees the result."""
         told = await self._record({run_id: await self._masked(run_id, read_status(self._add_nodes(workflow)))})
         return told[0].run if told else None
 
@@ -249,7 +253,7 @@ class RunController:
         return told
 
     async def _find_lost(self, informer: Informer) -> None:
-        """Runs whose Workflow went while nobody was looking."""
+        """Ends runs whose Workflows were deleted while no server was running."""
         for run_id in await self._database.read(find_unfinished):
             if Key(NAMESPACE, run_object_name(run_id)) not in informer.objects:
                 await self._lost(run_id)
@@ -261,7 +265,7 @@ class RunController:
             await self._end(run_id, "failed", _GONE)
 
     async def _catch_up(self) -> None:
-        """What was asked for and not done: because the process ended, or the cluster did not answer."""
+        """Executes open requests: the process stopped before, or the cluster did not respond."""
         tidied = time.monotonic()
         while True:
             if time.monotonic() - tidied > _TIDY_SECONDS:
@@ -307,7 +311,7 @@ class RunController:
                     self._last[run_id] = each
 
     async def _masked(self, run_id: str, found: RunStatus) -> RunStatus:
-        """Messages are for all to see."""
+        """Masks secrets in messages, which all users can see."""
         return map_messages(found, (await self.masks(run_id)).text) if has_messages(found) else found
 
     def _lock(self, run_id: str) -> asyncio.Lock:

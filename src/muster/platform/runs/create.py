@@ -1,5 +1,6 @@
-"""How a run comes to be: what it is made of is worked out, then the run and the order for its Workflow are stored
-together. Whoever carries out orders may be interrupted at any point and begin again."""
+"""Creates runs. First everything is prepared; then the run and the request for its Workflow are stored in one
+transaction. Executing a request may be interrupted at any point and is repeated.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +37,11 @@ class NewRun:
     """Its id or name; not needed if the version is named by its id."""
     version: str = LATEST
     name: str = ""
-    """As the workflow and the version if there is none."""
+    """Defaults to the names of the workflow and the version."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     team: str | None = None
-    """The id or name of the team it is shared with, '' for none; None for the workflow's, if the actor is in it."""
+    """The id or name of the team it is shared with, '' for none; None for the team of the workflow, if the actor is in
+    it."""
     copied_from: str = ""
 
 
@@ -53,7 +55,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """All there is to store."""
+    """Everything to store."""
 
     id: str
     name: str
@@ -68,7 +70,7 @@ class PreparedRun:
 
 
 def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: ContextLoader) -> PreparedRun:
-    """Only reads: compiling takes a while for large graphs. Raises Invalid with the fields at fault."""
+    """Only reads, because compiling large graphs takes a while. Raises Invalid with the faulty fields."""
     require(actor, "create", Subject("run", owner=actor.id))
     workflow, version = _version(connection, actor, new)
     require(actor, "run", workflow.version_subject, workflow.name)
@@ -115,8 +117,8 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
 def prepare_copy(
     connection: Connection, actor: Actor, run_id: str, changes: NewRun, look: ContextLoader
 ) -> PreparedRun:
-    """A new run with the values of an old one, except for what `changes` says; no version means the same one. Values
-    that another version does not know are left out."""
+    """Prepares a new run with the values of an old one and some changes. Without a version, it is the same one. Values
+    that another version does not have are dropped."""
     source = get_run(connection, actor, run_id, "copy")
     parameters = {**parameters_given(connection, source.id), **changes.parameters}
     other = bool(changes.workflow or changes.version)
@@ -193,7 +195,7 @@ def close_request(connection: Connection, run_id: str) -> None:
 
 
 def plan_of(node: Node) -> NodePlan:
-    """What all replicas of a node take together."""
+    """What all replicas of a node use together."""
     tasks = _tasks(node)
     cluster = next((task.cluster for task, _ in tasks if task.type == "compute"), "")
     skus = sum(task.skus * count for task, count in tasks if task.type == "compute" and task.cluster == cluster)
@@ -207,7 +209,7 @@ def _tasks(node: Node) -> list[tuple[Task, int]]:
 
 
 def _check_totals(connection: Connection, graph: Graph) -> None:
-    """What can never begin is refused: nobody would find out why it waits."""
+    """Refuses a run that could never start, because it would wait forever."""
     totals = {cluster.name: cluster.total for cluster in all_clusters(connection)}
     wrong = []
     for at, node in enumerate(graph.nodes):

@@ -1,5 +1,6 @@
-"""Logs of nodes and jobs: while they are written, and after the Pod is deleted or replaced. Every line has a
-number, so that a client that was cut off continues after the last line it has.
+"""Logs of nodes and jobs: while they are written, and after the Pod is deleted or replaced.
+
+Every line has a number, so that a client that was cut off continues after the last line it has.
 """
 
 from __future__ import annotations
@@ -14,16 +15,13 @@ from typing import NamedTuple
 from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError, BadRequest, NotFound
 
-# Merged from keeping_logs: Logs of attempts whose Pods are about to be replaced by others of the same names.
-
-
 _BLOCK = 1 << 16
 
 
 async def save_logs(
     cluster: Cluster, folder: Path, run_id: str, round: int, namespace: str, pods: Iterable[str]
 ) -> None:
-    """Copies what these Pods have written so far. Again, it is the same."""
+    """Copies the logs of Pods that are about to be replaced by Pods of the same names. It may be repeated."""
     for pod in pods:
         target = saved_log(folder, run_id, round, pod)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -39,7 +37,7 @@ async def save_logs(
 
 
 def saved_log(folder: Path, run_id: str, round: int, pod: str) -> Path:
-    """Lines with the times they were written at."""
+    """The file of a saved log; each line starts with its time."""
     return folder / "runs" / run_id / f"{round}-{pod}.log"
 
 
@@ -51,11 +49,6 @@ async def read_saved(path: Path) -> AsyncIterator[bytes]:
 
 def delete_logs(folder: Path, run_id: str) -> None:
     shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
-
-
-# Merged from logs: What an attempt of a node has written: now, as it grows, and after its Pod has gone. Every line
-# has a number, so that
-# whoever was cut off can go on after the last one they have.
 
 
 _LOOK_SECONDS = 0.2
@@ -70,10 +63,10 @@ class LogLine(NamedTuple):
 
 
 class LogChunk(NamedTuple):
-    """Lines that follow each other, as one text."""
+    """Consecutive lines as one text."""
 
     last: int
-    """The number of the last of them."""
+    """The number of the last line."""
     text: str
     """Each ends with a newline."""
 
@@ -83,7 +76,7 @@ class LogSource(NamedTuple):
     pod: str
     container: str = ""
     kept: Path | None = None
-    """Where it was copied to before the Pod was replaced."""
+    """The saved copy, if the Pod was replaced."""
 
 
 def find_log_source(
@@ -96,8 +89,7 @@ def find_log_source(
 async def read_log_lines(
     cluster: Cluster, place: LogSource, *, follow: bool, ended: Callable[[], Awaitable[bool]], after: int = 0
 ) -> AsyncIterator[list[LogLine]]:
-    """In bunches, those with numbers above `after`. With `follow`, until it has ended, which is asked as long as
-    there is nothing to read."""
+    """Yields chunks of lines with numbers above `after`. With `follow`, until `ended` returns True and all is read."""
     number = 0
     async for whole in _whole_lines(_chunks(cluster, place, follow, ended)):
         found = _lines(whole, number)
@@ -110,7 +102,7 @@ async def read_log_lines(
 async def read_log_text(
     cluster: Cluster, place: LogSource, *, follow: bool, ended: Callable[[], Awaitable[bool]], after: int = 0
 ) -> AsyncIterator[LogChunk]:
-    """The same without the times, for those who want a great many lines: a million of them are no million objects."""
+    """The same as text without times, which is faster for a large number of lines."""
     number = 0
     async for whole in _whole_lines(_chunks(cluster, place, follow, ended)):
         before, number = number, number + whole.count(b"\n") + 1
@@ -121,7 +113,7 @@ async def read_log_text(
 
 
 async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """In bunches, the newline of the last of each left out."""
+    """Yields chunks that end with a whole line, without its newline."""
     begun: list[bytes] = []
     async for chunk in chunks:
         whole, newline, rest = chunk.rpartition(b"\n")
@@ -143,7 +135,7 @@ async def _chunks(
         return
     query = LogQuery(container=place.container, follow=follow, timestamps=True)
     while True:
-        # Asked before reading: what ended before has written all that it ever will.
+        # Checked before reading: what has ended has written everything.
         over = not follow or await ended()
         try:
             async for chunk in cluster.logs(place.pod, place.namespace, query):

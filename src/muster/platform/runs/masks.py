@@ -18,13 +18,13 @@ from muster.platform.graphs.bindings import TOKEN
 MASK = "***"
 KEY = "masked"
 SHORTEST = 4
-"""A text of fewer characters occurs everywhere, and hiding it would show where."""
+"""Shorter texts occur everywhere; masking them would reveal where."""
 
 _TOKEN = re.compile(r"mst_[0-9a-f]{64}")
 
 
 def with_masks(secret: Object, values: Iterable[str]) -> Object:
-    """The Secret, with a list of what nobody is to see."""
+    """Adds the list of secret texts to the Secret of a run."""
     texts = sorted({line for value in values for line in (value, *value.splitlines()) if len(line) >= SHORTEST})
     data = {**secret["data"], KEY: _encoded(orjson.dumps(texts).decode())}
     return {**secret, "data": data}
@@ -36,7 +36,7 @@ def with_token(secret: Object, token: str) -> Object:
 
 class Masks:
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        # The longest first: one may be the beginning of another.
+        # The longest first: one text may be the start of another.
         longest = sorted((text for text in texts if len(text) >= SHORTEST), key=len, reverse=True)
         self._pattern = re.compile("|".join([*map(re.escape, longest), _TOKEN.pattern]))
 
@@ -52,7 +52,7 @@ class Masks:
         return self._pattern.sub(MASK, shown)
 
     def anything(self, shown: Any) -> Any:
-        """The same for all texts in something that was read from JSON."""
+        """Masks all texts in a JSON value."""
         if isinstance(shown, str):
             return self.text(shown)
         if isinstance(shown, dict):

@@ -45,7 +45,7 @@ def inputs_of(
 
 
 def outputs_of(node: Node | None, workflow: Object | None, name: str) -> list[dict[str, Any]]:
-    """Those that are declared, with a value once there is one."""
+    """The declared outputs, with their values if they are known."""
     leaf = _leaf(workflow, name, "outputs")
     outputs = leaf.get("outputs") or {}
     texts = {p["name"]: p.get("value") for p in outputs.get("parameters") or ()}
@@ -64,7 +64,7 @@ def outputs_of(node: Node | None, workflow: Object | None, name: str) -> list[di
 
 
 def artifact_in(workflow: Object, name: str, output: str) -> dict[str, Any] | None:
-    """The file that a node gave, where it is kept."""
+    """The stored artifact of a file output."""
     for leaf in reversed(leaves_of(workflow).get(name) or []):
         for artifact in (leaf.get("outputs") or {}).get("artifacts") or ():
             if artifact.get("name") == output:
@@ -107,7 +107,7 @@ def describe_execution(node: Node | None, workflow: Object | None, name: str) ->
 
 
 def template_of(workflow: Object | None, name: str) -> Mapping[str, Any]:
-    """Of a training node, that of the job itself."""
+    """The template of a node; for a training node, that of the job."""
     templates = spec_of(workflow or {}).get("templates") or ()
     own = [t for t in templates if ((t.get("annotations") or {}).get(NODE) or t.get("name")) == name]
     own.sort(key=lambda template: "resource" not in template)
@@ -118,7 +118,7 @@ def template_of(workflow: Object | None, name: str) -> Mapping[str, Any]:
 
 
 def containers_of(pod: Object) -> list[dict[str, Any]]:
-    """As they are, those that prepare the Pod first."""
+    """The containers of the Pod, init containers first."""
     spec, status = spec_of(pod), status_of(pod)
     found = []
     for kind, states in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
@@ -174,7 +174,7 @@ def _unscheduled(status: Mapping[str, Any]) -> str:
 
 
 def _leaf(workflow: Object | None, name: str, direction: str) -> Mapping[str, Any]:
-    """The last attempt of the node that has something to say about this."""
+    """The last attempt of the node that has such data."""
     leaves = leaves_of(workflow).get(name) or [] if workflow is not None else []
     told = [leaf for leaf in leaves if any((leaf.get(direction) or {}).get(k) for k in ("parameters", "artifacts"))]
     return (told or leaves or [{}])[-1]

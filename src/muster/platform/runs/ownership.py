@@ -24,18 +24,18 @@ class OwningRun:
     name: str
     owner_name: str
     open: bool
-    """Whether the actor may see what is in it."""
+    """Whether the actor may inspect the run."""
 
 
 def run_id_of(obj: Object) -> str:
-    """'' if it belongs to none."""
+    """Returns the id of the run; '' if there is none."""
     labels = labels_of(obj)
     workflow = labels.get(POD_LABEL, "")
     return labels.get(RUN_LABEL) or (workflow.removeprefix(_PREFIX) if workflow.startswith(_PREFIX) else "")
 
 
 def find_owning_runs(connection: Connection, actor: Actor, run_ids: Iterable[str]) -> dict[str, OwningRun]:
-    """By id; without those that the actor may not know of."""
+    """Returns the runs by id, without those that the actor may not see."""
     wanted = sorted(set(run_ids) - {""})
     query = select(runs.c.id, runs.c.name, runs.c.owner_id, runs.c.team_id, users.c.name.label("owner_name")).join(
         users, users.c.id == runs.c.owner_id

@@ -22,7 +22,7 @@ class StoredRun:
 
 
 def store_status(connection: Connection, found: Mapping[str, RunStatus]) -> list[StoredRun]:
-    """By the id of a run, what was seen of it. Answers the runs as they are now."""
+    """Stores the status of runs, by id. Returns the runs with their new status."""
     told = []
     for run_id, seen in found.items():
         run = find_run(connection, run_id)
@@ -39,7 +39,7 @@ def store_status(connection: Connection, found: Mapping[str, RunStatus]) -> list
 
 
 def store_end(connection: Connection, run_id: str, state: RunState, message: str) -> StoredRun | None:
-    """Of a run that has no Workflow to tell it. None if it is not there, or had ended before."""
+    """Ends a run without a Workflow. Returns None if the run does not exist or has ended."""
     run = find_run(connection, run_id)
     if run is None or run.state in ENDED:
         return None
@@ -53,13 +53,13 @@ def store_end(connection: Connection, run_id: str, state: RunState, message: str
 
 
 def stored_versions(connection: Connection) -> dict[str, str]:
-    """By the id of each run that has ended, which version of its Workflow the row tells of."""
+    """The resourceVersion that is stored for each ended run, by id."""
     query = select(runs.c.id, runs.c.seen).where(runs.c.state.in_(ENDED), runs.c.seen != "")
     return {str(row.id): str(row.seen) for row in connection.execute(query)}
 
 
 def find_unfinished(connection: Connection) -> list[str]:
-    """Runs that should have a Workflow."""
+    """Runs that have not ended and should have a Workflow."""
     ordered = select(run_orders.c.run_id)
     query = select(runs.c.id).where(runs.c.state.not_in(ENDED), runs.c.id.not_in(ordered))
     return list(connection.execute(query).scalars())
@@ -72,13 +72,13 @@ def find_stopping(connection: Connection) -> list[str]:
 
 
 def find_removals(connection: Connection) -> list[str]:
-    """Their rows are gone already."""
+    """The ids of deleted runs with Workflows or logs that are still to be deleted."""
     return list(connection.execute(select(run_removals.c.run_id)).scalars())
 
 
 def match_attempt(known: tuple[Attempt, ...], seen: AttemptStatus, round: int) -> Attempt | None:
-    """Which of the attempts that are written down this is; None if it is a new one. After a retry of the run, what is
-    not done again stays what it was, and the rest has new attempts of the same names."""
+    """Finds the stored attempt; None if it is new. After a retry, nodes that are not repeated keep their attempts, and
+    the others get new attempts of the same names."""
     last = next((attempt for attempt in reversed(known) if attempt.key == seen.key), None)
     if last is None or last.round == round:
         return last
@@ -87,7 +87,8 @@ def match_attempt(known: tuple[Attempt, ...], seen: AttemptStatus, round: int) -
 
 
 def _is_older(version: str, than: str) -> bool:
-    """Whoever asks for something writes down what came of it themselves, and may be faster than the news."""
+    """Whether the status is older than the stored one: a request stores its result itself and may be faster than the
+    watch."""
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
@@ -118,7 +119,7 @@ def _record_nodes(connection: Connection, run_id: str, seen: RunStatus) -> tuple
         attempts = _record_attempts(connection, run_id, node, known.get(node.name, ()), seen.round)
         _record_node(connection, run_id, before.get(node.name), node, attempts, len(before))
     told = {node.name for node in seen.nodes}
-    # Of what was not begun: when the run is over it never will be, else it still may.
+    # A node that did not start: it never will if the run has ended.
     untold: NodeState = "skipped" if seen.state in ENDED else "waiting"
     for name, known_node in before.items():
         if name not in told and known_node.state != untold:
@@ -138,7 +139,7 @@ def _record_node(
         "finished": node.finished if has_begun else None,
     }
     if before is None:
-        # A manifest does not say beforehand which nodes there will be.
+        # The nodes of a manifest are not known in advance.
         more = {"run_id": run_id, "name": node.name, "position": position, "kind": "plain", "cluster": "", "skus": 0}
         connection.execute(insert(run_nodes).values(**more, **values))
         return
@@ -155,7 +156,7 @@ def _change_node(connection: Connection, run_id: str, name: str, values: Mapping
 def _record_attempts(
     connection: Connection, run_id: str, node: NodeStatus, known: tuple[Attempt, ...], round: int
 ) -> int:
-    """How many there are now."""
+    """Stores attempts. Returns their number."""
     count = len(known)
     for seen in node.attempts:
         values = {

@@ -17,9 +17,6 @@ from muster.platform.runs.status import ENDED
 from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
 
-# Merged from runs: Runs as they are stored: made, found, listed, renamed.
-
-
 STATES: tuple[RunState, ...] = ("waiting", "running", "succeeded", "failed", "stopped")
 LONGEST_NAME = 200
 
@@ -39,7 +36,7 @@ class Attempt(NodeAttempt):
 class RunFilter:
     q: str = ""
     states: tuple[str, ...] = ()
-    """None is all."""
+    """Empty for all."""
     workflow: str = ""
     """Its id or name."""
     version: str = ""
@@ -53,7 +50,7 @@ class RunFilter:
 
 
 def get_run(connection: Connection, actor: Actor, identifier: str, action: str = "view") -> Run:
-    """By its id, if the actor may do that to it."""
+    """Returns a run by id. Raises Forbidden if the actor may not do this to it."""
     row = connection.execute(_RUNS.where(runs.c.id == identifier)).first()
     if row is None:
         raise NotFound.named("run", identifier)
@@ -63,7 +60,7 @@ def get_run(connection: Connection, actor: Actor, identifier: str, action: str =
 
 
 def find_run(connection: Connection, identifier: str) -> Run | None:
-    """For the platform itself."""
+    """Finds a run without checking permissions."""
     row = connection.execute(_RUNS.where(runs.c.id == identifier)).first()
     return None if row is None else _run(row)
 
@@ -88,7 +85,7 @@ def list_runs(connection: Connection, actor: Actor, wanted: PageRequest, only: R
 
 
 def count_states(connection: Connection, actor: Actor, only: RunFilter) -> dict[str, int]:
-    """How many there are in each state."""
+    """The number of runs in each state."""
     seen = visible(actor, "run", owner=runs.c.owner_id, team=runs.c.team_id, key=runs.c.id)
     conditions = (seen, *_conditions(connection, only))
     query = select(runs.c.state, func.count()).where(*conditions).group_by(runs.c.state)
@@ -110,13 +107,13 @@ def attempts_of(connection: Connection, run_id: str, node: str = "") -> tuple[At
 
 
 def parameters_given(connection: Connection, run_id: str) -> dict[str, str]:
-    """What was filled in."""
+    """The values of the initial parameters that were set."""
     found: dict[str, str] = connection.execute(select(runs.c.parameters).where(runs.c.id == run_id)).scalar_one()
     return found
 
 
 def edit_run(connection: Connection, actor: Actor, identifier: str, name: str, revision: int | None = None) -> Run:
-    """Only what it is called can be changed."""
+    """Renames a run; nothing else can be changed."""
     run = get_run(connection, actor, identifier, "edit")
     PreconditionFailed.check("run", run.name, run.revision, revision)
     check_name(name)
@@ -133,7 +130,7 @@ def check_name(name: str) -> None:
 
 
 def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[bool]]:
-    """On columns of `runs` alone, as far as that goes: then an index does the work."""
+    """Conditions on columns of `runs` alone where possible, so that an index is used."""
     found: list[ColumnElement[bool]] = []
     unknown = [state for state in only.states if state not in STATES]
     if unknown:
@@ -201,7 +198,7 @@ _RUNS = (
         runs.c.revision,
     )
     .join(workflows, workflows.c.id == runs.c.workflow_id)
-    # There is always one of each. Said so, SQLite cannot take it into its head to begin with all users.
+    # Each of these always exists. As outer joins they keep SQLite from starting with all users.
     .outerjoin(versions, versions.c.id == runs.c.version_id)
     .outerjoin(users, users.c.id == runs.c.owner_id)
     .outerjoin(teams, teams.c.id == runs.c.team_id)
@@ -210,9 +207,6 @@ _RUNS = (
 
 def _run(row: AnyRow) -> Run:
     return as_record(row, Run, message_parts=list(explain(row.message)))
-
-
-# Merged from usage: Which nodes of which runs have SKUs of a virtual cluster, or wait for some.
 
 
 def find_sku_users(connection: Connection, cluster: str, most: int = 500) -> list[tuple[str, SkuUse]]:
@@ -228,7 +222,7 @@ def find_sku_users(connection: Connection, cluster: str, most: int = 500) -> lis
         )
         .join(runs, runs.c.id == run_nodes.c.run_id)
         .join(users, users.c.id == runs.c.owner_id)
-        # Of a node that waits, only those whose turn it is: the others have no Pod yet.
+        # Only waiting nodes with an attempt: the others have no Pod yet.
         .where(
             run_nodes.c.cluster == cluster,
             run_nodes.c.state.in_(["running", "waiting"]),

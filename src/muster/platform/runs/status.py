@@ -31,7 +31,7 @@ _STATES: Mapping[str, NodeState] = {
 @dataclass(frozen=True, slots=True)
 class AttemptStatus:
     key: str
-    """The id of the Workflow's node."""
+    """The id of the node in the Workflow."""
     pod: str
     """'' if it has none, as a training job's task."""
     state: NodeState
@@ -61,7 +61,7 @@ class RunStatus:
     round: int
     nodes: tuple[NodeStatus, ...]
     version: str
-    """Of the Workflow, when it was looked at."""
+    """The resourceVersion of the Workflow."""
 
 
 def read_status(workflow: Object) -> RunStatus:
@@ -81,7 +81,7 @@ def read_status(workflow: Object) -> RunStatus:
 
 
 def map_messages(found: RunStatus, change: Callable[[str], str]) -> RunStatus:
-    """The same, with every message changed."""
+    """Returns the status with every message changed."""
 
     def attempt(one: AttemptStatus) -> AttemptStatus:
         return replace(one, message=change(one.message)) if one.message else one
@@ -97,18 +97,18 @@ def has_messages(found: RunStatus) -> bool:
 
 
 def round_of(workflow: Object) -> int:
-    """How often it has been retried."""
+    """How often the run was retried."""
     said = annotations_of(workflow).get(RETRIES, "0")
     return int(said) if said.isdecimal() else 0
 
 
 def node_named(workflow: Object, node: Mapping[str, Any]) -> str:
-    """What its author calls a node of the Workflow that is not a group and not an attempt."""
+    """The original name of a node of the Workflow that is neither a group nor an attempt."""
     return _called(node, name_of(workflow), _by_template(workflow))
 
 
 def leaves_of(workflow: Object) -> dict[str, list[Mapping[str, Any]]]:
-    """By what their author calls them, the nodes of a Workflow that do something: all attempts of each."""
+    """The attempts of the nodes of a Workflow, by original name."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for name, _, leaves in _grouped(workflow):
         found.setdefault(name, []).extend(leaves)
@@ -116,7 +116,7 @@ def leaves_of(workflow: Object) -> dict[str, list[Mapping[str, Any]]]:
 
 
 def _nodes(workflow: Object, stopped: bool) -> list[NodeStatus]:
-    """One for each node of the graph: a training node's tasks before and after it are a part of it."""
+    """One status for each node of the graph. The tasks before and after a training node are part of it."""
     parts: dict[str, list[NodeStatus]] = {}
     for name, node, leaves in _grouped(workflow):
         parts.setdefault(name, []).append(_node(workflow, name, node, leaves, stopped))
@@ -154,7 +154,7 @@ def _called(node: Mapping[str, Any], workflow: str, templates: Mapping[str, str]
 
 
 def _by_template(workflow: Object) -> dict[str, str]:
-    """The nodes whose templates are called otherwise: in a compiled graph a task is called as its template."""
+    """Original names by template, where they differ."""
     templates = spec_of(workflow).get("templates") or ()
     return {
         str(template.get("name")): str(template["annotations"][NODE])
@@ -236,7 +236,7 @@ def _state(phase: str, stopped: bool, nodes: tuple[NodeStatus, ...]) -> RunState
 
 def _message(state: RunState, nodes: tuple[NodeStatus, ...], own: str) -> str:
     if state == "failed":
-        # Of nodes that failed, the one to blame is the first.
+        # The node that failed first is the cause.
         blamed = sorted((n for n in nodes if n.state == "failed"), key=lambda n: (n.finished is None, n.finished))
         if blamed:
             return f"{blamed[0].name}: {blamed[0].message}" if blamed[0].message else f"{blamed[0].name} failed"

@@ -1,4 +1,4 @@
-"""Accounts: who there is, what they are called, whether they may come in."""
+"""Accounts: create, find, list and edit users."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def insert_user(
     issuer: str = "",
     subject: str | None = None,
 ) -> User:
-    """Without asking whether the actor may: for the first start, and for those whom an OpenID provider vouches for."""
+    """Creates an account without checking permissions: for the first start, and for users of an OpenID provider."""
     if not NAME.fullmatch(name):
         raise Invalid.field("name", "user.name", name=name)
     identifier = new_id()
@@ -109,7 +109,8 @@ def list_users(connection: Connection, wanted: PageRequest, only: UserFilter) ->
 def edit_user(
     connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
 ) -> User:
-    """`changes` may hold display_name, email, admin, disabled. With a `revision`, only if nobody changed it since."""
+    """`changes` may contain display_name, email, admin, disabled. With a `revision`, fails if the account has another
+    one."""
     user = get_user(connection, identifier)
     PreconditionFailed.check("account", user.name, user.revision, revision)
     changed = {name: value for name, value in changes.items() if value != getattr(user, name)}
@@ -131,7 +132,7 @@ def password_hash_of(connection: Connection, identifier: str) -> str | None:
 def set_password(
     connection: Connection, actor: Actor, user: User, password_hash: str, *, keep_session: str = ""
 ) -> None:
-    """Ends the user's sessions, except for the one that the change was made in."""
+    """Sets the password and ends the user's other sessions."""
     connection.execute(
         update(users).where(users.c.id == user.id).values(password=password_hash, revision=users.c.revision + 1)
     )
@@ -140,7 +141,7 @@ def set_password(
 
 
 def free_name(wished: str, used: Iterable[str]) -> str:
-    """A name like the one somebody has elsewhere: `Ann Lee@x` becomes ann-lee, or ann-lee-2 if that is taken."""
+    """A free account name similar to a given one: `Ann Lee@x` becomes ann-lee, or ann-lee-2 if that is taken."""
     plain = re.sub(r"[^a-z0-9._-]+", "-", wished.lower().partition("@")[0]).strip("._-")[:56].strip("._-") or "user"
     others = set(used)
     if plain not in others:
@@ -149,7 +150,7 @@ def free_name(wished: str, used: Iterable[str]) -> str:
 
 
 def names_like(connection: Connection, wished: str) -> list[str]:
-    """The names that a new account like `wished` could collide with."""
+    """Existing names that a new account like `wished` could collide with."""
     start = free_name(wished, ())
     return list(
         connection.execute(select(users.c.name).where(users.c.name.startswith(start, autoescape=True))).scalars()

@@ -1,4 +1,4 @@
-"""The record of every change: who did what to which thing, when, from where. It holds no secrets."""
+"""The audit log: who changed what, when and from where. It contains no secrets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_audit(
     subject_name: str,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """In the transaction that makes the change, so that there is never one without the other."""
+    """Writes an entry in the transaction of the change, so that there is never one without the other."""
     connection.execute(
         insert(audit).values(
             id=new_id(),
@@ -58,7 +58,7 @@ def write_audit(
 
 
 def list_audit(connection: Connection, actor: Actor, wanted: PageRequest, only: AuditFilter) -> Page[AuditEntry]:
-    """What everybody did for admins, what they did themselves for others."""
+    """All entries for admins, their own for other users."""
     query = select(audit).where(visible(actor, "audit", owner=audit.c.actor_id))
     if only.q:
         query = query.where(contains_words(only.q, audit.c.actor_name, audit.c.subject_name, audit.c.action))
@@ -80,7 +80,7 @@ def list_audit(connection: Connection, actor: Actor, wanted: PageRequest, only: 
 
 
 def mask_details(value: Any) -> Any:
-    """The same without the values of what is called like a secret."""
+    """The value without secrets, which are recognized by their names."""
     if isinstance(value, Mapping):
         return {
             key: "***" if _SECRET.search(str(key)) and isinstance(inner, str) else mask_details(inner)

@@ -15,11 +15,8 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from muster.platform.messages import FieldError, field_error
 
-# Merged from credentials: Secrets that the platform hands out once and knows only by their hash.
-
-
 API_TOKEN = "mst_"  # noqa: S105 (how a token begins)
-"""How an API token begins, so that people and scanners recognize one that leaked."""
+"""The prefix of API tokens, by which people and scanners recognize a leaked one."""
 
 
 def new_secret(prefix: str = "") -> str:
@@ -28,7 +25,7 @@ def new_secret(prefix: str = "") -> str:
 
 
 def hash_secret(secret: str) -> str:
-    """What is stored. A slow hash is for what people make up; nobody guesses 256 random bits."""
+    """The hash that is stored. A slow hash is not needed for 256 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -38,24 +35,21 @@ def csrf_token(session: str) -> str:
 
 
 def secrets_equal(a: str, b: str) -> bool:
-    """Compares without telling by its duration how much was right."""
+    """Compares in constant time."""
     return hmac.compare_digest(a.encode(), b.encode())
-
-
-# Merged from passwords: Passwords: hashed with argon2, a few at a time, off the event loop.
 
 
 MIN_LENGTH, MAX_LENGTH = 10, 512
 
 _hasher = PasswordHasher()
-# Each takes 64 MB and a core for a while: a flood of logins must not take the machine along.
+# Each hash takes 64 MB and a core: a flood of logins must not exhaust the host.
 _pool = ThreadPoolExecutor(2, thread_name_prefix="passwords")
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$F2s1zNpXcMgp5Pq6PnTtqA$WzRv0mgbHcRkqu54FWdKVnAU3YTEqZz0YTvJ6FUnmlE"
-"""The hash of nothing anybody knows: whoever asks about an account that is not there waits just as long."""
+"""A hash that no password matches: a login for an unknown account takes as long as any other."""
 
 
 def check_password(where: str, password: str, *, name: str = "") -> FieldError | None:
-    """What is wrong with it as a new password; None if nothing is. `where` is the field that it is in."""
+    """Checks a new password; None if it is valid. `where` is the field of the request."""
     if len(password) < MIN_LENGTH:
         return field_error(where, "password.short", length=len(password), least=MIN_LENGTH)
     if len(password) > MAX_LENGTH:
@@ -89,9 +83,6 @@ def _matches(stored: str, password: str) -> bool:
         return False
 
 
-# Merged from limits: How often one may try to log in.
-
-
 PER_ACCOUNT = 10
 PER_ADDRESS = 30
 WINDOW_SECONDS = 300.0
@@ -99,8 +90,8 @@ _REMEMBERED = 10_000
 
 
 class LoginLimits:
-    """Counts failures per account and per address. Whoever has failed too often waits until the oldest failure that
-    counts is forgotten; others are not held up. An account is never locked for good."""
+    """Counts failed logins per account and per address. After too many failures a login must wait until the oldest one
+    expires; other accounts and addresses are not affected. An account is never locked permanently."""
 
     def __init__(self) -> None:
         self._failures: OrderedDict[str, tuple[float, ...]] = OrderedDict()
@@ -123,7 +114,7 @@ class LoginLimits:
 
 
 def wait(failures: Iterable[float], allowed: int, now: float) -> float:
-    """Seconds until fewer than `allowed` of the failures are recent."""
+    """Seconds until fewer than `allowed` failures are recent."""
     counting = recent(failures, now)
     if len(counting) < allowed:
         return 0.0

@@ -19,15 +19,11 @@ from muster.platform.users.credentials import hash_secret, new_secret
 from muster.platform.users.local_secrets import forget_link, local_token, waiting_link
 from muster.platform.users.tokens import ensure_token
 
-# Merged from links: Links that let somebody choose a password, once: for the first admin, for new accounts, for
-# whoever forgot it.
-
-
 LINK_LIFETIME = timedelta(days=3)
 
 
 def create_link(connection: Connection, actor: Actor, user_id: str) -> str:
-    """The secret of a new link. Older links of that account are good for nothing any more."""
+    """Creates a link and returns its secret. Older links of the account become invalid."""
     user = get_user(connection, user_id)
     require(actor, "reset password", user.subject, user.name)
     secret = new_secret()
@@ -47,7 +43,7 @@ def insert_link(connection: Connection, user_id: str, secret: str, lasts: timede
 
 
 def link_user(connection: Connection, secret: str) -> User:
-    """Whose password the link is for."""
+    """The user whose password the link sets."""
     user_id = connection.execute(
         select(links.c.user_id).where(
             links.c.hash == hash_secret(secret),
@@ -74,16 +70,13 @@ def _void(connection: Connection, user_id: str) -> None:
     connection.execute(update(links).where(links.c.user_id == user_id, links.c.used.is_(None)).values(used=now()))
 
 
-# Merged from first: The first start: an account for the person whose box this is, which their link and their token
-# open.
-
-
 _LOCAL_ADMIN = "local admin"
 
 
 def ensure_local_admin(connection: Connection, folder: Path) -> None:
-    """Makes the secrets of this folder work: for a new account that is named after the person, if there is no account
-    yet; else for the one that was made then. A database whose first account came otherwise knows no such person."""
+    """Makes the secrets in this folder valid: for a new admin account named after the operating system user, if there
+    is no account yet; else for the account that was created then. If the first account was created in another way,
+    nothing happens."""
     admin_id = connection.execute(select(settings.c.value).where(settings.c.key == _LOCAL_ADMIN)).scalar_one_or_none()
     if admin_id is None:
         if connection.execute(select(users.c.id).limit(1)).first() is not None:
@@ -98,7 +91,7 @@ def ensure_local_admin(connection: Connection, folder: Path) -> None:
 
 
 def forget_used_link(connection: Connection, folder: Path) -> None:
-    """A link that no longer opens anything is not shown again."""
+    """Deletes the link file once the link is used."""
     link = waiting_link(folder)
     unused = select(links.c.id).where(links.c.hash == hash_secret(link), links.c.used.is_(None))
     if link and connection.execute(unused).first() is None:

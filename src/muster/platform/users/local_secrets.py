@@ -1,5 +1,6 @@
-"""Two secrets that the box keeps in files, for the person whose box it is and nobody else: a link for their browser,
-which works once, and a token for their shell. Nothing here needs the database: the link is shown before it is open."""
+"""Two secrets in files, for the user who started the server: a one-time link for the browser, and a token for the
+command line. The database is not needed: the link is shown before the database is open.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ LINK_FILE, TOKEN_FILE = "first-link", "local-token"
 
 
 def platform_folder(home: Path) -> Path:
-    """Where the platform keeps its files in the home of a box."""
+    """The platform's folder in the data directory."""
     return home / "platform"
 
 
@@ -24,12 +25,12 @@ def prepare_secrets(folder: Path) -> None:
 
 
 def waiting_link(folder: Path) -> str:
-    """The secret of the link, as long as nobody has used it; else ''."""
+    """The secret of the link if it is unused; else ''."""
     return _read(folder / LINK_FILE)
 
 
 def local_token(folder: Path) -> str:
-    """'' if there is none, or it is not for us to read."""
+    """'' if there is none, or it cannot be read."""
     return _read(folder / TOKEN_FILE)
 
 

@@ -36,7 +36,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to log in, kept by the browser that makes it."""
+    """One login attempt; the browser keeps it in a cookie."""
 
     state: str
     nonce: str
@@ -58,7 +58,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody the provider vouches for."""
+    """A user of the provider."""
 
     issuer: str
     subject: str
@@ -78,7 +78,7 @@ class OpenId:
         self._keys: KeySet | None = None
 
     async def begin(self, return_to: str) -> tuple[str, Attempt]:
-        """Where to send the browser, and what it has to keep until it comes back."""
+        """Returns the URL to send the browser to, and the attempt for its cookie."""
         attempt = Attempt(
             secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(48), local_path(return_to)
         )
@@ -86,7 +86,7 @@ class OpenId:
         return authorization_url(metadata, self.settings, self.redirect_url, attempt), attempt
 
     async def finish(self, attempt: Attempt, said: Mapping[str, str]) -> Person:
-        """Who it is, from the parameters that the browser has come back with."""
+        """Returns the user, from the parameters that the browser brings back."""
         if not secrets_equal(said.get("state", ""), attempt.state):
             raise Unauthenticated.of("openid.other")
         if "error" in said or not said.get("code"):
@@ -157,7 +157,7 @@ class OpenId:
 
 
 class UnknownKey(Exception):
-    """The signature was made with a key that we have not seen."""
+    """The signature was made with an unknown key."""
 
 
 def authorization_url(metadata: Mapping[str, Any], settings: OidcSettings, redirect_url: str, attempt: Attempt) -> str:
@@ -177,7 +177,7 @@ def authorization_url(metadata: Mapping[str, Any], settings: OidcSettings, redir
 
 
 def id_token_claims(token: str, keys: KeySet, settings: OidcSettings, nonce: str, now: float) -> Mapping[str, Any]:
-    """What the provider says about the person, if it is really the provider, speaking to us, now, about this login."""
+    """Returns the claims after checking that they come from the provider, for this client, now, and for this login."""
     try:
         claims = jwt.decode(token, keys, algorithms=_ALGORITHMS).claims
     except (ValueError, JoseError) as error:
@@ -202,7 +202,7 @@ def id_token_claims(token: str, keys: KeySet, settings: OidcSettings, nonce: str
 
 
 def read_person(claims: Mapping[str, Any], settings: OidcSettings) -> Person:
-    """Raises Forbidden for those who are in none of the groups that may come in."""
+    """Reads the user from the claims. Raises Forbidden if they are in none of the allowed groups."""
     said = claims.get(settings.groups_claim)
     groups = tuple(str(group) for group in said) if isinstance(said, list) else ()
     if settings.allowed_groups and not set(groups) & set(settings.allowed_groups):
@@ -220,8 +220,8 @@ def read_person(claims: Mapping[str, Any], settings: OidcSettings) -> Person:
 
 
 def sign_in_user(connection: Connection, person: Person, admin_groups: Sequence[str]) -> User:
-    """Their account, made when they come for the first time. It is found by the provider's name for them and nothing
-    else: a local account of the same name, or with the same address, is somebody else's."""
+    """Returns the account of a user, created at the first login. It is found only by the provider's subject: a local
+    account with the same name or address belongs to someone else."""
     known = connection.execute(
         select(users.c.id).where(users.c.issuer == person.issuer, users.c.subject == person.subject)
     ).scalar_one_or_none()
@@ -250,7 +250,7 @@ def sign_in_user(connection: Connection, person: Person, admin_groups: Sequence[
 
 
 def local_path(text: str) -> str:
-    """A path of ours to go on to; never another site."""
+    """A local path; never another site."""
     plain = text.isprintable() and text.startswith("/") and not text.startswith("//") and "\\" not in text
     return text if plain else "/"
 

@@ -21,9 +21,6 @@ from muster.platform.users.credentials import hash_secret, new_secret
 from muster.platform.users.teams import roles_of
 from muster.platform.users.tokens import token_actor, touch_token
 
-# Merged from sessions: Sessions: a browser that somebody has logged in with.
-
-
 SESSION_LIFETIME = timedelta(days=14)
 """So long after it was last used."""
 TOUCH = timedelta(hours=1)
@@ -31,7 +28,7 @@ TOUCH = timedelta(hours=1)
 
 
 def begin_session(connection: Connection, user: User, address: str, browser: str, how: str) -> str:
-    """Answers the secret for the cookie. `how` is what the audit log says: password, link or openid."""
+    """Creates a session and returns the secret for the cookie. `how` is for the audit log: password, link or openid."""
     secret, at, identifier = new_secret(), now(), new_id()
     connection.execute(delete(sessions).where(sessions.c.expires < at))
     connection.execute(
@@ -53,7 +50,7 @@ def begin_session(connection: Connection, user: User, address: str, browser: str
 
 
 def session_actor(connection: Connection, secret: str, address: str) -> tuple[Actor, bool] | None:
-    """Whose session it is, and whether it is time to `touch` it."""
+    """Returns the user of the session, and whether `touch_session` is due."""
     row = connection.execute(
         select(sessions.c.id, sessions.c.last_used, users.c.id.label("user_id"), users.c.name, users.c.admin)
         .join(users, users.c.id == sessions.c.user_id)
@@ -100,16 +97,13 @@ def list_sessions(connection: Connection, actor: Actor, user: User, wanted: Page
     return page.map(lambda row: as_record(row, Session, current=False))
 
 
-# Merged from identity: Who is behind a cookie or a token.
-
-
 _KEPT = 1000
 _SECONDS = 5.0
-"""How late a server that shares the database may learn that somebody lost their rights. This one knows at once."""
+"""How late a server that shares the database may notice revoked rights. Changes of this server apply at once."""
 
 
 class Identities:
-    """Asks the database, but not again for what it has just been asked."""
+    """Finds users by session or token, with a short cache."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Teams: some people, and who of them leads."""
+"""Teams, their members and leaders."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def get_team(connection: Connection, id_or_name: str) -> Team:
 def team_to_share_with(
     connection: Connection, actor: Actor, id_or_name: str, now_with: str | None = None
 ) -> str | None:
-    """The id of the team that the actor wants to share something of theirs with: one that they are in, or that has it
-    already. None for none, which is written as ''."""
+    """The id of the team to share something with: one that the actor is in, or that has it already. '' means none."""
     if not id_or_name:
         return None
     team = get_team(connection, id_or_name)
@@ -50,7 +49,7 @@ def team_to_share_with(
 
 
 def list_teams(connection: Connection, wanted: PageRequest, *, q: str = "", member: str = "") -> Page[Team]:
-    """`member` is the id of a user whose teams are wanted."""
+    """`member` is the id of a user; only their teams are listed."""
     query = _TEAMS
     if q:
         query = query.where(contains_words(q, teams.c.name, teams.c.description))
@@ -63,7 +62,7 @@ def list_teams(connection: Connection, wanted: PageRequest, *, q: str = "", memb
 def edit_team(
     connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
 ) -> Team:
-    """`changes` may hold name and description. With a `revision`, only if nobody changed it since."""
+    """`changes` may contain name and description. With a `revision`, fails if the team has another one."""
     team = get_team(connection, identifier)
     require(actor, "edit", team.subject, team.name)
     PreconditionFailed.check("team", team.name, team.revision, revision)
@@ -79,7 +78,7 @@ def edit_team(
 
 
 def delete_team(connection: Connection, actor: Actor, identifier: str) -> None:
-    """What was shared with the team belongs to its owners alone from then on."""
+    """Deletes the team. What was shared with it then belongs to its owners alone."""
     team = get_team(connection, identifier)
     require(actor, "delete", team.subject, team.name)
     with conflict_on_duplicate(field_error("", "team.owns", name=team.name)):
@@ -105,7 +104,7 @@ def list_members(connection: Connection, team: Team, wanted: PageRequest) -> Pag
 
 
 def set_member(connection: Connection, actor: Actor, team_id: str, user_id: str, role: TeamRole) -> None:
-    """Joins the user to the team, or changes what they are in it."""
+    """Adds the user to the team, or changes their role."""
     team, user = get_team(connection, team_id), get_user(connection, user_id)
     require(actor, "set members", team.subject, team.name)
     which = (memberships.c.team_id == team.id) & (memberships.c.user_id == user.id)

@@ -17,7 +17,7 @@ from muster.platform.users.credentials import API_TOKEN, hash_secret, new_secret
 from muster.platform.users.teams import roles_of
 
 TOUCH = timedelta(minutes=10)
-"""How exactly it is known when a token was last used."""
+"""The precision of the time of last use."""
 
 
 def create_token(
@@ -28,7 +28,7 @@ def create_token(
     scopes: Iterable[Scope] = ("read", "write"),
     expires: datetime | None = None,
 ) -> tuple[ApiToken, str]:
-    """For the actor themselves: the token, and its secret, which nobody can be told again."""
+    """Creates a token for the actor. Returns it with its secret, which cannot be shown again."""
     require(actor, "create", Subject("token", owner=actor.id))
     wanted = frozenset(scopes)
     if not wanted or not wanted <= FULL:
@@ -46,7 +46,7 @@ def create_token(
 
 
 def issue_run_token(connection: Connection, user_id: str, run_id: str, *, expires: datetime | None = None) -> str:
-    """What a run is given as AI_HUB_TOKEN. It reaches this run alone; end it by `revoke_run_tokens`."""
+    """Creates the AI_HUB_TOKEN of a run. It can access only this run; `revoke_run_tokens` ends it."""
     return _insert(connection, user_id, f"run {run_id}", frozenset({"run"}), run_id=run_id, expires=expires)[1]
 
 
@@ -57,15 +57,15 @@ def revoke_run_tokens(connection: Connection, run_id: str) -> None:
 
 
 def ensure_token(connection: Connection, user_id: str, name: str, secret: str) -> None:
-    """Makes sure that this secret, which the box keeps in a file of its own, opens the door with full rights. If it was
-    revoked, it stays so."""
+    """Makes this secret, which is stored in the data directory, valid with full rights. A revoked token stays
+    revoked."""
     known = connection.execute(select(api_tokens.c.id).where(api_tokens.c.hash == hash_secret(secret))).first()
     if known is None:
         _insert(connection, user_id, name, FULL, secret=secret)
 
 
 def token_actor(connection: Connection, secret: str, address: str) -> tuple[Actor, bool] | None:
-    """Whom the token speaks for, and whether it is time to `touch` it."""
+    """Returns the user of the token, and whether `touch_token` is due."""
     at = now()
     row = connection.execute(
         select(
@@ -107,7 +107,7 @@ def get_token(connection: Connection, identifier: str) -> ApiToken:
 def list_tokens(
     connection: Connection, actor: Actor, wanted: PageRequest, *, user: str = "", q: str = "", live: bool = True
 ) -> Page[ApiToken]:
-    """Those of a user (by id), or all that one may see. Tokens of runs come and go by themselves and are left out."""
+    """The tokens of a user, or all that the actor may see, without those of runs."""
     query = _TOKENS.where(visible(actor, "token", owner=api_tokens.c.user_id), api_tokens.c.run_id.is_(None))
     if user:
         query = query.where(api_tokens.c.user_id == user)

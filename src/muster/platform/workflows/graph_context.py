@@ -17,11 +17,9 @@ from muster.platform.permissions import Actor, may, visible
 from muster.platform.resources.storage_roots import all_roots
 from muster.platform.resources.virtual_clusters import all_clusters
 
-# Merged from offered: Virtual clusters and storage roots as graphs refer to them.
-
 
 def available_clusters(connection: Connection, actor: Actor) -> dict[str, AvailableCluster]:
-    """By name; those that the actor may not use are marked so."""
+    """By name. `usable` says whether the actor may use it."""
     return {
         cluster.name: AvailableCluster(
             cluster.name, cluster.sku, cluster.node_selector, cluster.queue, bool(may(actor, "use", cluster.subject))
@@ -43,15 +41,12 @@ def resource_context(connection: Connection, actor: Actor) -> Context:
     return Context(available_clusters(connection, actor), available_roots(connection, actor))
 
 
-# Merged from offered: What graphs may refer to of modules.
-
-
 _SUGGESTED = 50
 
 
 def module_context(connection: Connection, actor: Actor, document: Document) -> Context:
-    """All versions, as far as the actor may see them, of the modules that the document names; if one of them is not
-    there, some others as well, so that something can be suggested."""
+    """The versions of the modules in the document that the actor may see. If one is missing, also others as
+    suggestions."""
     names = {str(module.get("name")) for module in _references(document)}
     found = _found(connection, actor, names) if names else {}
     if names - {name for name, _ in found}:
@@ -60,7 +55,7 @@ def module_context(connection: Connection, actor: Actor, document: Document) -> 
 
 
 def available_module(name: str, version: StoredModuleVersion, *, usable: bool) -> AvailableModule:
-    """How a version runs: its image with the image's own entry point, or its folder with the command."""
+    """How a version runs: as its image with the image's entry point, or as a folder with the command."""
     own = {variable.name for variable in version.source.env}
     of_image = (Variable(name, value) for name, value in version.image_env.items() if name not in own)
     return AvailableModule(
@@ -88,7 +83,7 @@ def _found(connection: Connection, actor: Actor, names: set[str]) -> dict[tuple[
     offers = {}
     for row in connection.execute(query):
         version = read_version(row)
-        # A deprecated version goes on running where it is pinned already.
+        # A deprecated version still runs where it is already used.
         usable = version.state in PUBLIC or (row.owner_id == actor.id and version.state in USABLE_BY_ITS_OWNER)
         offers[row.module_name, str(version.number)] = available_module(row.module_name, version, usable=usable)
     return offers
@@ -103,7 +98,7 @@ def _suggestions(connection: Connection, actor: Actor) -> dict[tuple[str, str], 
 
 
 def _references(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Of a document that may be wrong in any way."""
+    """The module references of a document that may be invalid."""
     nodes = document.get("nodes")
     found = (node.get("module") for node in nodes if isinstance(node, dict)) if isinstance(nodes, list) else ()
     return [module for module in found if isinstance(module, dict)]
@@ -114,17 +109,6 @@ _QUERY = select(
 ).join(modules, modules.c.id == module_versions.c.module_id)
 
 
-# Merged from surroundings: What graphs may refer to: gathered from the areas of the platform that have it.
-#
-# An area offers something by a module `muster.platform.AREA.offered` with
-#
-# def offered(connection: Connection, actor: Actor, document: Document) -> Context: ...
-#
-# that answers everything there is of its kind, with `usable` saying whether the actor may use it, and by its name in
-# AREAS. Of modules, of which there may be thousands, those that the document names and those of the same names will
-# do.
-
-
 def graph_context(connection: Connection, actor: Actor, document: Document) -> Context:
-    """A `Look`: what a document is checked against and compiled with."""
+    """Loads what a document refers to. It is a `ContextLoader`."""
     return replace(resource_context(connection, actor), modules=module_context(connection, actor, document).modules)

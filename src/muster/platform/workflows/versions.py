@@ -37,14 +37,14 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """One of `document` and `manifest`."""
+    """Has either `document` or `manifest`."""
 
     name: str = ""
-    """vN if there is none."""
+    """Defaults to vN."""
     description: str = ""
     document: Document | None = None
     manifest: str = ""
-    """An Argo Workflow, which becomes a graph if it can."""
+    """An Argo Workflow. It becomes a graph if possible."""
 
 
 class Stored(NamedTuple):
@@ -75,8 +75,8 @@ def add_version(
     look: ContextLoader,
     revision: int | None = None,
 ) -> Stored:
-    """Secrets that `new` leaves out are those of the latest version. With a `revision`, only if nobody changed the
-    workflow (added a version, say) since."""
+    """Adds a version. Secrets without a value are taken from the latest version. With a `revision`, fails if the
+    workflow has another one."""
     workflow = get_workflow(connection, actor, workflow_id)
     require(actor, "create", workflow.version_subject, workflow.name)
     PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
@@ -94,8 +94,8 @@ def copy_version(
     new: NewVersion,
     look: ContextLoader,
 ) -> Stored:
-    """Into a new workflow, or one that is there (by id or name). What `new` does not say is as in the source; of its
-    secrets, only what the actor may see is taken over."""
+    """Copies a version into a new or existing workflow. What `new` leaves out is taken from the source, including
+    secrets that the actor may see."""
     workflow, version = source
     require(actor, "copy", workflow.version_subject, workflow.name)
     base = document_for(connection, actor, workflow, version)
@@ -111,7 +111,7 @@ def copy_version(
 
 
 def find_version(connection: Connection, workflow: Workflow, word: str) -> Version:
-    """By its number, name or id, or `latest`: the newest one that is not archived."""
+    """Finds a version by number, name or id, or `latest`: the newest one that is not archived."""
     query = _VERSIONS.where(versions.c.workflow_id == workflow.id)
     if word == LATEST:
         query = query.where(versions.c.archived.is_(None)).order_by(versions.c.number.desc()).limit(1)
@@ -136,13 +136,13 @@ def get_version(connection: Connection, actor: Actor, identifier: str) -> tuple[
 
 
 def document_of(connection: Connection, version_id: str) -> Document:
-    """Secrets included: for running it, not for showing it."""
+    """Returns the document with secrets: for running it, not for showing it."""
     document: Document = connection.execute(select(versions.c.document).where(versions.c.id == version_id)).scalar_one()
     return document
 
 
 def document_for(connection: Connection, actor: Actor, workflow: Workflow, version: Version) -> Document:
-    """As the actor may see it."""
+    """Returns the document as the actor may see it."""
     document = document_of(connection, version.id)
     return document if may(actor, "reveal", workflow.version_subject) else mask_secrets(document)
 
@@ -162,7 +162,7 @@ def list_versions(
 def archive_version(
     connection: Connection, actor: Actor, workflow: Workflow, version: Version, *, archived: bool
 ) -> Version:
-    """One that is archived is not run any more, and not the latest."""
+    """Archives or restores a version. An archived version cannot be run and is never the latest."""
     require(actor, "archive", workflow.version_subject, workflow.name)
     if (version.archived is not None) == archived:
         return version
@@ -175,12 +175,12 @@ def archive_version(
 
 
 def diff_versions(connection: Connection, old: Version, new: Version) -> list[Change]:
-    """What has changed, without the values of secrets."""
+    """The differences, without values of secrets."""
     return diff(document_of(connection, old.id), document_of(connection, new.id))
 
 
 def check_document(document: Document, context: Context, prefix: str = "") -> list[Finding]:
-    """What is worth a second look. Raises Invalid for what cannot be stored."""
+    """Returns the warnings. Raises Invalid for errors."""
     found = validate_graph(document, context)
     wrong = only_errors(found)
     if wrong:

@@ -36,7 +36,7 @@ class WorkflowFilter:
     team: str = ""
     """The id or name of a team."""
     archived: bool | None = False
-    """None is both."""
+    """None for both."""
 
 
 def create_workflow(connection: Connection, actor: Actor, new: NewWorkflow) -> Workflow:
@@ -96,7 +96,7 @@ def list_workflows(connection: Connection, actor: Actor, wanted: PageRequest, on
 def edit_workflow(
     connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
 ) -> Workflow:
-    """`changes` may hold name, description and team. With a `revision`, only if nobody changed it since."""
+    """`changes` may contain name, description and team. With a `revision`, fails if the workflow has another one."""
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "edit", workflow.subject, workflow.name)
     PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
@@ -117,7 +117,7 @@ def edit_workflow(
 def archive_workflow(
     connection: Connection, actor: Actor, identifier: str, *, archived: bool, revision: int | None = None
 ) -> Workflow:
-    """One that is archived keeps its versions and runs, and gets no new ones. It can be brought back."""
+    """Archives or restores a workflow. An archived workflow keeps its versions and runs, and gets no new ones."""
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "archive", workflow.subject, workflow.name)
     PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
@@ -129,7 +129,7 @@ def archive_workflow(
 
 
 def delete_workflow(connection: Connection, actor: Actor, identifier: str, revision: int | None = None) -> None:
-    """With all its versions, unless they have runs."""
+    """Deletes the workflow with all its versions, unless it has runs."""
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "delete", workflow.subject, workflow.name)
     PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
@@ -144,7 +144,7 @@ def check_not_archived(workflow: Workflow) -> None:
 
 
 def count_version(connection: Connection, workflow: Workflow) -> int:
-    """The number of the next version, which is taken from now on."""
+    """Reserves and returns the number of the next version."""
     _update(connection, workflow, {"versions": workflow.versions + 1})
     return workflow.versions + 1
 

@@ -1,7 +1,7 @@
 """The platform's API as an ASGI application.
 
-Routes are in the modules of this package. Routes of ROUTERS need an identity; those of OPEN_ROUTERS are for callers who
-are not logged in yet.
+Routes are in the modules of this package. Routes of ROUTERS need an identity; those of OPEN_ROUTERS are for callers
+who are not logged in yet.
 """
 
 from __future__ import annotations

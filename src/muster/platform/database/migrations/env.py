@@ -1,4 +1,4 @@
-"""What Alembic runs for every upgrade: the steps happen in the transaction that the caller has begun."""
+"""Alembic runs this for every upgrade. The migrations run in the caller's transaction."""
 
 from __future__ import annotations
 
