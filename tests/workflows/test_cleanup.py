@@ -1,4 +1,4 @@
-"""The controller on a real cluster: what goes, and what is held until something else has gone."""
+"""The controller on a real cluster: what is deleted, and what waits for something else to be deleted."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_volumes_go_with_a_success(cluster: EmbeddedCluster) -> None:
 
 
 class Store:
-    """Artifacts by node; one of them may resist."""
+    """Artifacts by node; deleting one of them may fail."""
 
     def __init__(self) -> None:
         self.deleted: list[tuple[str, Strategy]] = []

@@ -1,4 +1,4 @@
-"""The workflow controller: what others do to a workflow while it runs, and what becomes of it."""
+"""The workflow controller: changes by others while a workflow runs, restarts and failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from muster.kube.objects import Key, Object, labels_of, status_of, version_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.operations import control
 from muster.workflows.operations.apply import write
-from tests.workflows.by_hand import Stage, dag, stage, task
+from tests.workflows.controlled_cluster import Stage, dag, stage, task
 
 SEMAPHORE = {"semaphores": [{"configMapKeyRef": {"name": "limits", "key": "gpus"}}]}
 MUTEX = {"mutexes": [{"name": "one"}]}
@@ -35,15 +35,15 @@ async def test_a_workflow_runs_to_its_end_and_its_labels_tell(s: Stage) -> None:
         "workflows.argoproj.io/phase": "Running",
         "workflows.argoproj.io/completed": "false",
     }
-    s.hands.tell("wf", "a")
+    s.executor.tell("wf", "a")
     await s.launched("a", "b")
-    s.hands.tell("wf", "b")
+    s.executor.tell("wf", "b")
     assert await s.ended("wf") == "Succeeded"
     assert labels_of(s.workflow("wf")) == {
         "workflows.argoproj.io/phase": "Succeeded",
         "workflows.argoproj.io/completed": "true",
     }
-    assert [reason for reason, _ in s.told.events] == ["WorkflowRunning", "WorkflowSucceeded"]
+    assert [reason for reason, _ in s.recorder.events] == ["WorkflowRunning", "WorkflowSucceeded"]
 
 
 async def test_nodes_are_rows_of_their_own(s: Stage) -> None:
@@ -55,7 +55,7 @@ async def test_nodes_are_rows_of_their_own(s: Stage) -> None:
 
 
 async def test_a_workflow_that_is_wrong_is_refused_before_anything_runs(s: Stage) -> None:
-    """Most mistakes are told to who creates it. What depends on others is known when it is to run."""
+    """Most mistakes are reported on creation. References to other objects are checked when it starts."""
     template = dag({"name": "a"})
     arguments = {"parameters": [{"name": "model"}]}
     await s.cluster.create({
@@ -75,8 +75,8 @@ async def test_a_workflow_that_is_wrong_is_refused_before_anything_runs(s: Stage
         assert status["message"].startswith("invalid spec: ")
         assert problem in status["message"]
         assert status["finishedAt"] >= status["startedAt"]
-        assert s.told.events[-1] == ("WorkflowFailed", status["message"])
-    assert s.hands.launched == []
+        assert s.recorder.events[-1] == ("WorkflowFailed", status["message"])
+    assert s.executor.launched == []
 
 
 async def test_a_volume_that_cannot_be_claimed_is_the_end(s: Stage) -> None:
@@ -85,16 +85,16 @@ async def test_a_volume_that_cannot_be_claimed_is_the_end(s: Stage) -> None:
     assert await s.ended("wf") == "Error"
     assert status_of(s.workflow("wf"))["message"].startswith("pvc create error: ")
     assert "spec.accessModes[0]" in status_of(s.workflow("wf"))["message"]
-    assert s.hands.launched == []
+    assert s.executor.launched == []
 
 
 async def test_a_change_of_labels_leaves_a_run_alone(s: Stage) -> None:
     await s.create("wf", dag({"name": "a"}, {"name": "b", "depends": "a"}), task())
     await s.launched("a")
     await s.patch("wf", {"metadata": {"labels": {"team": "x"}, "annotations": {"note": "y"}}})
-    s.hands.tell("wf", "a")
+    s.executor.tell("wf", "a")
     await s.launched("a", "b")
-    s.hands.tell("wf", "b")
+    s.executor.tell("wf", "b")
     assert await s.ended("wf") == "Succeeded"
     assert labels_of(s.workflow("wf"))["team"] == "x"
 
@@ -114,12 +114,12 @@ async def test_who_changes_it_all_the_time_neither_stops_it_nor_has_anything_don
     storm = asyncio.create_task(change())
     for number in range(len(names)):
         await s.number_launched(number + 1)
-        s.hands.tell("wf", s.hands.launched[number], "Running")
-        s.hands.tell("wf", s.hands.launched[number])
+        s.executor.tell("wf", s.executor.launched[number], "Running")
+        s.executor.tell("wf", s.executor.launched[number])
     assert await s.ended("wf") == "Succeeded"
     storm.cancel()
     await asyncio.gather(storm, return_exceptions=True)
-    assert sorted(s.hands.launched) == sorted(names)
+    assert sorted(s.executor.launched) == sorted(names)
     assert changes > 5
     assert int(labels_of(s.workflow("wf"))["changes"]) >= changes - 1
 
@@ -128,10 +128,10 @@ async def test_suspend_and_resume(s: Stage) -> None:
     await s.create("wf", dag({"name": "a"}, {"name": "b", "depends": "a"}), task())
     await s.launched("a")
     await s.patch("wf", {"spec": {"suspend": True}})
-    s.hands.tell("wf", "a")
+    s.executor.tell("wf", "a")
     await s.until(lambda: s.phase("wf", "a") == "Succeeded")
     await s.settled()
-    assert s.hands.launched == ["a"]
+    assert s.executor.launched == ["a"]
     await s.patch("wf", {"spec": {"suspend": None}})
     await s.launched("a", "b")
 
@@ -139,13 +139,13 @@ async def test_suspend_and_resume(s: Stage) -> None:
 async def test_stop_ends_what_runs_and_exit_handlers_run(s: Stage) -> None:
     await s.create("wf", dag({"name": "a"}, {"name": "b"}), task(), task("bye"), onExit="bye")
     await s.launched("a", "b")
-    s.hands.tell("wf", "a", "Running")
+    s.executor.tell("wf", "a", "Running")
     await s.until(lambda: s.phase("wf", "a") == "Running")
     await s.patch("wf", {"spec": {"shutdown": "Stop"}})
-    await s.until(lambda: sorted(s.hands.stopped) == [("a", False), ("b", False)])
-    s.hands.tell("wf", "a", "Failed", "killed")
-    await s.until(lambda: "wf.onExit" in s.hands.launched)
-    s.hands.tell("wf", "wf.onExit")
+    await s.until(lambda: sorted(s.executor.stopped) == [("a", False), ("b", False)])
+    s.executor.tell("wf", "a", "Failed", "killed")
+    await s.until(lambda: "wf.onExit" in s.executor.launched)
+    s.executor.tell("wf", "wf.onExit")
     assert await s.ended("wf") == "Failed"
     assert [s.phase("wf", name) for name in ("a", "b", "wf.onExit")] == ["Failed", "Failed", "Succeeded"]
 
@@ -153,17 +153,17 @@ async def test_stop_ends_what_runs_and_exit_handlers_run(s: Stage) -> None:
 async def test_terminate_ends_all_at_once(s: Stage) -> None:
     await s.create("wf", dag({"name": "a"}), task(), task("bye"), onExit="bye")
     await s.launched("a")
-    s.hands.tell("wf", "a", "Running")
+    s.executor.tell("wf", "a", "Running")
     await s.until(lambda: s.phase("wf", "a") == "Running")
     await s.patch("wf", {"spec": {"shutdown": "Terminate"}})
-    await s.until(lambda: s.hands.stopped == [("a", True)])
-    s.hands.tell("wf", "a", "Failed", "killed")
+    await s.until(lambda: s.executor.stopped == [("a", True)])
+    s.executor.tell("wf", "a", "Failed", "killed")
     assert await s.ended("wf") == "Failed"
-    assert "wf.onExit" not in s.hands.launched
+    assert "wf.onExit" not in s.executor.launched
 
 
 async def test_nodes_that_somebody_writes_are_taken_over_and_what_runs_goes_on(s: Stage) -> None:
-    """`argo node set` and `argo resume` do that."""
+    """As `argo node set` and `argo resume` do."""
     supplied = {"name": "answer", "valueFrom": {"supplied": {}}}
     ask = {"name": "ask", "suspend": {}, "outputs": {"parameters": [supplied]}}
     value = {"parameters": [{"name": "text", "value": "{{tasks.ask.outputs.parameters.answer}}"}]}
@@ -172,7 +172,7 @@ async def test_nodes_that_somebody_writes_are_taken_over_and_what_runs_goes_on(s
     await s.create("wf", dag({"name": "ask", "template": "ask"}, {"name": "other"}, last), task(), ask, use)
     await s.launched("other")
     await s.until(lambda: s.phase("wf", "ask") == "Running")
-    s.hands.tell("wf", "other", "Running")
+    s.executor.tell("wf", "other", "Running")
     await s.until(lambda: s.phase("wf", "other") == "Running")
     before = s.workflow("wf")
     answered = control.set_outputs(before, "displayName=ask", outputs={"answer": "42"})
@@ -180,16 +180,16 @@ async def test_nodes_that_somebody_writes_are_taken_over_and_what_runs_goes_on(s
     before = s.workflow("wf")
     await write(s.cluster, before, control.resume(before, "displayName=ask"))
     await s.until(lambda: s.phase("wf", "ask") == "Succeeded")
-    s.hands.tell("wf", "other")
+    s.executor.tell("wf", "other")
     await s.launched("other", "use")
     node = next(n for n in status_of(s.workflow("wf"))["nodes"].values() if n["displayName"] == "use")
     assert node["inputs"]["parameters"] == [{"name": "text", "value": "42"}]
-    assert set(s.hands.begun) == {"other"}
-    assert all(kept == ["other"] for kept in s.hands.kept)
+    assert set(s.executor.begun) == {"other"}
+    assert all(kept == ["other"] for kept in s.executor.kept)
 
 
 async def test_what_was_heard_while_somebody_wrote_nodes_is_not_forgotten(s: Stage) -> None:
-    """The step that heard of it is forgotten: it rested on nodes that have been written meanwhile."""
+    """The step is discarded, because nodes were written meanwhile."""
     ask = {"name": "ask", "suspend": {}}
     tasks = [{"name": "ask", "template": "ask"}, *({"name": f"t{n}"} for n in range(20))]
     tasks.append({"name": "last", "depends": " && ".join(["ask", *(f"t{n}" for n in range(20))])})
@@ -198,10 +198,10 @@ async def test_what_was_heard_while_somebody_wrote_nodes_is_not_forgotten(s: Sta
     before = s.workflow("wf")
     writing = asyncio.create_task(write(s.cluster, before, control.resume(before, "displayName=ask")))
     for number in range(20):
-        s.hands.tell("wf", f"t{number}")
+        s.executor.tell("wf", f"t{number}")
         await asyncio.sleep(0)
     await writing
-    await s.until(lambda: "last" in s.hands.launched, lambda: s.workflow("wf"))
+    await s.until(lambda: "last" in s.executor.launched, lambda: s.workflow("wf"))
 
 
 async def test_a_store_that_is_full_for_a_while_costs_nothing(s: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,11 +216,11 @@ async def test_a_store_that_is_full_for_a_while_costs_nothing(s: Stage, monkeypa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(s.cluster.store.database, "append", full)
-    s.hands.tell("wf", "a")
+    s.executor.tell("wf", "a")
     await s.until(lambda: refused > 1)
-    assert set(s.hands.launched) == {"a"}
+    assert set(s.executor.launched) == {"a"}
     monkeypatch.setattr(s.cluster.store.database, "append", append)
-    await s.until(lambda: "b" in s.hands.launched)
+    await s.until(lambda: "b" in s.executor.launched)
     assert s.phase("wf", "a") == "Succeeded"
 
 
@@ -230,56 +230,56 @@ async def test_a_workflow_that_is_deleted_is_forgotten_and_a_namesake_begins_ane
     await s.cluster.delete(WORKFLOW, "wf", "default")
     await s.create("wf", dag({"name": "b"}), task(), synchronization=MUTEX)
     await s.launched("a", "b")
-    s.hands.tell("wf", "b")
+    s.executor.tell("wf", "b")
     assert await s.ended("wf") == "Succeeded"
     assert {n["displayName"] for n in status_of(s.workflow("wf"))["nodes"].values()} == {"wf", "b"}
 
 
 async def test_a_launch_that_fails_is_tried_again_and_told(s: Stage) -> None:
-    s.hands.trouble = Conflict("an earlier Pod is still being deleted")
+    s.executor.trouble = Conflict("an earlier Pod is still being deleted")
     await s.create("wf", dag({"name": "a"}), task())
-    await s.until(lambda: s.hands.failed >= 2)
+    await s.until(lambda: s.executor.failed >= 2)
     assert s.phase("wf", "a") == "Pending"
     assert (
         "WorkflowNodeRetry",
         "wf.a could not be started and will be retried: an earlier Pod is still being deleted",
-    ) in (s.told.events)
-    s.hands.trouble = None
+    ) in (s.recorder.events)
+    s.executor.trouble = None
     await s.launched("a")
-    s.hands.tell("wf", "a")
+    s.executor.tell("wf", "a")
     assert await s.ended("wf") == "Succeeded"
 
 
 @pytest.mark.parametrize("how", ["Stop", "Terminate"])
 async def test_a_launch_that_keeps_failing_can_be_stopped(s: Stage, how: str) -> None:
-    s.hands.trouble = StorageFull("the disk is full")
+    s.executor.trouble = StorageFull("the disk is full")
     await s.create("wf", dag({"name": "a"}), task())
-    await s.until(lambda: s.hands.failed)
+    await s.until(lambda: s.executor.failed)
     await s.patch("wf", {"spec": {"shutdown": how}})
     assert await s.ended("wf") == "Failed"
-    failed = s.hands.failed
+    failed = s.executor.failed
     await s.settled()
-    await asyncio.sleep(0.3)  # twice what would pass before another try
-    assert s.hands.failed == failed
+    await asyncio.sleep(0.3)  # twice the pause before another attempt
+    assert s.executor.failed == failed
 
 
 async def test_after_a_restart_what_is_unfinished_is_launched_again_and_all_else_is_ended(s: Stage) -> None:
     await s.create("wf", dag({"name": "a"}, {"name": "b"}, {"name": "c"}), task())
     await s.launched("a", "b", "c")
-    s.hands.tell("wf", "a")
-    s.hands.tell("wf", "b", "Running")
+    s.executor.tell("wf", "a")
+    s.executor.tell("wf", "b", "Running")
     await s.until(lambda: (s.phase("wf", "a"), s.phase("wf", "b")) == ("Succeeded", "Running"))
     await s.restart()
     await s.launched("c")
-    assert s.hands.begun == ["b"]
-    assert len(s.hands.kept) == 1
-    assert len(s.hands.kept[0]) == 2
-    s.hands.tell("wf", "b")
-    s.hands.tell("wf", "c")
+    assert s.executor.begun == ["b"]
+    assert len(s.executor.kept) == 1
+    assert len(s.executor.kept[0]) == 2
+    s.executor.tell("wf", "b")
+    s.executor.tell("wf", "c")
     assert await s.ended("wf") == "Succeeded"
     await s.restart()
-    await s.until(lambda: s.hands.kept == [[]])  # it may have ended without having stopped all it had
-    assert s.hands.launched == s.hands.begun == []
+    await s.until(lambda: s.executor.kept == [[]])  # it may have ended before it stopped everything
+    assert s.executor.launched == s.executor.begun == []
 
 
 async def test_a_semaphore_across_workflows_whose_limit_is_raised(s: Stage) -> None:
@@ -288,12 +288,12 @@ async def test_a_semaphore_across_workflows_whose_limit_is_raised(s: Stage) -> N
         await s.create(f"wf-{number}", dag({"name": f"t{number}"}), task(), synchronization=SEMAPHORE)
     await s.launched("t0")
     await s.settled()
-    assert s.hands.launched == ["t0"]
+    assert s.executor.launched == ["t0"]
     assert s.phase("wf-1") == "Pending"
     assert "Waiting for default/ConfigMap/limits/gpus lock" in status_of(s.workflow("wf-1"))["message"]
     await s.limit(3)
     await s.launched("t0", "t1", "t2")
-    s.hands.tell("wf-1", "t1")
+    s.executor.tell("wf-1", "t1")
     await s.launched("t0", "t1", "t2", "t3")
     assert "synchronization" not in status_of(s.workflow("wf-1"))
 
@@ -305,9 +305,9 @@ async def test_templates_share_a_lock_with_those_of_other_workflows(s: Stage) ->
     for count in range(1, 5):
         await s.number_launched(count)
         await s.settled()
-        assert len(s.hands.launched) == count
-        name = s.hands.launched[-1]
-        s.hands.tell(name[:4], name)
+        assert len(s.executor.launched) == count
+        name = s.executor.launched[-1]
+        s.executor.tell(name[:4], name)
     assert {await s.ended("wf-0"), await s.ended("wf-1")} == {"Succeeded"}
 
 
@@ -319,18 +319,18 @@ async def test_who_held_a_lock_holds_it_after_a_restart_whoever_is_looked_at_fir
     await s.restart()
     await s.launched("first")
     await s.settled()
-    assert s.hands.launched == ["first"]
-    s.hands.tell("zz", "first")
+    assert s.executor.launched == ["first"]
+    s.executor.tell("zz", "first")
     await s.launched("first", "second")
 
 
 async def test_a_lock_is_on_the_disk_before_anybody_uses_it(s: Stage) -> None:
-    """However short ago the workflow's own row was written."""
+    """Even if the workflow's own row was written just before."""
     tasks = [{"name": "a", "template": "free"}, {"name": "b", "depends": "a"}]
     await s.create("wf", dag(*tasks), task("free"), task(synchronization=MUTEX))
     await s.launched("a")
-    s.hands.tell("wf", "a", "Running")
-    s.hands.tell("wf", "a", "Succeeded")
+    s.executor.tell("wf", "a", "Running")
+    s.executor.tell("wf", "a", "Succeeded")
     await s.launched("a", "b")
     node = next(id for id, n in status_of(s.workflow("wf"))["nodes"].items() if n["displayName"] == "b")
     assert status_of(s.workflow("wf"))["synchronization"] == {
@@ -345,9 +345,9 @@ async def test_watchers_hear_of_progress_now_and_then_and_not_of_every_node(s: S
     clock = asyncio.get_running_loop().time
     began = clock()
     for name in names:
-        s.hands.tell("wf", name, "Running")
+        s.executor.tell("wf", name, "Running")
         await asyncio.sleep(0.001)
-        s.hands.tell("wf", name, "Succeeded")
+        s.executor.tell("wf", name, "Succeeded")
         await asyncio.sleep(0.001)
     assert await s.ended("wf") == "Succeeded"
     took, seen = clock() - began, []
@@ -369,14 +369,14 @@ async def test_what_a_memoized_template_has_answered_is_found_by_the_next_workfl
 
     await s.create("first", dag(each("a", "1"), each("b", "2")), work)
     await s.launched("a", "b")
-    s.hands.tell("first", "a", found="one")
-    s.hands.tell("first", "b", found="two")
+    s.executor.tell("first", "a", found="one")
+    s.executor.tell("first", "b", found="two")
     assert await s.ended("first") == "Succeeded"
     cache = await s.cluster.get(CONFIG_MAP, "cache", "default")
     assert set(cache["data"]) == {"1", "2"}
     await s.create("second", dag(each("c", "2"), each("d", "3")), work)
     await s.launched("a", "b", "d")
-    s.hands.tell("second", "d", found="three")
+    s.executor.tell("second", "d", found="three")
     assert await s.ended("second") == "Succeeded"
     node = next(n for n in status_of(s.workflow("second"))["nodes"].values() if n["displayName"] == "c")
     assert node["outputs"]["parameters"][0]["value"] == "two"
@@ -391,15 +391,15 @@ async def test_a_cache_that_cannot_be_written_is_told_and_does_no_harm(s: Stage)
     await s.create("wf", dag(*each), work)
     await s.launched("a", "b")
     for node in ("a", "b"):
-        s.hands.tell("wf", node, found="x" * 1_000_000)
+        s.executor.tell("wf", node, found="x" * 1_000_000)
     assert await s.ended("wf") == "Succeeded"
-    assert [reason for reason, _ in s.told.events if "Memo" in reason] == ["WorkflowMemoizationFailed"]
+    assert [reason for reason, _ in s.recorder.events if "Memo" in reason] == ["WorkflowMemoizationFailed"]
 
 
 async def test_a_workflow_that_can_not_be_stored_ends_and_says_why(s: Stage) -> None:
     await s.create("wf", dag({"name": "a"}, {"name": "b"}), task())
     await s.launched("a", "b")
-    s.hands.tell("wf", "a", found="x" * 2_000_000)
+    s.executor.tell("wf", "a", found="x" * 2_000_000)
     assert await s.ended("wf") == "Error"
     assert "bytes; the limit is" in status_of(s.workflow("wf"))["message"]
-    await s.until(lambda: ("b", False) in s.hands.stopped)
+    await s.until(lambda: ("b", False) in s.executor.stopped)

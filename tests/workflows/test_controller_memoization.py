@@ -1,4 +1,4 @@
-"""What memoized templates have answered is kept in ConfigMaps."""
+"""Results of memoized templates are stored in ConfigMaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine may look at: one namespace, as of now."""
+"""The engine's view of the cluster: one namespace, as of now."""
 
 from __future__ import annotations
 

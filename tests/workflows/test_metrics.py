@@ -1,4 +1,4 @@
-"""With the engine: each end counts once, also when a run is loaded again in the middle."""
+"""With the engine: each end counts once, even if a run is reloaded in between."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_series_of_a_metric_may_have_different_labels() -> None:
-    """As with Argo. The classes of prometheus-client do not allow it, so the values are kept by ourselves."""
+    """As in Argo. The classes of prometheus-client do not allow it, so the registry keeps the values itself."""
     registry = MetricRegistry()
     for labels in ([], [{"key": "a", "value": "1"}], [{"key": "b", "value": "2"}]):
         definition = metric(counter={"value": "1"}, labels=labels)

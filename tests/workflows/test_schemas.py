@@ -1,5 +1,5 @@
-"""Every field that Argo knows is known, and no other. argo_fields.json names the fields of v4.0 and v3.7 together, by
-type; what comes from Kubernetes ("k8s") is specified elsewhere."""
+"""Every field of Argo is known, and no other. argo_fields.json lists the fields of v4.0 and v3.7 together, by type;
+those from Kubernetes ("k8s") are specified elsewhere."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SCOPE = {"workflow.name": "wf", "pod.name": "wf-a"}
 
 
 class Shop:
-    """A cluster with Secrets, and the artifacts of its workflows."""
+    """A cluster with Secrets, and the artifact client of its workflows."""
 
     def __init__(self, cluster: EmbeddedCluster, home: Path) -> None:
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""A small S3 that checks signatures (AWS Signature Version 4) as the real one does, from the published algorithm."""
+"""A small S3 server that verifies signatures (AWS Signature Version 4), written from the published algorithm."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _xml(text: str) -> web.Response:
 
 
 def _problem(request: web.Request, body: bytes) -> str:
-    """'' if the request is signed with our keys, over what it is."""
+    """Returns '' if the request is signed correctly with our keys."""
     method, _, fields = request.headers.get("Authorization", "").partition(" ")
     if method != "AWS4-HMAC-SHA256":
         return "AccessDenied"

@@ -17,7 +17,7 @@ class Site:
         self.files: dict[str, bytes] = {"/hello.txt": b"hello"}
         self.seen: list[web.BaseRequest] = []
         self.wants = ""
-        """The Authorization that is asked for."""
+        """The Authorization header that is required."""
         self.url = ""
 
     async def handle(self, request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""Against a server that verifies signatures."""
+"""Tests against a server that verifies signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller on a real cluster, with a clock of the test's own."""
+"""The controller on a real cluster, with a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPEC: dict[str, Any] = {
 
 
 class Clock:
-    """Begins at `start` when it is first looked at: a busy machine must not miss what is due a moment later."""
+    """Starts at `start` on its first use: a busy machine must not miss what is due a moment later."""
 
     def __init__(self, start: datetime) -> None:
         self.set(start)
@@ -53,7 +53,7 @@ class Clock:
 async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
     catalogue = new_catalogue()
     for kind in workflow_kinds():
-        catalogue.register(replace(kind, validate=None))  # as a cluster that does not know our rules
+        catalogue.register(replace(kind, validate=None))  # as a cluster that does not have our validation rules
     async with asyncio.timeout(60), EmbeddedCluster(tmp_path, catalogue, durability="process") as cluster:
         yield cluster
 
@@ -73,7 +73,7 @@ async def create(cluster: EmbeddedCluster, **spec: Any) -> Object:
 
 
 async def told(cluster: EmbeddedCluster, so: Callable[[dict[str, Any]], bool], name: str = "nightly") -> Object:
-    """The CronWorkflow, once its status is as wanted."""
+    """Returns the CronWorkflow once its status is as expected."""
     return await wait_for(cluster, CRON_WORKFLOW, name, lambda cron: so(status_of(cron)))
 
 
@@ -117,7 +117,7 @@ async def test_a_beat_goes_on(cluster: EmbeddedCluster) -> None:
 
 
 async def test_what_a_dead_server_had_made_is_not_made_again(cluster: EmbeddedCluster) -> None:
-    """It dies after the workflow was made and before the books were."""
+    """The controller dies after it created the workflow and before it wrote the status."""
     async with server(cluster):
         await create(cluster, startingDeadlineSeconds=600)
         await begun(cluster)
@@ -138,7 +138,7 @@ async def test_what_was_due_while_nobody_was_there(
     metadata = {**cron["metadata"], "annotations": note}
     await cluster.update({**cron, "metadata": metadata, "status": {"lastScheduledTime": "2026-07-01T11:00:00Z"}})
     async with server(cluster, START + timedelta(minutes=5)):
-        # A second one tells that the first has been looked at.
+        # A second one shows that the first has been handled.
         other = {**cron, "metadata": {"name": "other", "namespace": "default"}, "spec": {**SPEC, "schedules": ["x"]}}
         await cluster.create(other)
         await told(cluster, lambda status: bool(status.get("conditions")), "other")

@@ -1,4 +1,4 @@
-"""Compared with robfig/cron itself; here are the cases that matter."""
+"""The results were compared with robfig/cron itself; these are the important cases."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def at(text: str) -> datetime:
         ("0 9-17 * * mon-FRI", "2026-03-06T17:00:00+00:00", "2026-03-09T09:00:00+00:00"),
         ("0 0 1 jan ?", "2026-03-06T17:00:00+00:00", "2027-01-01T00:00:00+00:00"),
         ("0 0 29 2 *", "2026-03-06T17:00:00+00:00", "2028-02-29T00:00:00+00:00"),
-        ("0 0 1,15 * Sun", "2026-07-02T00:00:00+00:00", "2026-07-05T00:00:00+00:00"),  # either day will do
+        ("0 0 1,15 * Sun", "2026-07-02T00:00:00+00:00", "2026-07-05T00:00:00+00:00"),  # either day matches
         ("0 0 1,15 * *", "2026-07-02T00:00:00+00:00", "2026-07-15T00:00:00+00:00"),
-        ("0 0 */10 * Sun", "2026-07-02T00:00:00+00:00", "2026-07-05T00:00:00+00:00"),  # a step is a restriction, too
+        ("0 0 */10 * Sun", "2026-07-02T00:00:00+00:00", "2026-07-05T00:00:00+00:00"),  # a step is a restriction as well
         ("0 0 * * 0", "2026-07-02T00:00:00+00:00", "2026-07-05T00:00:00+00:00"),
         ("@yearly", "2026-07-02T00:00:00+00:00", "2027-01-01T00:00:00+00:00"),
         ("@monthly", "2026-07-02T00:00:00+00:00", "2026-08-01T00:00:00+00:00"),
@@ -47,11 +47,11 @@ def test_the_next_time(schedule: str, after: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("schedule", "after", "expected"),
     [
-        # 02:00 EST becomes 03:00 EDT: what was due in between does not happen
+        # 02:00 EST becomes 03:00 EDT: times in between do not occur
         ("30 2 11 mar *", "2012-03-11T00:00:00-05:00", "2013-03-11T02:30:00-04:00"),
         ("0 * * * *", "2012-03-11T01:00:00-05:00", "2012-03-11T03:00:00-04:00"),
         ("0 3 * * *", "2012-03-11T00:00:00-05:00", "2012-03-11T03:00:00-04:00"),
-        # 02:00 EDT becomes 01:00 EST: what is due in the hour before happens twice
+        # 02:00 EDT becomes 01:00 EST: times in the hour before occur twice
         ("30 1 * * *", "2012-11-04T00:00:00-04:00", "2012-11-04T01:30:00-04:00"),
         ("30 1 * * *", "2012-11-04T01:30:00-04:00", "2012-11-04T01:30:00-05:00"),
         ("30 1 * * *", "2012-11-04T01:30:00-05:00", "2012-11-05T01:30:00-05:00"),

@@ -1,4 +1,4 @@
-"""A shell without a view: runs a workflow to its end, with made-up outcomes and a clock that jumps."""
+"""Runs a workflow to its end without a cluster, with given outcomes and a simulated clock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def succeed(launch: Launch) -> Outcome:
 
 
 class Simulation:
-    """One workflow. `round` answers everything that has been launched; `finish` goes on until nothing is left to do."""
+    """One workflow. `round` reports outcomes of everything launched; `finish` continues until nothing is left to do."""
 
     def __init__(
         self, workflow: Object | str, answer: Answer = succeed, *, view: FakeView | None = None, reload: bool = False
@@ -49,7 +49,7 @@ class Simulation:
         self.answer = answer
         self.view = view or FakeView()
         self.reload = reload
-        """Forget everything but what has been stored, before every step."""
+        """Reload the run from what was stored before every step."""
         self.stored: dict[str, Node] = {}
         self.open: dict[str, Launch] = {}
         self.launched: list[str] = []
@@ -105,7 +105,7 @@ class Simulation:
             assert again.pod_name == self.open[node_id].pod_name if node_id in self.open else True
 
     def round(self) -> None:
-        """Answers what is open, in one step; without anything open, lets time pass."""
+        """Reports outcomes of what is open, in one step; if nothing is open, lets time pass."""
         outcomes: dict[str, Outcome] = {}
         for node_id in list(self.open):
             launch = self.open[node_id]
@@ -140,10 +140,11 @@ class Simulation:
                 break
         return self
 
-    # -- what came of it -----------------------------------------------------------------------------------------------
+    # -- results
+    # ---------------------------------------------------------------------------------------------------------
 
     def node(self, display: str) -> Node:
-        """The node with this display name, or the end of a name."""
+        """Returns the node with this display name, or whose name ends with it."""
         found = [n for n in self.run.nodes.values() if n["displayName"] == display or n["name"] == display]
         assert len(found) == 1, f"{display}: {sorted(n['displayName'] for n in self.run.nodes.values())}"
         return found[0]
@@ -156,7 +157,7 @@ class Simulation:
 
 
 def manifest(text: str, name: str = "wf") -> Object:
-    """A Workflow from its YAML, or from that of its spec."""
+    """Returns a Workflow from its YAML, or from the YAML of its spec."""
     found: Any = yaml.safe_load(text)
     if "kind" not in found:
         found = {"spec": found.get("spec", found)}
@@ -173,7 +174,7 @@ def run_to_end(text: Object | str, answer: Answer = succeed, *, view: FakeView |
 
 
 def by_node(outcomes: Mapping[str, Outcome | list[Outcome]], default: Outcome | None = None) -> Answer:
-    """Outcomes by display name; a list is used up from the front."""
+    """Returns outcomes by display name; a list is used from the front."""
     left = {name: list(o) if isinstance(o, list) else [o] for name, o in outcomes.items()}
 
     def answer(launch: Launch) -> Outcome:

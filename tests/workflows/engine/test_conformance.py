@@ -1,4 +1,4 @@
-"""Every Workflow of Argo's examples can be read and comes to an end."""
+"""Every Workflow of Argo's examples can be loaded and ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.workflows.engine.simulation import FakeView, Simulation, manifest
 
 
 def _folder() -> Path | None:
-    """Where Argo's examples are: in what MUSTER_CONFORMANCE names, or beside the project."""
+    """Argo's examples: in the folder that MUSTER_CONFORMANCE names, or next to the project."""
     named = os.environ.get("MUSTER_CONFORMANCE")
     places = [Path(named) / "argo"] if named else [p / "shared/conformance/argo" for p in Path(__file__).parents]
     return next((place for place in places if place.is_dir()), None)
@@ -61,12 +61,12 @@ def _world() -> FakeView:
 
 
 def _answers(document: Object) -> Callable[[Launch], Outcome]:
-    """Results are lists where something may be done for each item of one."""
+    """Results are lists where a loop may run over them."""
     return partial(_answer, '["1"]' if "withParam" in str(document) else "1")
 
 
 def _answer(result: str, launch: Launch) -> Outcome:
-    """Something plausible: every output that is declared."""
+    """Returns a plausible outcome with every declared output."""
     if launch.template.get("daemon"):
         return Outcome("Running", ready=True, address="10.0.0.1")
     declared = launch.template.get("outputs") or {}
@@ -83,7 +83,7 @@ def _answer(result: str, launch: Launch) -> Outcome:
 
 
 def _resume(sim: Simulation) -> bool:
-    """Does what whoever is asked would do."""
+    """Resumes suspended nodes, as a user would."""
     waiting = [n for n in sim.run.nodes.values() if n["type"] == "Suspend" and n["phase"] == "Running"]
     for node in waiting:
         resumed = copy.deepcopy(node)

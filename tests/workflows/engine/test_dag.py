@@ -13,7 +13,7 @@ SAY = """
 
 
 def dag(tasks: str, head: str = "", more: str = "", rest: str = "") -> str:
-    """A workflow whose first template is a DAG of these tasks."""
+    """Returns a workflow whose entrypoint is a DAG of these tasks."""
     body = "\n".join("    " + line for line in tasks.strip().splitlines())
     return f"entrypoint: main\n{rest}\ntemplates:\n- name: main\n{head}\n  dag:\n    tasks:\n{body}\n{more}{SAY}"
 

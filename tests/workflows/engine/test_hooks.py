@@ -1,4 +1,4 @@
-"""Hooks of steps and tasks (child.py), and those of the workflow (root.py)."""
+"""Hooks of steps and tasks (hooks.py), and of the workflow (entrypoint.py)."""
 
 from __future__ import annotations
 

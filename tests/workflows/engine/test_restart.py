@@ -1,4 +1,4 @@
-"""A server may end at any moment: a run that is loaded from what was stored goes on as if nothing had happened."""
+"""A server may end at any moment: a run that is loaded from the store continues as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ templates:
 
 
 def answer(launch: Launch) -> Outcome:
-    """Depends on nothing but the node, so it is the same in every run."""
+    """Depends only on the node, so it is the same in every run."""
     name = launch.node["displayName"]
     if launch.template.get("daemon"):
         return Outcome("Running", ready=True, address="10.0.0.9")
@@ -197,7 +197,7 @@ def test_a_restart_at_any_step_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_a_status_that_was_not_written_in_time_changes_no_node(name: str) -> None:
-    """Nodes are stored at once, the status of the workflow now and then."""
+    """Nodes are stored at once, the status of the workflow only sometimes."""
     expected = undisturbed(WORKFLOWS[name])
     sim = Simulation(WORKFLOWS[name] + SAY, answer, view=FakeView())
     statuses: list[Any] = [None, None]
@@ -222,7 +222,7 @@ def test_hearing_of_an_outcome_twice_changes_nothing(name: str) -> None:
 
 
 class _Forgetful(Simulation):
-    """Tells everything again, every time."""
+    """Repeats every report each time."""
 
     told: Mapping[str, Outcome] = {}
 

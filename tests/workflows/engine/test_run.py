@@ -1,4 +1,4 @@
-"""What a workflow is before it runs, and what it comes to: its templates, variables, outputs and status."""
+"""How a workflow is resolved before it runs, and its templates, variables, outputs and status."""
 
 from __future__ import annotations
 

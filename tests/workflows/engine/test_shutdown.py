@@ -25,7 +25,7 @@ def shut_down(sim: Simulation, strategy: str) -> None:
 
 
 def running(text: str) -> Simulation:
-    """With everything that was launched at once Running."""
+    """Reports everything that was launched as Running."""
     sim = Simulation(text, lambda launch: Outcome("Running"))
     sim.step()
     sim.round()

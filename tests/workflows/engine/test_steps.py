@@ -13,7 +13,7 @@ SAY = """
 
 
 def steps(text: str, rest: str = "", more: str = "") -> str:
-    """A workflow whose first template has these steps."""
+    """Returns a workflow whose entrypoint has these steps."""
     body = "\n".join("    " + line for line in text.strip().splitlines())
     return f"entrypoint: main\n{rest}\ntemplates:\n- name: main\n  steps:\n{body}\n{more}{SAY}"
 

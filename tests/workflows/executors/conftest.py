@@ -1,4 +1,5 @@
-"""A box that runs Pods, and a stand-in for the controller: it launches leaves and notes what is reported."""
+"""An embedded cluster that runs Pods, and a substitute for the controller that launches leaves and records the
+reports."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def shell(script: str, **more: Any) -> dict[str, Any]:
 
 
 class Stage:
-    """One workflow, `wf`, whose leaves a test launches."""
+    """One workflow, `wf`, whose leaves the test launches."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -70,7 +71,7 @@ class Stage:
         await self.box.__aexit__()
 
     async def restart(self) -> None:
-        """As after a kill: nobody remembers anything but the store and the disk."""
+        """Restarts as after a kill: only the store and the disk are kept."""
         await self.stop()
         self.reports.clear()
         await self.start()
@@ -88,7 +89,7 @@ class Stage:
     async def run(
         self, name: str, template: dict[str, Any], *, workflow: Object | None = None, wants_result: bool = False
     ) -> Outcome:
-        """The end of a leaf."""
+        """Returns the final outcome of a leaf."""
         workflow = workflow or await self._its_workflow()
         await self.launch(workflow, launch_of(name, template, wants_result=wants_result))
         return await self.end(name)
@@ -100,7 +101,7 @@ class Stage:
         return await self.told(name, lambda outcome: outcome.phase in phases)
 
     async def told(self, name: str, condition: Callable[[Outcome], bool]) -> Outcome:
-        """The first report of which this holds."""
+        """Returns the first report for which this holds."""
         try:
             async with asyncio.timeout(SECONDS):
                 while True:
@@ -113,7 +114,7 @@ class Stage:
             raise AssertionError(f"{name} did not come to that: {self.reports.get(f'wf-{name}')}") from None
 
     async def printed(self, name: str, text: bytes) -> bytes:
-        """The log of a Pod once this is in it."""
+        """Returns the log of a Pod once it contains this text."""
         async with asyncio.timeout(SECONDS):
             while True:
                 found = b"".join([block async for block in self.cluster.logs(f"wf-{name}", "default")])

@@ -1,4 +1,4 @@
-"""Against a real server on this machine."""
+"""Tests against a real server on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORKFLOW: Object = {"metadata": {"name": "flow", "namespace": "default", "uid": 
 
 
 class Site:
-    """Answers, and remembers what it was asked."""
+    """Responds, and records the requests."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, dict[str, str]]] = []

@@ -1,4 +1,4 @@
-"""Leaves as they run: real Pods in a real box."""
+"""Pods of workflows, run by a real node agent."""
 
 from __future__ import annotations
 
@@ -333,12 +333,12 @@ async def test_stopping_what_is_just_being_made(stage: Stage) -> None:
     workflow = await stage.workflow()
     launch = launch_of("a", shell("sleep 1000"))
     await stage.launch(workflow, launch)
-    await stage.leaves.stop(workflow, launch.node, force=True)  # the Pod is made, but nobody has heard of it yet
+    await stage.leaves.stop(workflow, launch.node, force=True)  # created, but not noticed by the executor yet
     assert (await stage.end("a")).phase == "Failed"
 
 
 async def test_whoever_asks_again_is_told_again_what_is_known(stage: Stage) -> None:
-    """The controller forgets what a step has come to if it cannot be stored."""
+    """The controller forgets the result of a step if it cannot be stored."""
     workflow = await stage.workflow()
     launch = launch_of("a", shell("sleep 60"))
     await stage.launch(workflow, launch)
@@ -360,7 +360,7 @@ async def test_of_an_end_one_is_told_again_as_well(stage: Stage) -> None:
 
 
 async def test_a_launch_that_is_given_up_can_be_made_again(stage: Stage) -> None:
-    """As when a store of artifacts does not answer, and the workflow is loaded again meanwhile."""
+    """An artifact store does not respond, and the workflow is reloaded meanwhile."""
     workflow = await stage.workflow()
     url = "http://127.0.0.1:9/nothing"
     template = {**shell("true"), "inputs": {"artifacts": [{"name": "x", "path": "/x", "http": {"url": url}}]}}

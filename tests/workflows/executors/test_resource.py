@@ -1,4 +1,4 @@
-"""Resource templates against a real cluster: what they do, what they wait for, and what a restart changes."""
+"""Resource templates against a real cluster: their actions, conditions, and restarts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAME = {"parameters": [{"name": "name", "valueFrom": {"jsonPath": "{.metadata.na
 
 
 class Story:
-    """One server's life: leaves at work, and what they have reported."""
+    """The lifetime of one server: the executor, and its reports."""
 
     def __init__(self, cluster: EmbeddedCluster, **options: Any) -> None:
         self.reports: list[tuple[str, Outcome]] = []
@@ -222,7 +222,7 @@ async def test_a_filter_that_fails_fails_the_step(cluster: EmbeddedCluster, stor
 
 
 async def test_news_from_before_the_action_does_not_count(cluster: EmbeddedCluster, story: Story) -> None:
-    """The condition holds for what was there; what is applied now has yet to meet it."""
+    """The condition holds for the old object; the applied one does not meet it yet."""
     metadata = {"name": "settings", "namespace": "default"}
     await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "done"}})
     manifest = SETTINGS.replace("size: '3'", "x: 'open'")

@@ -33,14 +33,14 @@ JOB: dict[str, Any] = {
         ("status.conditions.type == Complete", "", None),
         ("status.ready == false", "", ""),
         ("status.share == 1.5", "", ""),
-        ("status.nothing", "", ""),  # null is there
+        ("status.nothing", "", ""),  # null is present
         ("status.missing", "", None),
         ("!status.missing", "", ""),
         ("status.missing != x", "", ""),
         ("status.phase notin (Done)", "", ""),
         ("status.phase in (Done, Running), status.succeeded > 9", "", ""),
         ("status.phase == Running, status.succeeded > 99", "", None),
-        ("", "status.phase == Failed", ""),  # what has not failed has succeeded, if nothing else is asked
+        ("", "status.phase == Failed", ""),  # without a success condition, what has not failed has succeeded
         (
             "status.phase == Running",
             "status.phase == Running",

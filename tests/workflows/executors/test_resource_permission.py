@@ -1,4 +1,4 @@
-"""In a real box: roles decide what steps may do, and a Job that a step creates runs for real."""
+"""On a real cluster: roles decide what steps may do, and a Job that a step creates runs."""
 
 from __future__ import annotations
 

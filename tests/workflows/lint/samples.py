@@ -1,4 +1,4 @@
-"""The tables of bad and good workflows: objects out of their short texts."""
+"""The tables of bad and good workflows, expanded to objects."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ API_VERSION = "argoproj.io/v1alpha1"
 
 
 class Sample(NamedTuple):
-    """A workflow of the tables. A `template` is called main and finds some helpers beside it; a `spec` and an `object`
-    stand for themselves. `field` and `message` are what is to be told of a bad one; `upstream`, whether Argo's own lint
-    refuses it, too: what it lets pass fails later, when it runs."""
+    """A workflow of the tables. A `template` is called main and gets some helper templates; a `spec` and an `object`
+    are complete. `field` and `message` are the expected finding of a bad one; `upstream` says whether Argo's own lint
+    rejects it as well: what it accepts fails later, when it runs."""
 
     name: str
     object: Object

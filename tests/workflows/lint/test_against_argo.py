@@ -1,4 +1,4 @@
-"""Argo's own `lint --offline` refuses what the tables say it does. Skipped where there is no argo."""
+"""Argo's own `lint --offline` rejects what the tables say it does. Skipped without argo."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_refuses_what_the_tables_say(tmp_path: Path) -> None:
 
 
 def _refused_by_argo(all_samples: list[Sample], folder: Path) -> dict[str, str]:
-    """Those with an error, and what it says. A file each: one run for them all."""
+    """Returns the workflows with an error, and its message. One file each, one run for all."""
     names: dict[str, str] = {}
     for number, obj in enumerate(SHARED):
         (folder / f"shared-{number}.json").write_text(json.dumps(obj))

@@ -1,4 +1,4 @@
-"""Workflows that have run, written down as lines: name, type, phase, and what comes after."""
+"""Finished workflows, written as lines: name, type, phase and children."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LETTERS = {
 def workflow(
     spec: dict[str, Any], nodes: str, *, phase: str = "Failed", name: str = "wf", **status: Any
 ) -> dict[str, Any]:
-    """Each line: `phase Type name -> child, child`, the phase as a sign of LETTERS. A name's parts tell what it is part
-    of; `*` behind the type marks a hook, `~` an attempt."""
+    """Each line is `phase Type name -> child, child`, the phase as a letter of LETTERS. The parts of a name say what it
+    is part of; `*` after the type marks a hook, `~` an attempt."""
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Workflow",
@@ -40,7 +40,7 @@ def workflow(
 
 
 def names(found: dict[str, Any]) -> dict[str, str]:
-    """The nodes of a workflow: names to phases."""
+    """Returns the nodes of a workflow: names to phases."""
     return {node["name"]: node["phase"] for node in found["status"]["nodes"].values()}
 
 

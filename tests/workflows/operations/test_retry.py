@@ -1,4 +1,4 @@
-"""What is done again, what is entered again, and what is left alone."""
+"""Which nodes run again, which are reopened, and which are left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retried and resubmitted workflows, run on by the engine: nothing that succeeded runs again, and all ends well."""
+"""Retried and resubmitted workflows, continued by the engine: nothing that succeeded runs again, and all succeed."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def joined(simulation: Simulation) -> Object:
 
 
 def go_on(found: Object, answer: Callable[[Launch], Outcome]) -> Simulation:
-    """As the controller does with a workflow that somebody has written with its nodes in it."""
+    """Loads a workflow that was written with its nodes, as the controller does."""
     nodes = found["status"]["nodes"]
     status = {name: value for name, value in found["status"].items() if name != "nodes"}
     simulation = Simulation({**found, "status": status}, answer)

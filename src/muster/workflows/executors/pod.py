@@ -211,10 +211,8 @@ class PodExecutor:
             if not known.pod:
                 return  # it is being created
             if pod is not None and uid_of(pod) == known.pod:
-                if known.last_reported is not None:
-                    self._report(
-                        key_of(workflow), launch.node["id"], known.last_reported
-                    )  # the caller may not have received it
+                if known.last_reported is not None:  # the caller may not have received it
+                    self._report(key_of(workflow), launch.node["id"], known.last_reported)
                 return
         leaf = self._leaves[key] = _PodLeaf(workflow, spec, launch, await self._repository(workflow))
         try:

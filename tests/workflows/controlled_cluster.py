@@ -1,4 +1,4 @@
-"""A cluster with the workflow controller, and leaves that do nothing: a test says what becomes of them."""
+"""A cluster with the workflow controller, and executors that do nothing: the test decides the outcomes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome
 SECONDS = 30.0
 
 
-class Hands:
-    """`Leaves` of every kind. Nodes are called by what they are displayed as."""
+class FakeExecutor:
+    """The `Executor` of every kind. Nodes are identified by their display name."""
 
     def __init__(self) -> None:
         self.report: ReportOutcome = lambda workflow, node, outcome: None
         self.launched: list[str] = []
         self.begun: list[str] = []
-        """Those of whom it was known that they had been seen running."""
+        """Those that were launched as already running."""
         self.stopped: list[tuple[str, bool]] = []
         self.kept: list[list[str]] = []
-        """Each time that all others were to be stopped: those that were not."""
+        """The nodes that were kept, for each call of stop_others."""
         self.trouble: ApiError | None = None
-        """With which every launch fails."""
+        """The error of every launch."""
         self.failed = 0
         self._names: dict[str, str] = {}
         self._nodes: dict[tuple[str, str], str] = {}
@@ -65,14 +65,14 @@ class Hands:
         message: str = "",
         **values: str,
     ) -> None:
-        """What has become of a leaf; `values` are its output parameters."""
+        """Reports the outcome of a leaf; `values` are its output parameters."""
         parameters = [{"name": name, "value": value} for name, value in values.items()]
         outputs = Outputs(parameters=list(parameters)) if parameters else Outputs()
         self.report(Key("default", workflow), self._nodes[workflow, node], Outcome(phase, message, outputs=outputs))
 
 
-class Told:
-    """Events."""
+class RecordedEvents:
+    """Recorded events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
@@ -84,18 +84,18 @@ class Told:
 class Stage:
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.cluster = cluster
-        self.told = Told()
-        self.hands = Hands()
+        self.recorder = RecordedEvents()
+        self.executor = FakeExecutor()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        hands = self.hands = Hands()
+        hands = self.executor = FakeExecutor()
 
-        def leaves(report: ReportOutcome) -> dict[str, Hands]:
+        def leaves(report: ReportOutcome) -> dict[str, FakeExecutor]:
             hands.report = report
             return {"pod": hands}
 
-        controller = WorkflowController(self.cluster, self.told, leaves, find_problems, MetricRegistry())
+        controller = WorkflowController(self.cluster, self.recorder, leaves, find_problems, MetricRegistry())
         self._task = asyncio.create_task(controller.run())
 
     async def stop(self) -> None:
@@ -104,12 +104,12 @@ class Stage:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def restart(self) -> None:
-        """As after a kill: nobody remembers anything but the store. The hands are others."""
+        """Restarts as after a kill: only the store is kept."""
         await self.stop()
         self.start()
 
     async def create(self, name: str, *templates: Object, **spec: Any) -> Object:
-        """The first template is where it begins."""
+        """The first template is the entrypoint."""
         return await self.cluster.create({
             "apiVersion": WORKFLOW.api_version,
             "kind": "Workflow",
@@ -121,7 +121,7 @@ class Stage:
         return await self.cluster.patch(WORKFLOW, name, "default", patch)
 
     async def limit(self, limit: int) -> None:
-        """Of the semaphore."""
+        """The limit of the semaphore."""
         body = {"data": {"gpus": str(limit)}}
         try:
             await self.cluster.patch(CONFIG_MAP, "limits", "default", body)
@@ -130,7 +130,7 @@ class Stage:
             await self.cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **body})
 
     def workflow(self, name: str) -> Object:
-        """As it is now, with its nodes."""
+        """Returns the workflow as it is now, with its nodes."""
         found = self.cluster.store.get(WORKFLOW.resource, Key("default", name))
         assert found is not None
         return self.cluster.with_status_rows(found, WORKFLOW)
@@ -144,23 +144,23 @@ class Stage:
     async def until(self, so: Callable[[], object], what: Callable[[], object] = lambda: "") -> None:
         deadline = time.monotonic() + SECONDS
         while not so():
-            assert time.monotonic() < deadline, f"that did not come: {what()}; launched: {self.hands.launched}"
+            assert time.monotonic() < deadline, f"that did not come: {what()}; launched: {self.executor.launched}"
             await asyncio.sleep(0.002)
 
     async def launched(self, *names: str) -> None:
-        """All that have been launched by now are these."""
-        await self.until(lambda: sorted(self.hands.launched) == sorted(names), lambda: names)
+        """Waits until exactly these have been launched."""
+        await self.until(lambda: sorted(self.executor.launched) == sorted(names), lambda: names)
 
     async def number_launched(self, number: int) -> None:
-        """So many, or more."""
-        await self.until(lambda: len(self.hands.launched) >= number, lambda: number)
+        """Waits for at least so many."""
+        await self.until(lambda: len(self.executor.launched) >= number, lambda: number)
 
     async def ended(self, name: str) -> str:
         await self.until(lambda: self.phase(name) in ("Succeeded", "Failed", "Error"), lambda: self.workflow(name))
         return self.phase(name)
 
     async def settled(self) -> None:
-        """Whatever was to follow from what was told has followed: what comes later in line has been done."""
+        """Waits until the effects of all reports so far are visible."""
         marker = f"marker-{time.monotonic_ns()}"
         refused = {"workflowTemplateRef": {"name": "none"}, "templates": None, "entrypoint": None}
         await self.create(marker, task(), **refused)
