@@ -365,7 +365,7 @@ _GRAPHS: Final[Mapping[str, Template]] = {
     ),
     "image.missing": Template('"{name}" has no image', "enter the image that the command runs in"),
     "image.name": Template('"{image}" is not a valid image name', "use a name such as python:3.11 or team/train:1.0"),
-    "retries.range": Template("{retries} is not a valid number of retries", "use a number from 0 to {most}"),
+    "number.range": Template("{value} is not in the allowed range", "use a number from {least} to {most}"),
     # Outputs
     "output.path": Template(
         'the output "{name}" needs the path of the file that the node writes, not "{path}"',

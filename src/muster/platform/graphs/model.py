@@ -289,6 +289,8 @@ def _role(written: Mapping[str, Any]) -> Role:
 # What a document may contain. validation.py checks what a schema cannot say.
 
 MOST_RETRIES = 100
+RANGE = "x-range"
+"""The least and the greatest value of a number, in the schema of a node."""
 MOST_SKUS = 10_000
 LONGEST_COMMAND = 65_536
 LONGEST_TEXT = 65_536
@@ -298,6 +300,11 @@ MOST_NODES = 1_000
 
 def _text(description: str, longest: int = 1_000, **more: Any) -> Schema:
     return string(description=description, maxLength=longest, **more)
+
+
+def _number(least: int, most: int, default: int, description: str) -> Schema:
+    """A number of a node. `muster.platform.graphs.validation` checks its range."""
+    return integer(default=default, description=description) | {RANGE: (least, most)}
 
 
 _NAME: Final = 100
@@ -414,7 +421,7 @@ _TRAINING: Final = obj(
     ["kind", "roles"],
     description="Of a training node: the training job that it is.",
 )
-_NODE: Final = obj(
+NODE_SCHEMA: Final = obj(
     {
         "name": _text("Unique in the graph; any language.", _NAME),
         "kind": string(
@@ -428,8 +435,8 @@ _NODE: Final = obj(
         ),
         "image": _text("The image it runs in.", 500),
         "task": _TASK,
-        "retries": integer(
-            default=0, description=f"How often it is tried again when it fails: 0 to {MOST_RETRIES}, 0 if left out."
+        "retries": _number(
+            0, MOST_RETRIES, 0, f"How often it is tried again when it fails: 0 to {MOST_RETRIES}, 0 if left out."
         ),
         "env": _ENV,
         "inputs": list_of(_INPUT, maxItems=200, description="Input parameters."),
@@ -466,11 +473,11 @@ SCHEMA: Final = obj(
             default="graph",
         ),
         "parameters": list_of(_PARAMETER, maxItems=200, description="Initial parameters."),
-        "nodes": list_of(_NODE, maxItems=MOST_NODES, description="The nodes, in the order they were drawn."),
+        "nodes": list_of(NODE_SCHEMA, maxItems=MOST_NODES, description="The nodes, in the order they were drawn."),
         "edges": list_of(_EDGE, maxItems=20_000, description="Which nodes wait for which."),
         "manifest": _text("Of the type yaml: the manifest of one Argo Workflow.", LONGEST_MANIFEST),
     },
     ["format"],
     description="What runs in a version of a workflow. A version, and so its document, never changes.",
 )
-"""SKUs and retries are checked by validation.py, whose messages say what to write."""
+"""SKUs and the numbers of nodes (`_number`) are checked by validation.py, whose messages say what to write."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muster.kube.kinds import Schema
-from muster.platform.graphs.model import SCHEMA
+from muster.platform.graphs.model import RANGE, SCHEMA
 from muster.platform.graphs.templates import training_kinds
 
 
@@ -23,6 +23,8 @@ def json_schema() -> dict[str, Any]:
 def _exported(schema: Schema) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in schema.items():
+        if key == RANGE:
+            found["minimum"], found["maximum"] = value
         if key.startswith("x-") or key == "format":
             continue
         if key == "properties":

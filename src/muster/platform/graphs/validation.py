@@ -15,7 +15,8 @@ from muster.platform.graphs.argo_manifest import validate_manifest
 from muster.platform.graphs.context import Context, with_modules
 from muster.platform.graphs.document import SECRET_NAME
 from muster.platform.graphs.model import (
-    MOST_RETRIES,
+    NODE_SCHEMA,
+    RANGE,
     RESERVED_PREFIX,
     SCHEMA,
     WORKSPACE,
@@ -200,8 +201,7 @@ def node_problems(node: Node, written: Mapping[str, Any], path: str, context: Co
     for field in _FIELDS[node.kind]:
         if written.get(field):
             yield make_finding(f"{path}.{field}", "kind.field", field=field, kind=node.kind)
-    if not 0 <= node.retries <= MOST_RETRIES:
-        yield make_finding(f"{path}.retries", "retries.range", retries=node.retries, most=MOST_RETRIES)
+    yield from _range_problems(written, path)
     yield from _task_problems(node.task, written.get("task") or {}, f"{path}.task", context)
     if node.kind == "module":
         yield from _module_problems(node, written, path, context)
@@ -211,6 +211,16 @@ def node_problems(node: Node, written: Mapping[str, Any], path: str, context: Co
         yield from _program_problems(node, path)
         yield from _output_problems(node, path)
     yield from _storage_problems(node, path, context)
+
+
+def _range_problems(written: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    for name, field in NODE_SCHEMA["properties"].items():
+        value = written.get(name)
+        if RANGE not in field or value is None:
+            continue
+        least, most = field[RANGE]
+        if not least <= value <= most:
+            yield make_finding(f"{path}.{name}", "number.range", value=value, least=least, most=most)
 
 
 def is_clean_path(path: str) -> bool:
