@@ -28,7 +28,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 async def identity(tmp_path: Path, cluster: EmbeddedCluster) -> AsyncIterator[Identity]:
     identity = Identity.open(tmp_path / "identity", cluster)
     task = asyncio.create_task(identity.run())
-    await identity.synced()
+    await identity.wait_synced()
     yield identity
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -52,7 +52,7 @@ def test_revoking_by_user_or_by_id(tmp_path: Path) -> None:
     first, second, other = tokens.issue("ada"), tokens.issue("ada"), tokens.issue("bob")
     assert tokens.revoke(user="ada") == 2
     assert tokens.verify(first) is None and tokens.verify(second) is None
-    assert tokens.revoke(id=tokens.issued()[0].id) == 1
+    assert tokens.revoke(id=tokens.list_issued()[0].id) == 1
     assert tokens.verify(other) is None
     assert tokens.revoke(user="nobody") == 0
 

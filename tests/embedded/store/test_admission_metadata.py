@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from muster.embedded.store.admission import (
-    changed_metadata,
     check_metadata,
     check_name,
-    generated_name,
+    generate_name,
     new_metadata,
     new_uid,
+    update_metadata,
 )
 from muster.kube.builtin import CONFIG_MAP, NAMESPACE, ROLE, SERVICE
 from muster.kube.kinds import Kind
@@ -32,9 +32,9 @@ def test_uids_tell_the_order_of_creation() -> None:
 
 
 def test_generated_names_keep_their_base_and_fit_a_label() -> None:
-    assert generated_name("job-")[:4] == "job-"
-    assert len(generated_name("job-")) == 9
-    assert len(generated_name("x" * 200)) == 63
+    assert generate_name("job-")[:4] == "job-"
+    assert len(generate_name("job-")) == 9
+    assert len(generate_name("x" * 200)) == 63
 
 
 def test_new_metadata_ignores_what_only_the_cluster_may_say() -> None:
@@ -67,7 +67,7 @@ def test_new_metadata_ignores_what_only_the_cluster_may_say() -> None:
 )
 def test_an_update_leaves_the_clusters_own_fields_alone(given: dict[str, Any], expected: dict[str, Any]) -> None:
     old = {"name": "a", "uid": "1", "generation": 2, "labels": {"old": "1"}, "managedFields": [{"manager": "m"}]}
-    assert changed_metadata(old, given) == expected
+    assert update_metadata(old, given) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.embedded.store.history import History, change_of
+from muster.embedded.store.history import History, make_change
 from muster.kube.errors import Gone
 from muster.kube.objects import Key
 
@@ -10,7 +10,7 @@ from muster.kube.objects import Key
 def history(*versions: int, limit: int = 8, floor: int = 0) -> History:
     made = History(limit, floor)
     for version in versions:
-        made.append(change_of(version, Key("a", str(version)), None, {}, False))
+        made.append(make_change(version, Key("a", str(version)), None, {}, False))
         made.trim()
     return made
 
@@ -42,7 +42,7 @@ def test_a_position_that_was_overtaken_is_gone() -> None:
     past = history(1, 2, limit=8)
     position = past.position(1)
     for version in range(3, 40):
-        past.append(change_of(version, Key("a", "x"), None, {}, False))
+        past.append(make_change(version, Key("a", "x"), None, {}, False))
         past.trim()
     with pytest.raises(Gone, match="fell behind"):
         past.read(position)
@@ -52,7 +52,7 @@ def test_dropped_changes_are_returned_once() -> None:
     past = History(4)
     forgotten = []
     for version in range(1, 21):
-        past.append(change_of(version, Key("a", "x"), None, {}, False))
+        past.append(make_change(version, Key("a", "x"), None, {}, False))
         forgotten += [c.version for c in past.trim()]
     assert forgotten == list(range(1, past.floor + 1))
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.store.history import change_of
+from muster.embedded.store.history import make_change
 from muster.embedded.store.list_watch import event_for_change, selector_predicate
 from muster.kube.builtin import CONFIG_MAP, new_catalogue
 from muster.kube.cluster import WatchEvent
@@ -53,7 +53,7 @@ def test_a_selector_turns_changes_into_arrivals_and_departures(
 
     last = state(after, 2) or state(before, 2)
     assert last is not None
-    change = change_of(2, Key("a", "x"), state(before, 1), last, after is None)
+    change = make_change(2, Key("a", "x"), state(before, 1), last, after is None)
     matches = selector_predicate("where=in", "")
     assert matches is not None
     event = event_for_change(change, matches)

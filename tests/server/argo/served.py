@@ -36,7 +36,7 @@ async def serving(home: Path, *, artifacts: bool = False) -> AsyncIterator[Serve
         node = cluster.node = ThisMachine()
         identity = Identity.open(home / "identity", cluster)
         following = asyncio.create_task(identity.run())
-        await identity.synced()
+        await identity.wait_synced()
         certificates = ensure_certificates(home / "identity")
         kubeconfig = home / "kubeconfig"
         try:

@@ -155,7 +155,7 @@ async def serving(home: Path, *, history: int = 5000) -> AsyncIterator[Served]:
         node = cluster.node = ThisMachine()
         identity = Identity.open(home / "identity", cluster)
         following = asyncio.create_task(identity.run())
-        await identity.synced()
+        await identity.wait_synced()
         certificates = ensure_certificates(home / "identity")
         kubeconfig = home / "kubeconfig"
         try:

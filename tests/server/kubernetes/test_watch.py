@@ -13,7 +13,7 @@ from muster.kube.builtin import CONFIG_MAP
 from muster.kube.cluster import WatchEvent
 from muster.kube.objects import name_of, version_of
 from muster.server.kubernetes.negotiation import INITIAL_EVENTS_END
-from muster.server.kubernetes.watch import Encoder
+from muster.server.kubernetes.watch import EventEncoder
 from tests.server.kubernetes.served import Served, on_standing, serving
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -152,7 +152,7 @@ async def test_a_client_that_hangs_up_leaves_nothing_behind(served: Served) -> N
 
 
 def test_an_event_is_encoded_once_for_all_watchers() -> None:
-    encoder = Encoder()
+    encoder = EventEncoder()
     event = WatchEvent("ADDED", {"kind": "Pod"})
     assert encoder.line(event) is encoder.line(event)
     assert encoder.line(WatchEvent("ADDED", {"kind": "Job"})) == b'{"type":"ADDED","object":{"kind":"Job"}}\n'

@@ -40,7 +40,7 @@ spec:
 async def box(tmp_path: Path) -> AsyncIterator[Box]:
     async with Box(Settings.load(tmp_path), new_catalogue()) as box:
         box.start(isolation=probe_isolation()[0])
-        await box.identity.synced()
+        await box.identity.wait_synced()
         yield box
 
 

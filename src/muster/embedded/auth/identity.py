@@ -55,7 +55,7 @@ class Identity:
             for informer in (*self._roles, *self._bindings):
                 group.create_task(informer.run(), name=f"identity {informer.kind.plural}")
 
-    async def synced(self) -> None:
+    async def wait_synced(self) -> None:
         """Returns when `run` has read all Roles and bindings."""
         for informer in (*self._roles, *self._bindings):
             await informer.synced.wait()

@@ -76,7 +76,7 @@ class TokenFile:
             return None
         return issued.user
 
-    def issued(self) -> list[IssuedToken]:
+    def list_issued(self) -> list[IssuedToken]:
         return sorted(self._by_digest.values(), key=lambda t: (t.created, t.id))
 
     def _replace(self, tokens: dict[str, IssuedToken]) -> None:

@@ -182,7 +182,7 @@ class _Cycle:
         for pod in item.pods:
             if pod.profile.refusal:
                 return pod.profile.refusal
-        exceeded = queue.usage.exceeded(_spec(queue), item.demand)
+        exceeded = queue.usage.check_capability(_spec(queue), item.demand)
         if exceeded:
             return exceeded
         if item.kind == "admission":

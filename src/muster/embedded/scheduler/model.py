@@ -341,7 +341,7 @@ def read_pod(obj: Object, book: ProfileBook) -> Pod:
         priority_class=spec.get("priorityClassName") or "",
         group=group_key_of(obj),
         task=annotations.get(_TASK) or "",
-        queue=queue_named_by(annotations),
+        queue=read_queue_name(annotations),
         scheduler=spec.get("schedulerName") or "",
         node=spec.get("nodeName") or "",
         phase=status.get("phase") or "Pending",
@@ -385,7 +385,7 @@ def group_key_of(pod: Object) -> GroupKey | None:
     return None
 
 
-def queue_named_by(annotations: Mapping[str, str]) -> str:
+def read_queue_name(annotations: Mapping[str, str]) -> str:
     return annotations.get(_QUEUE) or DEFAULT_QUEUE
 
 

@@ -78,7 +78,7 @@ class NodeRanking:
                 self._judge(_SAMPLE)
         return None
 
-    def ranked(self) -> list[Shape]:
+    def ranked_shapes(self) -> list[Shape]:
         self._catch_up()
         self._judge(len(self._unseen), len(self._unseen))
         return [entry.shape for entry in sorted(self._heap) if entry.shape.nodes]
@@ -176,7 +176,7 @@ class Placer:
 
     def __init__(self, cache: NodeCache) -> None:
         self._cache = cache
-        self._choices: dict[Profile, NodeRanking] = {}
+        self._rankings: dict[Profile, NodeRanking] = {}
         self._failed: dict[bytes, list[Vector]] = {}
         """By constraints, the smallest demands for which there was no node."""
 
@@ -239,7 +239,7 @@ class Placer:
             while left:
                 node, count = None if self._is_impossible(profile) else self._best_node(left[0]), 1
                 if node is not None and together and len(left) > 1 and cache.topology.is_idle:
-                    node, count = self.choices(profile).node_with_room(len(left)) or (node, 1)
+                    node, count = self.ranking(profile).node_with_room(len(left)) or (node, 1)
                 if node is None:
                     if not assignments:
                         self._note_failure(profile)
@@ -281,25 +281,25 @@ class Placer:
                 yield sorted(pods, key=lambda pod: (-shares[pod.profile][axis], -max(shares[pod.profile])))
 
     def _best_node(self, pod: Pod) -> NodeInfo | None:
-        choices = self.choices(pod.profile)
+        ranking = self.ranking(pod.profile)
         cache = self._cache
         check = cache.topology.check_for(pod, cache.all_specs)
         if check is None:
-            shape = choices.best()
+            shape = ranking.best()
             return next(reversed(shape.nodes)) if shape is not None else None
-        for shape in choices.ranked():
+        for shape in ranking.ranked_shapes():
             for node in shape.nodes:
                 if not check(node.spec):
                     return node
         return None
 
-    def choices(self, profile: Profile) -> NodeRanking:
-        found = self._choices.get(profile)
+    def ranking(self, profile: Profile) -> NodeRanking:
+        found = self._rankings.get(profile)
         if found is None:
-            if len(self._choices) >= _CACHE_SIZE:
-                self._choices.clear()
+            if len(self._rankings) >= _CACHE_SIZE:
+                self._rankings.clear()
             self._cache.learn(profile)
-            found = self._choices[profile] = NodeRanking(self._cache, profile)
+            found = self._rankings[profile] = NodeRanking(self._cache, profile)
         return found
 
     def _refusal(self, pod: Pod, node: NodeInfo) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.embedded.scheduler import reasons
-from muster.embedded.scheduler.model import DEFAULT_QUEUE, Flavour, GroupKey, Pod, created_at, queue_named_by
+from muster.embedded.scheduler.model import DEFAULT_QUEUE, Flavour, GroupKey, Pod, created_at, read_queue_name
 from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
 from muster.kube.pod_resources import Amounts, parse_group_resources
 
@@ -65,7 +65,7 @@ class GroupMembers:
 def read_pod_group(flavour: Flavour, obj: Object) -> PodGroupSpec:
     spec: Mapping[str, Any] = spec_of(obj)
     volcano = flavour == "volcano"
-    named = queue_named_by(annotations_of(obj))
+    named = read_queue_name(annotations_of(obj))
     timeout = None if volcano else spec.get("scheduleTimeoutSeconds")
     return PodGroupSpec(
         key=GroupKey(flavour, namespace_of(obj), name_of(obj)),

@@ -77,7 +77,7 @@ class QueueUsage:
         parts = [n / total[name] for name, n in self.used.items() if n and total.get(name)]
         return max(parts, default=0.0) / weight
 
-    def exceeded(self, queue: QueueSpec, asked: Mapping[str, int]) -> str:
+    def check_capability(self, queue: QueueSpec, asked: Mapping[str, int]) -> str:
         """Returns why the queue's capability does not allow this demand, or '' if it does."""
         for name, cap in queue.capability.items():
             wanted = asked.get(name, 0)
@@ -256,7 +256,7 @@ class CycleOrder:
     def fail(self, bucket: Bucket) -> None:
         self._failed.add(bucket)
 
-    def failed(self, bucket: Bucket) -> bool:
+    def has_failed(self, bucket: Bucket) -> bool:
         return bucket in self._failed
 
     def stop(self) -> list[Bucket]:

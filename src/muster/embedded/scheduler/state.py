@@ -133,22 +133,22 @@ class SchedulerState:
                 old.noticed,
             )
             if _is_same_placement(old, new):
-                return self._touch(old, new)
-            self._leave(old)
+                return self._update_pod(old, new)
+            self._remove_pod(old)
         else:
             new.seq = next(self._seq)
         if new.finished and new.group is None:
             self.pods.pop(new.key, None)
             return old is not None
         self.pods[new.key] = new
-        self._enter(new)
+        self._add_pod(new)
         return True
 
     def drop_pod(self, key: Key) -> bool:
         pod = self.pods.pop(key, None)
         if pod is None:
             return False
-        self._leave(pod)
+        self._remove_pod(pod)
         return True
 
     def put_group(self, flavour: Flavour, obj: Object) -> bool:
@@ -157,7 +157,7 @@ class SchedulerState:
         if group.spec == spec:
             return False
         if group.spec is not None and group.spec.uid != spec.uid:
-            self._forget_group(group)
+            self._reset_group(group)
         if group.spec is not None and group.spec == replace(spec, phase=group.spec.phase):
             group.spec = spec  # written by us
             return False
@@ -177,7 +177,7 @@ class SchedulerState:
         group = self.groups.get(key)
         if group is None:
             return False
-        self._forget_group(group)
+        self._reset_group(group)
         group.spec = None
         self.dirty[group] = None
         return True
@@ -246,11 +246,11 @@ class SchedulerState:
             group.members = None
             if not group.pods:
                 self.groups.pop(group.key, None)
-            elif any(p.waits and self._ours(p) for p in group.pods.values()):
+            elif any(p.waits and self._is_ours(p) for p in group.pods.values()):
                 self.blocked_groups[group] = None
             return
         members = group.members = count_members(
-            spec, (p for p in group.pods.values() if p.node or p.finished or self._ours(p))
+            spec, (p for p in group.pods.values() if p.node or p.finished or self._is_ours(p))
         )
         if spec.deleting:
             return
@@ -285,9 +285,9 @@ class SchedulerState:
         """The binding of an assumed Pod failed: it waits again."""
         pod = self.pods.get(key)
         if pod is not None and pod.uid == uid and pod.assumed:
-            self._leave(pod)
+            self._remove_pod(pod)
             pod.node, pod.assumed = "", False
-            self._enter(pod)
+            self._add_pod(pod)
 
     def take_hold(self, group: GroupState, hold: Hold) -> None:
         group.hold = hold
@@ -303,7 +303,7 @@ class SchedulerState:
             self.node_cache.unblock(group.owner, hold.kept)
             self.queue(hold.queue).usage.add(hold.demand, -1)
 
-    def _touch(self, old: Pod, new: Pod) -> bool:
+    def _update_pod(self, old: Pod, new: Pod) -> bool:
         changed = old.phase != new.phase or old.deleting != new.deleting or old.assumed != new.assumed
         old.phase, old.deleting, old.gated, old.assumed = new.phase, new.deleting, new.gated, new.assumed
         if changed and old.group is not None:
@@ -311,7 +311,7 @@ class SchedulerState:
             return True
         return False
 
-    def _enter(self, pod: Pod) -> None:
+    def _add_pod(self, pod: Pod) -> None:
         if pod.profile.pod_affinity and self.node_cache.topology.learn(pod.profile):
             self._requeue_all()
         if pod.group is not None:
@@ -323,10 +323,10 @@ class SchedulerState:
             self._charge(pod)
             return
         self._notice(pod)
-        if pod.group is None and pod.waits and self._ours(pod):
-            self._queue_up(pod)
+        if pod.group is None and pod.waits and self._is_ours(pod):
+            self._enqueue_pod(pod)
 
-    def _leave(self, pod: Pod) -> None:
+    def _remove_pod(self, pod: Pod) -> None:
         if pod.occupies:
             self.node_cache.release(pod, pod.node)
             self._uncharge(pod)
@@ -340,7 +340,7 @@ class SchedulerState:
     def _notice(self, pod: Pod) -> None:
         if pod.node or pod.finished or pod.deleting:
             return
-        if not self._ours(pod):
+        if not self._is_ours(pod):
             self._notice_once(pod, "FailedScheduling", reasons.unknown_scheduler(pod.scheduler))
             return
         if pod.gated:
@@ -356,7 +356,7 @@ class SchedulerState:
             pod.noticed = (*pod.noticed, reason)
             self.notices.append(PodNotice(pod, reason, message))
 
-    def _ours(self, pod: Pod) -> bool:
+    def _is_ours(self, pod: Pod) -> bool:
         return pod.scheduler in self.settings.scheduler_names
 
     def _group(self, key: GroupKey) -> GroupState:
@@ -365,7 +365,7 @@ class SchedulerState:
             found = self.groups[key] = GroupState(key, next(self._seq))
         return found
 
-    def _forget_group(self, group: GroupState) -> None:
+    def _reset_group(self, group: GroupState) -> None:
         self.release_hold(group)
         self.backing_off.pop(group, None)
         group.admitted = False
@@ -390,15 +390,15 @@ class SchedulerState:
         for group in self.groups.values():
             self.dirty[group] = None
         for pod in self.pods.values():
-            if pod.group is None and pod.waits and self._ours(pod):
+            if pod.group is None and pod.waits and self._is_ours(pod):
                 self.queue(pod.queue).waiting_line.remove(pod_owner(pod))
-                self._queue_up(pod)
+                self._enqueue_pod(pod)
 
     def _enqueue(self, group: GroupState, item: QueueItem) -> None:
         group.queued_items.append((item.queue, item.owner))
         self.queue(item.queue).waiting_line.add(item)
 
-    def _queue_up(self, pod: Pod) -> None:
+    def _enqueue_pod(self, pod: Pod) -> None:
         self.queue(pod.queue).waiting_line.add(
             pod_item(pod, pod.queue, self._priorities, self.node_cache.topology.label_view)
         )

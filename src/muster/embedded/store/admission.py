@@ -102,7 +102,7 @@ def admit_change(kind: Kind, old: Object, given: Object) -> Object:
             obj[field] = value
     if kind.has_status and "status" in old:
         obj["status"] = old["status"]
-    obj["metadata"] = changed_metadata(old["metadata"], given.get("metadata") or {})
+    obj["metadata"] = update_metadata(old["metadata"], given.get("metadata") or {})
     obj = _with_defaults(kind, obj)
     _reuse(obj, old)
     if same_json(obj, old):
@@ -185,7 +185,7 @@ def _has_new_spec(obj: Object, old: Object | None) -> bool:
     return old is None or obj.get("spec") is not old.get("spec")
 
 
-def generated_name(base: str) -> str:
+def generate_name(base: str) -> str:
     return base[:LONGEST_GENERATED_BASE] + "".join(random.choices(_ALPHABET, k=5))  # noqa: S311 (not a secret)
 
 
@@ -212,7 +212,7 @@ def new_metadata(given: Mapping[str, Any], name: str, namespace: str, now: str, 
     return metadata
 
 
-def changed_metadata(old: Metadata, given: Mapping[str, Any]) -> Metadata:
+def update_metadata(old: Metadata, given: Mapping[str, Any]) -> Metadata:
     """Returns the metadata after an update. Fields that belong to the cluster stay as they were."""
     metadata: Metadata = {}
     for field, value in old.items():

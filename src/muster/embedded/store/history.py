@@ -84,7 +84,7 @@ class History:
             wake_future(news)
 
 
-def change_of(version: int, key: Key, before: Object | None, obj: Object, gone: bool) -> Change:
+def make_change(version: int, key: Key, before: Object | None, obj: Object, gone: bool) -> Change:
     if gone:
         return Change(version, key, before, None, WatchEvent("DELETED", obj))
     return Change(version, key, before, obj, WatchEvent("ADDED" if before is None else "MODIFIED", obj))

@@ -132,7 +132,7 @@ def list_objects(
     if continue_:
         return _next_page(store, resource, namespace, matches, limit, decode_continue(continue_))
     if limit and limit < store.view.count(resource, namespace):
-        objects = _from(store.view, resource, namespace, None)
+        objects = _objects_after(store.view, resource, namespace, None)
         return _page(objects, matches, limit, store.version, store.view.count(resource, namespace))
     everything = store.view.objects(resource, namespace)
     items = list(everything) if matches is None else [obj for obj in everything if matches(obj)]
@@ -166,13 +166,13 @@ def _next_page(
     store: Store, resource: str, namespace: str, matches: Predicate | None, limit: int, token: ContinueToken
 ) -> Listing:
     try:
-        past = _past(store, resource, token.version)
+        past = _states_at(store, resource, token.version)
     except Gone:
         raise Gone(
             "the continue token is too old: the state of the cluster when the list began is no longer known; "
             "start the list again without it"
         ) from None
-    now = _from(store.view, resource, namespace, token.last)
+    now = _objects_after(store.view, resource, namespace, token.last)
     then = sorted(
         (key, obj)
         for key, obj in past.items()
@@ -182,7 +182,7 @@ def _next_page(
     return _page(merge(unchanged, then, key=_key), matches, limit, token.version, token.left)
 
 
-def _past(store: Store, resource: str, version: int) -> dict[Key, Object | None]:
+def _states_at(store: Store, resource: str, version: int) -> dict[Key, Object | None]:
     """Returns the objects that have changed since `version`, as they were at that version."""
     history = store.history(resource)
     position = store.position(resource, version)
@@ -192,7 +192,7 @@ def _past(store: Store, resource: str, version: int) -> dict[Key, Object | None]
     return found
 
 
-def _from(view: View, resource: str, namespace: str, last: Key | None) -> Iterator[tuple[Key, Object]]:
+def _objects_after(view: View, resource: str, namespace: str, last: Key | None) -> Iterator[tuple[Key, Object]]:
     for each in [namespace] if namespace else view.namespaces(resource):
         bucket = view.in_namespace(resource, each)
         if bucket is None or (last is not None and each < last.namespace):

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import orjson
 
 from muster.embedded.store.database import Database, DirectoryLock, Durability, Row, is_full
-from muster.embedded.store.history import Change, History, change_of
+from muster.embedded.store.history import Change, History, make_change
 from muster.embedded.store.view import ResourceKey, Staged, Transaction, View
 from muster.kube.errors import ApiError, Gone, StorageFull, Unavailable
 from muster.kube.objects import Key, Object, version_of
@@ -160,7 +160,7 @@ class Store:
     def _apply(self, staged: Staged) -> Change:
         (resource, key), obj, gone, row = staged
         before = self.view.remove(resource, key) if gone else self.view.put(resource, key, obj)
-        change = change_of(row.version, key, before, obj, gone)
+        change = make_change(row.version, key, before, obj, gone)
         history = self.history(resource)
         if row.version <= history.floor:
             return change

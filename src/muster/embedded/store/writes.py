@@ -13,7 +13,7 @@ from muster.embedded.store.admission import (
     admit_change,
     admit_new,
     admit_status,
-    generated_name,
+    generate_name,
     private_copy,
 )
 from muster.embedded.store.deletion import is_released, plan_deletion
@@ -209,7 +209,7 @@ def _free_name(tx: Transaction, kind: Kind, namespace: str, given: Object) -> st
     if not base:
         raise invalid_object(kind, given, [required("metadata.name", "name or generateName is required")])
     for _ in range(NAMES_TO_TRY):
-        name = generated_name(base)
+        name = generate_name(base)
         if tx.get(kind.resource, Key(namespace, name)) is None:
             return name
     raise AlreadyExists(f'{kind.resource}: found no free name that begins with "{base}"; try again')

@@ -31,7 +31,7 @@ from muster.server.kubernetes.request import (
     required_action,
     send_response,
 )
-from muster.server.kubernetes.watch import Encoder, watch
+from muster.server.kubernetes.watch import EventEncoder, watch
 from muster.server.kubernetes.websocket import reject
 
 log = logging.getLogger(__name__)
@@ -44,10 +44,10 @@ _REMEMBERED_REFUSALS = 64
 
 def kube_app(cluster: EmbeddedCluster, identity: Identity) -> Starlette:
     """Returns the API of `cluster`, to be served or mounted. `identity.run()` must be running."""
-    return Starlette(routes=[Mount("/", app=Api(cluster, identity))])
+    return Starlette(routes=[Mount("/", app=KubernetesApi(cluster, identity))])
 
 
-class Api:
+class KubernetesApi:
     """Handles all paths. Splitting them by hand is faster and clearer than a table of routes."""
 
     def __init__(self, cluster: EmbeddedCluster, identity: Identity) -> None:
@@ -55,7 +55,7 @@ class Api:
         self._identity = identity
         self._gate = AccessControl(identity)
         self._description = ApiDescription(cluster.catalogue)
-        self._encoder = Encoder()
+        self._encoder = EventEncoder()
         self._refusals: dict[tuple[str, bytes], ApiError] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,7 +134,7 @@ class Api:
             self._gate.require(request.user, Action("get", path=request.path))
         if request.method not in ("GET", "HEAD"):
             raise _not_allowed(request)
-        return self._description.answer(request)
+        return self._description.respond(request)
 
     async def _review(self, request: ApiRequest, target: Target) -> ApiResponse:
         if request.method != "POST" or target.name:

@@ -279,7 +279,7 @@ class ApiDescription:
         self._served: list[GroupVersion] = []
         self._rendered: dict[str, ApiResponse] = {}
 
-    def answer(self, request: ApiRequest) -> ApiResponse:
+    def respond(self, request: ApiRequest) -> ApiResponse:
         """Returns the document of a path. Raises NotFound."""
         self._refresh()
         match request.path.strip("/").split("/"):
@@ -333,14 +333,14 @@ class ApiDescription:
                 found = self._rendered["openapi/v2 protobuf"] = _with_etag(
                     ApiResponse(content, media=openapi.PROTOBUF_MEDIA)
                 )
-            return _not_modified_or(request, found)
+            return _or_not_modified(request, found)
         return self._cached(request, "openapi/v2", lambda: openapi.v2_document(self._kinds))
 
     def _cached(self, request: ApiRequest, key: str, make: Callable[[], dict[str, Any] | None]) -> ApiResponse:
         found = self._rendered.get(key)
         if found is None:
             found = self._rendered[key] = _with_etag(self._found(None, make()))
-        return _not_modified_or(request, found)
+        return _or_not_modified(request, found)
 
     def _found(self, request: ApiRequest | None, document: dict[str, Any] | None) -> ApiResponse:
         if document is None:
@@ -357,7 +357,7 @@ def _with_etag(response: ApiResponse) -> ApiResponse:
     return response
 
 
-def _not_modified_or(request: ApiRequest, found: ApiResponse) -> ApiResponse:
+def _or_not_modified(request: ApiRequest, found: ApiResponse) -> ApiResponse:
     """Returns 304 if the client already has this response."""
     if request.headers.get(b"if-none-match") == found.headers[0][1]:
         return ApiResponse(b"", 304, found.media, found.headers)

@@ -20,7 +20,7 @@ _CACHED_LINES = 512
 _LARGEST_CACHED = 64 * 1024
 
 
-class Encoder:
+class EventEncoder:
     """Encodes events as lines. Watchers of one kind see the same events at almost the same time, so lines are
     cached."""
 
@@ -45,7 +45,9 @@ def encode(type_: str, obj: Any) -> bytes:
     return orjson.dumps({"type": type_, "object": obj}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-async def watch(cluster: EmbeddedCluster, encoder: Encoder, request: ApiRequest, kind: Kind, target: Target) -> None:
+async def watch(
+    cluster: EmbeddedCluster, encoder: EventEncoder, request: ApiRequest, kind: Kind, target: Target
+) -> None:
     """Streams the events as the response."""
     render = _renderer(encoder, kind, request.form(), negotiation.parse_include(request.query))
     seconds = request.integer("timeoutSeconds")
@@ -111,7 +113,7 @@ async def _event_lines(
         yield encode("ERROR", error.to_status())
 
 
-def _renderer(encoder: Encoder, kind: Kind, form: Form, include: str) -> Callable[[WatchEvent], bytes]:
+def _renderer(encoder: EventEncoder, kind: Kind, form: Form, include: str) -> Callable[[WatchEvent], bytes]:
     if form.shape == "object":
         return encoder.line
     described = False
