@@ -1,7 +1,7 @@
 """The message catalog: every message of the platform that users see.
 
 A message travels as a code with values, next to its English text. The web UI has the same codes in Chinese
-(ui/src/words/*.zh.json; tests/server/platform/test_ui_words.py compares them). docs/messages.json is made of this
+(ui/src/i18n/server-messages.zh.json; tests/platform/test_messages.py compares them). docs/messages.json is made of this
 catalog; `python -m muster.platform.messages` prints it.
 
 Messages that controllers write into Kubernetes objects are in status_messages.py.

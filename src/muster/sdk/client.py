@@ -1,4 +1,4 @@
-"""Where everything begins."""
+"""The client of the platform."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muster.sdk.workflows import Workflows
 
 
 class Muster:
-    """A platform at an address, as the owner of a token."""
+    """A client for the platform at a URL, with a token."""
 
     def __init__(self, url: str, token: str, *, timeout: float = 60.0) -> None:
         self.transport = Transport(url, token, timeout)

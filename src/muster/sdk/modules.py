@@ -30,17 +30,18 @@ class Modules:
         return parse_record(Module, self._ask("GET", _path(module)))
 
     def create(self, name: str, *, category: str, git_url: str, git_ref: str, **more: Any) -> Module:
-        """Its build begins. `more`: description, team, dockerfile, build_dir, readme_path, env, inputs, outputs."""
+        """Creates a module and starts its build. `more`: description, team, dockerfile, build_dir, readme_path, env,
+        inputs, outputs."""
         body = {"name": name, "category": category, "git_url": git_url, "git_ref": git_ref, **more}
         return parse_record(Module, self._ask("POST", "modules", body))
 
     def edit(self, module: str, *, revision: int | None = None, **changes: Any) -> Module:
-        """As `create`. Description, category and team change at once; the rest makes a new version."""
+        """As `create`. Description, category and team change at once; any other change creates a new version."""
         headers = {"If-Match": f'"{revision}"'} if revision is not None else {}
         return parse_record(Module, self._transport.request("PATCH", _path(module), changes, headers=headers))
 
     def build(self, module: str) -> Module:
-        """A new version of what the branch or tag is by now."""
+        """Creates a new version from the current state of the branch or tag."""
         return parse_record(Module, self._ask("POST", f"{_path(module)}/build"))
 
     def delete(self, module: str) -> None:
@@ -58,7 +59,7 @@ class Modules:
         return text or ""
 
     def follow_log(self, module: str, version: str = "latest") -> Iterator[str]:
-        """What is written, as it comes, until the build is over."""
+        """Yields the log as it is written, until the build is over."""
         number = str(self.version(module, version).number)
         for event in self._transport.events(f"{_path(module, number)}/log/events"):
             if event.name == "end":

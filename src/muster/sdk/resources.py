@@ -23,7 +23,7 @@ class Clusters:
         return parse_record(VirtualCluster, self._transport.request("GET", _path("clusters", cluster)))
 
     def uses(self, cluster: str) -> tuple[list_[SkuUse], list_[SkuUse]]:
-        """The nodes of runs that have SKUs now, and those that wait for some."""
+        """Returns the nodes of runs that use SKUs now, and those that wait for them."""
         found = parse_record(VirtualClusterDetail, self._transport.request("GET", _path("clusters", cluster)))
         return found.uses, found.waiting
 

@@ -25,7 +25,7 @@ class Runs:
         team: str = "", since: datetime | None = None, until: datetime | None = None, sort: str = "",
         most: int | None = None,
     ) -> Iterator[Run]:  # fmt: skip
-        """The newest first, if nothing else is said."""
+        """The newest first by default."""
         query = {
             "q": q,
             "state": list_(states),
@@ -52,7 +52,7 @@ class Runs:
         )
 
     def copy(self, run: str, *, name: str = "", version: str = "", parameters: Mapping[str, str] | None = None) -> Run:
-        """A new run with the values of an old one, except for what is said."""
+        """Starts a new run with the values of an old one, and changes."""
         body = {"name": name, "version": version, "parameters": dict(parameters or {})}
         return parse_record(Run, self._transport.request("POST", f"{_path(run)}/copy", body))
 
@@ -63,14 +63,14 @@ class Runs:
         return parse_record(Run, self._transport.request("POST", f"{_path(run)}/stop"))
 
     def retry(self, run: str) -> Run:
-        """What has succeeded is not done again."""
+        """Retries the run. Nodes that succeeded are not repeated."""
         return parse_record(Run, self._transport.request("POST", f"{_path(run)}/retry"))
 
     def delete(self, run: str) -> None:
         self._transport.request("DELETE", _path(run))
 
     def node(self, run: str, node: str) -> RunNodeDetail:
-        """All about a node: inputs and outputs with their values, command, image, resources, attempts."""
+        """Everything about a node: inputs and outputs with their values, command, image, resources, attempts."""
         return parse_record(RunNodeDetail, self._transport.request("GET", _path(run, node)))
 
     def pods(self, run: str, node: str) -> list_[PodSummary]:
@@ -89,19 +89,19 @@ class Runs:
         return str(self._transport.request("GET", f"{_path(run, node)}/log", query=query) or "")
 
     def follow_log(self, run: str, node: str, *, attempt: int | None = None) -> Iterator[str]:
-        """Lines as they are written, until the attempt has ended. A connection that is lost is made again."""
+        """Yields lines as they are written, until the attempt has ended. Reconnects if the connection is lost."""
         for event in self._transport.events(f"{_path(run, node)}/log/events", {"attempt": attempt}):
             if event.name == "end":
                 return
             yield event.data["text"]
 
     def watch(self, run: str) -> Iterator[RunWithNodes]:
-        """The run as it is now, and whenever it has changed."""
+        """Yields the run as it is now, and after every change."""
         for event in self._transport.events(f"{_path(run)}/events"):
             yield parse_record(RunWithNodes, event.data)
 
     def wait(self, run: str, timeout: float | None = None) -> Run:
-        """Until it has ended. Raises TimeoutError."""
+        """Waits until the run has ended. Raises TimeoutError."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             found = self.get(run)

@@ -1,4 +1,4 @@
-"""Requests and answers: JSON over HTTP, with a token; errors are the problems that the server explains."""
+"""JSON over HTTP with a token. Errors of the server are raised as PlatformError."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 class PlatformError(Exception):
-    """The server refused, and says why. Status 0: it could not be reached."""
+    """The server refused a request and says why. Status 0: it could not be reached."""
 
     def __init__(self, status: int, type: str, detail: str, errors: tuple[FieldFault, ...] = ()) -> None:
         super().__init__(detail)
@@ -59,7 +59,7 @@ class Transport:
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:  # fmt: skip
-        """What the answer holds: JSON, else text, None if it is empty. Raises PlatformError."""
+        """Sends a request and returns the response: JSON, else text; None if it is empty. Raises PlatformError."""
         target = self._target(path, query or {})
         sent = {"Authorization": f"Bearer {self._token}", "Accept": "*/*", **(headers or {})}
         data = None
@@ -81,7 +81,7 @@ class Transport:
         return json.loads(raw) if kind.endswith("json") else raw.decode()
 
     def pages(self, path: str, query: Mapping[str, Any], most: int | None = None) -> Iterator[dict[str, Any]]:
-        """All items of a list, piece by piece."""
+        """Yields all items of a list, page by page."""
         cursor, left = "", most
         while left is None or left > 0:
             limit = _PAGE if left is None else min(left, _PAGE)
@@ -93,8 +93,8 @@ class Transport:
                 return
 
     def events(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[Event]:
-        """Server-sent events, for as long as somebody reads them. A connection that is lost is made again, and goes on
-        after the last event that came. Raises PlatformError."""
+        """Yields server-sent events. Reconnects if the connection is lost, and continues after the last event. Raises
+        PlatformError."""
         last, losses = "", 0
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Accounts, teams, tokens and the record of what was changed."""
+"""Users, teams, tokens and the audit log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Users:
     def list(
         self, *, q: str = "", role: str = "", team: str = "", disabled: bool | None = None, most: int | None = None
     ) -> Iterator[User]:
-        """`team` is the id of one."""
+        """`team` is the id of a team."""
         only = None if disabled is None else str(disabled).lower()
         query = {"q": q, "role": role, "team": team, "disabled": only}
         return (parse_record(User, item) for item in self._pages("users", query, most))
@@ -40,7 +40,7 @@ class Users:
         role: Literal["admin", "member"] = "member",
         password: str | None = None,
     ) -> tuple[User, str | None]:
-        """The account, and if it has no password, the link by which its person chooses one."""
+        """Returns the account, and a link to choose a password if it has none."""
         body = {"name": name, "display_name": display_name, "email": email, "role": role, "password": password}
         answer = self._ask("POST", "users", body)
         return parse_record(User, answer["user"]), answer["link"]
@@ -50,7 +50,7 @@ class Users:
         return parse_record(User, self._ask("PATCH", _path("users", user), changes))
 
     def reset_password(self, user: str) -> str:
-        """The link by which the person chooses a new one."""
+        """Returns a link to choose a new password."""
         return str(self._ask("POST", f"{_path('users', user)}/link")["link"])
 
 
@@ -94,7 +94,7 @@ class Tokens:
         self._pages = transport.pages
 
     def list(self, *, user: str = "", all: bool = False, most: int | None = None) -> Iterator[ApiToken]:
-        """Those that work; `all`: those that were revoked or have expired, too."""
+        """Lists valid tokens; with `all`, also revoked and expired ones."""
         return (
             parse_record(ApiToken, item)
             for item in self._pages("tokens", {"user": user, "all": str(all).lower()}, most)
@@ -103,7 +103,7 @@ class Tokens:
     def create(
         self, name: str, *, scopes: Sequence[str] = ("read", "write"), days: float | None = 90
     ) -> tuple[ApiToken, str]:
-        """The token and its secret, which nobody can be told again. `days` None: it does not expire."""
+        """Returns the token and its secret, which cannot be shown again. With `days` None it does not expire."""
         answer = self._ask("POST", "tokens", {"name": name, "scopes": [*scopes], "days": days})
         return parse_record(ApiToken, answer["token"]), answer["secret"]
 

@@ -36,7 +36,7 @@ class Workflows:
         return parse_record(StoredVersion, self._ask("POST", "workflows", body))
 
     def edit(self, workflow: str, *, revision: int | None = None, **changes: Any) -> Workflow:
-        """`changes`: name, description, team. With a `revision`, only if nobody changed it since."""
+        """`changes`: name, description, team. With a `revision`, fails if the workflow has another one."""
         headers = {"If-Match": f'"{revision}"'} if revision is not None else {}
         return parse_record(Workflow, self._transport.request("PATCH", _path(workflow), changes, headers=headers))
 
@@ -75,7 +75,8 @@ class Workflows:
         self, workflow: str, version: str = "latest", *, new_workflow: str = "", into: str = "",
         content: Mapping[str, Any] | str | None = None, name: str = "", description: str = "",
     ) -> StoredVersion:  # fmt: skip
-        """As the first version of a new workflow, or as the next one of `into`, which is the same one if left out."""
+        """Copies a version: as the first version of a new workflow, or as the next one of `into`, which defaults to the
+        same workflow."""
         changed = {"name": name, "description": description, **(_content(content) if content is not None else {})}
         body: dict[str, Any] = {"into": into, "version": changed}
         if new_workflow:
@@ -88,12 +89,12 @@ class Workflows:
         ).changes
 
     def check(self, document: Mapping[str, Any]) -> list_[Finding]:
-        """What is wrong with a document that is not stored yet."""
+        """Checks a document that is not stored."""
         answer = self._ask("POST", "graphs/check", {"document": document})
         return [parse_record(Finding, problem) for problem in answer["problems"]]
 
     def import_manifest(self, manifest: str) -> ImportedManifest:
-        """What an Argo Workflow would be as a version."""
+        """Returns what an Argo Workflow would be as a version."""
         return parse_record(ImportedManifest, self._ask("POST", "graphs/import", {"manifest": manifest}))
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:

@@ -15,13 +15,11 @@ from starlette.types import ASGIApp
 from muster.embedded.auth.certificates import Certificates
 from muster.server.pidfile import ServerError
 
-# Merged from listening: Sockets that listen where one expects them to.
-
 
 @contextmanager
 def open_listener(host: str, port: int, remembered: Path, *, usual: int = 0) -> Iterator[socket.socket]:
-    """On the port that was set, else on the one of last time, so that what was told about it stays right; else on the
-    usual one, else on any."""
+    """Listens on the configured port; else on the port of the last time, so that known addresses stay valid; else on
+    the usual one; else on any."""
     wanted = [port] if port else [*_last(remembered), *([usual] if usual else []), 0]
     listener = _first_free(host, wanted)
     with listener:
@@ -35,7 +33,7 @@ def _first_free(host: str, ports: list[int]) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-            # Two may have the same address until one of them listens.
+            # Two sockets can be bound to the same address until one of them listens.
             listener.listen(socket.SOMAXCONN)
         except OSError as error:
             listener.close()
@@ -53,12 +51,8 @@ def _last(remembered: Path) -> list[int]:
         return []
 
 
-# Merged from https: Serves an ASGI app on a socket that is bound already, over TLS or not, for as long as a block
-# lasts.
-
-
 _ANSWER_SECONDS = 0.3
-"""What a request that is being answered gets when the server ends."""
+"""How long a running request may take when the server stops."""
 _LEAVE_SECONDS = 1.0
 """What a client gets to take note."""
 
@@ -71,7 +65,7 @@ async def serve_https(app: ASGIApp, listener: socket.socket, certificates: Certi
 
 @asynccontextmanager
 async def serve_http(app: ASGIApp, listener: socket.socket, *, behind_proxy: bool = False) -> AsyncIterator[None]:
-    """With a proxy in front, which is on this machine, clients are who it says they are."""
+    """With a proxy on this host, the addresses of clients come from its headers."""
     async with _served(app, listener, proxy_headers=behind_proxy):
         yield
 
@@ -88,7 +82,7 @@ async def _served(app: ASGIApp, listener: socket.socket, **more: Any) -> AsyncIt
             log_config=None,
             access_log=False,
             server_header=False,
-            # Longer than clients keep a connection: one that closes just when it is used again fails a request.
+            # Longer than clients keep connections: closing one just when it is used again fails a request.
             timeout_keep_alive=120,
             **more,
         )
@@ -108,7 +102,7 @@ async def _served(app: ASGIApp, listener: socket.socket, **more: Any) -> AsyncIt
 
 
 class _WebSocket(asyncio.Protocol):
-    """Loaded when a client asks for one: most never do, and every start of a server would have to wait for it."""
+    """Imported when the first client needs it, to keep the start of the server fast."""
 
     def __new__(cls, *args: Any, **more: Any) -> Any:
         from muster.server.kubernetes.websocket import KubernetesWebSocket
@@ -117,7 +111,7 @@ class _WebSocket(asyncio.Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready, ends at once when it is `over`, and leaves signals to the caller."""
+    """Reports when it is ready, stops when `over` is set, and leaves signals to the caller."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -129,7 +123,7 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
     async def main_loop(self) -> None:
-        """Once a second, for the date that answers carry; the original looks ten times whether it is to end."""
+        """Runs once a second, for the Date header; the original polls ten times a second."""
         while not self.over.is_set():
             await self.on_tick(0)
             try:
@@ -139,7 +133,7 @@ class _Server(uvicorn.Server):
                 continue
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answers what is being asked, and closes what would go on for ever, as watches do."""
+        """Finishes running requests and closes endless ones, such as watches."""
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):

@@ -23,11 +23,11 @@ import orjson
 
 _LOOKING_SECONDS = 1.0
 _LITTLE = 1 << 20
-"""With less room than this, a server cannot begin, nor say why."""
+"""With less free disk space than this, a server cannot start."""
 
 
 class ServerError(Exception):
-    """A server could not be started or stopped; the message says why and what to do."""
+    """A server could not be started or stopped. The message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ServerInfo:
     kubeconfig: str
     started: float
     web: str = ""
-    """Where browsers go; '' if there is nothing for them."""
+    """The URL for browsers; '' if there is none."""
 
 
 class Announce(Protocol):
@@ -59,8 +59,8 @@ def running_server(home: Path) -> ServerInfo | None:
 
 @contextmanager
 def claim_home(home: Path) -> Iterator[Announce]:
-    """For the server: keeps others out of `home` until the block or the process ends. Call what it gives you with the
-    address, the kubeconfig and the address for browsers once requests are answered."""
+    """Locks `home` until the block or the process ends. Call the yielded function with the URL, the kubeconfig and the
+    URL for browsers once requests are served."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (home / "server.json").open("ab+") as file:
         _take_over(file, home)
@@ -79,10 +79,10 @@ def claim_home(home: Path) -> Iterator[Announce]:
 
 
 def start_detached(home: Path, timeout: float = 60.0, options: Sequence[str] = ()) -> ServerInfo:
-    """Starts a server that outlives this process, with these options of `muster up`, and waits until it answers."""
+    """Starts a server in the background with these options of `muster up`, and waits until it responds."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = home / "server.log"
-    # Nobody else may read it: a new server writes there how to log in as its admin.
+    # Private: a new server writes there how to log in as admin.
     with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as sink:
         before = sink.tell()
         process = subprocess.Popen(
@@ -109,7 +109,7 @@ def start_detached(home: Path, timeout: float = 60.0, options: Sequence[str] = (
 
 
 def stop(home: Path, timeout: float = 30.0) -> ServerInfo | None:
-    """Asks the server to end and waits for it. Running Pods go on; the next server adopts them."""
+    """Stops the server and waits for it. Running Pods continue; the next server adopts them."""
     info = running_server(home)
     if info is None:
         return None
@@ -124,7 +124,7 @@ def stop(home: Path, timeout: float = 30.0) -> ServerInfo | None:
 
 
 def _take_over(file: IO[bytes], home: Path) -> None:
-    """Whoever looks with `running` holds the lock for a moment, so one that is taken is tried again."""
+    """`running_server` holds the lock for a moment, so a taken lock is tried again."""
     deadline = time.monotonic() + _LOOKING_SECONDS
     while not _take(file, fcntl.LOCK_EX):
         other = running_server(home)

@@ -1,4 +1,4 @@
-"""Everything that makes workflows run in a box."""
+"""Runs the whole server: the embedded cluster, all controllers, and every HTTP API."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from muster.workflows.model import Executor, ReportOutcome
 
 
 class WorkflowServices(NamedTuple):
-    """What others want of the part that runs workflows."""
+    """What other parts of the server use of the workflow controllers."""
 
     artifacts: ArtifactClient
     metrics: MetricRegistry
@@ -79,9 +79,6 @@ def start_workflow_controllers(box: Box) -> WorkflowServices:
     return WorkflowServices(artifacts, metrics)
 
 
-# Merged from serving: Puts the box behind HTTPS, with every controller that Muster has.
-
-
 @dataclass(frozen=True, slots=True)
 class Serving:
     cluster: EmbeddedCluster
@@ -90,10 +87,10 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Serving]:
-    """A whole Muster for as long as the block lasts; with `web`, the platform that teams use as well. Pods that still
-    run when it ends go on; the next one adopts them. Raises ServerError if it cannot be, and says why."""
+    """Runs a whole server for as long as the block lasts; with `web`, the platform, too. Pods that run when it ends
+    continue; the next server adopts them. Raises ServerError if it cannot start."""
     home = settings.home
-    # It takes another process a while to find out: meanwhile all the rest is made ready.
+    # It runs in another process for a while; everything else is prepared meanwhile.
     isolation = asyncio.get_running_loop().run_in_executor(None, probe_isolation)
     environment = {**SHARED_NETWORK_ENV, **settings.agent.environment}
     settings = replace(settings, agent=replace(settings.agent, environment=environment))
@@ -135,7 +132,7 @@ def _open_box(settings: Settings, catalogue: Catalogue) -> Box:
 
 
 async def _engine(runtime: RuntimeName) -> ImageEngine | None:
-    """What runs the Pods, if images are to be run. One that does not work would let them wait for ever."""
+    """Finds the image engine, if one is configured. With one that does not work, Pods would wait forever."""
     if runtime == "sandbox":
         return None
     found = await find_engine(runtime)
@@ -149,7 +146,7 @@ async def _engine(runtime: RuntimeName) -> ImageEngine | None:
 
 
 async def serve(settings: Settings, on_ready: Callable[[ServerInfo], None] | None = None) -> None:
-    """Until the process is told to end by SIGINT or SIGTERM."""
+    """Serves until SIGINT or SIGTERM."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

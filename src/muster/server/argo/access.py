@@ -20,15 +20,12 @@ from muster.server.kubernetes.access import AccessControl
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
 from muster.workflows.lint import find_problems
 
-# Merged from access: The cluster as one user may use it: whatever is asked of it is first asked of their roles.
-
-
 LATEST = "@latest"
 Batch: TypeAlias = list[WatchEvent]
 
 
 class OnBehalf:
-    """Answers are as the store has them: a Workflow without its nodes, unless it was asked for `whole`."""
+    """Objects are as the store has them: a Workflow without its nodes, unless `whole` is called."""
 
     def __init__(self, cluster: EmbeddedCluster, gate: AccessControl, user: User) -> None:
         self.cluster = cluster
@@ -58,7 +55,7 @@ class OnBehalf:
     async def watch(
         self, kind: Kind, namespace: str, *, labels: str = "", fields: str = "", version: str = ""
     ) -> AsyncIterator[Batch]:
-        """Batches of changes; without a version, first everything there is."""
+        """Yields batches of changes; without a version, everything that exists first."""
         self.require("watch", kind, namespace)
         if version in ("", "0"):
             listing = await self.cluster.list(kind, namespace, labels=labels, fields=fields)
@@ -117,9 +114,6 @@ def latest(workflows: list[Object]) -> Object | None:
     return max(workflows, key=creation_order, default=None)
 
 
-# Merged from labels: Who made an object and who did something with it last, as labels on it.
-
-
 Deed: TypeAlias = Literal["Update", "Suspend", "Stop", "Terminate", "Resume", "Retry"]
 _PREFIX = "workflows.argoproj.io"
 
@@ -133,7 +127,7 @@ def labelled_by(user: User, obj: Object, deed: Deed) -> Object:
 
 
 def label_value(text: str) -> str:
-    """As much of the end of a name as a label may hold."""
+    """The last part of a name that fits into a label."""
     return re.sub(r"^[^a-zA-Z0-9]+|[^a-zA-Z0-9]+$", "", re.sub(r"[^-_.a-zA-Z0-9]", "-", text)[-63:])
 
 
@@ -141,12 +135,9 @@ def _labelled(obj: Object, labels: Mapping[str, str]) -> Object:
     return {**obj, "metadata": {**meta(obj), "labels": {**labels_of(obj), **labels}}}
 
 
-# Merged from linting: Argo's own rules, before anything is stored.
-
-
 async def require_sound(api: OnBehalf, obj: Object, *, strict: bool = False) -> None:
-    """Raises Invalid, which names everything that is wrong. `strict` is for those who only ask: they may leave values
-    out that have to be there to run, but no field is unknown."""
+    """Raises Invalid with everything that is wrong. With `strict`, for lint requests, values that only a run needs may
+    be missing, but unknown fields are errors."""
     kind = api.cluster.catalogue.of_object(obj)
     namespace = namespace_of(obj)
     store = api.cluster.store

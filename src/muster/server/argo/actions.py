@@ -1,4 +1,4 @@
-"""What is done to a workflow that exists: retry, resubmit, suspend, resume, stop, terminate, set."""
+"""Actions on a workflow: retry, resubmit, suspend, resume, stop, terminate, set."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def _changed(request: Request, deed: Deed, operation: Callable[[Object], O
 
 
 async def _marked(request: Request, workflow: Object, deed: Deed) -> Object:
-    """The workflow as it is now, with who did that to it."""
+    """Returns the current workflow with a label that names the user of the action."""
     cluster = request.api.cluster
     where = (WORKFLOW, name_of(workflow), namespace_of(workflow))
     labels = labelled_by(request.api.user, {"metadata": {}}, deed)

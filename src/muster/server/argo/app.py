@@ -28,14 +28,11 @@ from muster.server.argo.templates import (
 from muster.server.kubernetes.access import AccessControl
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, send_response
 
-# Merged from routes: Which part of Argo's API a path and a method mean. Pure.
-
-
 Handler: TypeAlias = Callable[[Request], Awaitable[ApiResponse | None]]
 
 
 _SHARED = ("api/v1/events",)
-"""The Kubernetes API has these, too: only what is certainly Argo's is."""
+"""The Kubernetes API has these paths, too, so only exact matches are Argo's."""
 
 
 class Route(NamedTuple):
@@ -81,7 +78,7 @@ class Routes:
 
 
 def matched(pattern: Iterable[str], parts: list[str]) -> dict[str, str] | None:
-    """What the names in braces stand for; they may be empty (`/workflows/` are those of all namespaces)."""
+    """Returns the values of names in braces, or None. A name may be empty: `/workflows/` means all namespaces."""
     names: dict[str, str] = {}
     wanted = list(pattern)
     for number, piece in enumerate(wanted):
@@ -105,10 +102,6 @@ def _prefix(parts: Any) -> str:
     return "/".join(parts[:3] if parts[0] == "api" else parts[:1])
 
 
-# Merged from app: Argo Server's API as an ASGI application, in front of another one that gets everything that is not
-# Argo's.
-
-
 log = logging.getLogger(__name__)
 
 _V1 = "/api/v1"
@@ -122,8 +115,8 @@ def argo_app(
     artifacts: Reader | None = None,
     metrics: Callable[[datetime], str] | None = None,
 ) -> ASGIApp:
-    """Same tokens and roles as the Kubernetes API of `cluster`, which most likely is `otherwise`. Without `artifacts`,
-    none can be downloaded; without `metrics`, Prometheus hears nothing."""
+    """Uses the tokens and roles of the Kubernetes API of `cluster`. Requests that are not Argo's go to `otherwise`.
+    Without `artifacts` there are no downloads, without `metrics` no Prometheus metrics."""
     routes = _routes()
     if artifacts is not None:
         routes += _downloads(Downloads(artifacts))
@@ -165,7 +158,7 @@ class _App:
             await send_response(call, made)
 
     async def _answer(self, call: ApiRequest) -> ApiResponse | None:
-        """None where the answer has been sent already, piece by piece."""
+        """Returns None if the response was already streamed."""
         await self._gate.authenticate(call)
         handler, names = self._routes.find(call.method, call.path)
         with collect_warnings() as call.warnings:

@@ -1,4 +1,4 @@
-"""The workflow archive. Nothing is lost here when a workflow ends: what is archived are those that have ended."""
+"""The workflow archive. Workflows stay in the store when they end, so the archive consists of those that have ended."""
 
 from __future__ import annotations
 

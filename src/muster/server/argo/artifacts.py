@@ -1,4 +1,4 @@
-"""Artifacts of workflows, to be downloaded or looked into."""
+"""Downloads of workflow artifacts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from muster.workflows.artifacts.locations import (
 )
 
 _SECURITY = [
-    # What a workflow has written is shown, but never run with the rights of whoever looks at it.
+    # Files of workflows are shown, but never executed with the rights of the user.
     (
         b"content-security-policy",
         b"sandbox; base-uri 'none'; default-src 'none'; img-src 'self'; style-src 'self' 'unsafe-inline'",
@@ -38,7 +38,7 @@ _DIRECTIONS = ("inputs", "outputs")
 
 
 class Reader(Protocol):
-    """The part of `muster.workflows.artifacts` that is needed here."""
+    """What this module needs of `muster.workflows.artifacts`."""
 
     async def repository(self, workflow: Object) -> Mapping[str, Any]: ...
 
@@ -64,7 +64,7 @@ class Downloads:
         await self._download(request, await _by_uid(request), "inputs")
 
     async def file(self, request: Request) -> ApiResponse | None:
-        """One that is a folder is shown as a page of links."""
+        """A folder is shown as a page of links."""
         names = request.names
         if names["direction"] not in _DIRECTIONS:
             raise BadRequest(f'"{names["direction"]}" is neither inputs nor outputs')
@@ -89,7 +89,8 @@ class Downloads:
         await self._send(request, workflow, artifact)
 
     async def _inside(self, request: Request, workflow: Object, artifact: Artifact, path: str) -> dict[str, Any]:
-        """The location of a file in an artifact. Raises Forbidden if it takes a Secret that the user may not read."""
+        """Returns the location of a file in an artifact. Raises Forbidden if it needs a Secret that the user may not
+        read."""
         try:
             location = location_of(artifact, await self._reader.repository(workflow))
             for secret in secrets_in(location):
@@ -138,7 +139,7 @@ def artifact_of(workflow: Object, node: str, direction: str, name: str) -> Artif
 
 
 def secrets_in(location: Any) -> Iterator[str]:
-    """The names of the Secrets that a location's settings refer to."""
+    """Returns the names of the Secrets that a location refers to."""
     if not isinstance(location, dict):
         return
     for field, value in location.items():
@@ -149,7 +150,7 @@ def secrets_in(location: Any) -> Iterator[str]:
 
 
 def folder_page(paths: list[str]) -> bytes:
-    """Links to the files and folders at the top of these paths."""
+    """Returns a page of links to the files and folders at the top."""
     names = dict.fromkeys(first + slash for first, slash, _ in (path.partition("/") for path in sorted(paths)) if first)
     links = "".join(f'<li><a href="./{quote(name)}">{html.escape(name)}</a></li>\n' for name in names)
     return f'<html><body><ul>\n<li><a href="..">..</a></li>\n{links}</ul></body></html>'.encode()

@@ -1,4 +1,4 @@
-"""Events from elsewhere, such as webhooks: WorkflowEventBindings say which of them start a workflow."""
+"""Events from other systems, such as webhooks. WorkflowEventBindings define which of them start a workflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BINDING_LABEL = "workflows.argoproj.io/workflow-event-binding"
 
 
 async def receive(request: Request) -> ApiResponse:
-    """Starts what the event is meant to start. What goes wrong with one binding does not keep the others from it."""
+    """Starts the workflows of all matching bindings. An error in one binding does not affect the others."""
     content = await request.call.body()
     payload = parse_body(content, JSON) if content else None
     scope = {
@@ -62,7 +62,7 @@ async def none(request: Request) -> ApiResponse:
 
 
 def headers_of(call: ApiRequest) -> dict[str, list[str]]:
-    """What the sender says about the event. Other headers are nobody's business: one of them is the token."""
+    """The headers of the event that expressions may read. Others are hidden: one of them is the token."""
     found: dict[str, list[str]] = {}
     for name, value in call.scope["headers"]:
         if name.startswith(b"x-"):
@@ -71,7 +71,7 @@ def headers_of(call: ApiRequest) -> dict[str, list[str]]:
 
 
 def is_meant(binding: Object, scope: Mapping[str, Any]) -> bool:
-    """Raises BadRequest when the selector cannot be read, or does not say yes or no."""
+    """Raises BadRequest if the selector is not valid or not a boolean."""
     selector = str((spec_of(binding).get("event") or {}).get("selector") or "")
     answer = _value(selector, scope, "spec.event.selector")
     if not isinstance(answer, bool):

@@ -12,7 +12,7 @@ from muster.server.argo.requests import Request
 from muster.server.kubernetes.request import ApiResponse
 
 ARGO_VERSION = "v4.0.7"
-"""The version whose API this is."""
+"""The version of Argo whose API this is."""
 
 
 async def info(request: Request) -> ApiResponse:
@@ -35,7 +35,7 @@ async def version(request: Request) -> ApiResponse:
 
 
 def metrics(text: Callable[[datetime], str]) -> Callable[[Request], Awaitable[ApiResponse]]:
-    """What workflows tell Prometheus of themselves."""
+    """The Prometheus metrics of workflows."""
 
     async def told(request: Request) -> ApiResponse:
         request.api.require_path("/metrics")
@@ -58,6 +58,6 @@ async def userinfo(request: Request) -> ApiResponse:
 
 
 async def collect_event(request: Request) -> ApiResponse:
-    """What somebody did in a web page. Nobody here keeps count."""
+    """Accepts usage events of Argo's web UI and ignores them."""
     await request.body()
     return request.answer({})

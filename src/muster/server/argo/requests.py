@@ -15,16 +15,13 @@ from muster.server.argo.access import OnBehalf
 from muster.server.kubernetes.negotiation import JSON
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, json_response, parse_body, stream
 
-# Merged from fields: The `fields` parameter: `items.metadata.name,items.spec` keeps only these, `-status.nodes` all
-# but these.
-
 
 class Fields(NamedTuple):
     paths: frozenset[str] = frozenset()
     exclude: bool = False
 
     def cut(self, value: Any) -> Any:
-        """The part of `value` that is wanted, as a copy."""
+        """Returns the wanted part of `value` as a copy."""
         return _cut(self, "", value) if self.paths else value
 
     def wants(self, path: str) -> bool:
@@ -61,11 +58,8 @@ def _cut(fields: Fields, path: str, value: Any) -> Any:
     return kept
 
 
-# Merged from failures: Errors as grpc-gateway writes them: a gRPC code, its HTTP status and a message.
-
-
 class Unimplemented(ApiError):
-    """Argo Server has this; the cluster in the box has no use for it."""
+    """Argo Server has this; the embedded cluster does not need it."""
 
     code, reason = 501, "NotImplemented"
 
@@ -104,13 +98,10 @@ def failure(error: ApiError) -> ApiResponse:
 
 
 def stream_failure(error: ApiError) -> dict[str, Any]:
-    """The last message of a stream that has already begun."""
+    """The last message of a stream that has already started."""
     code = code_of(error)
     told = {"grpc_code": code.number, "http_code": code.http, "message": error.message, "http_status": code.text}
     return {"error": told}
-
-
-# Merged from requests: A call to Argo's API: the names in its path, its options and its body.
 
 
 _SSE = "text/event-stream"
@@ -142,7 +133,7 @@ class Request:
         return parse_fields(self.option("fields"))
 
     async def body(self) -> dict[str, Any]:
-        """Whatever a client calls it, it is JSON, and what is null is not there."""
+        """Returns the JSON body, whatever its content type, without nulls."""
         content = await self.call.body()
         found = parse_body(content, JSON) if content else {}
         if not isinstance(found, dict):
@@ -154,15 +145,15 @@ class Request:
         return json_response(obj)
 
     async def stream(self, messages: AsyncIterator[Any]) -> None:
-        """Sends each message as it comes, as server-sent events where the client asks for these, else one per line.
-        An error before the first one is the answer, and raised."""
+        """Sends each message as it arrives, as server-sent events if the client accepts them, else one per line. Raises
+        an error that occurs before the first message."""
         events = self.call.header(b"accept") == _SSE
         pieces = _pieces(cast("AsyncGenerator[Any, None]", messages), events)
         await stream(self.call, pieces, media=_SSE if events else JSON, first_piece_seconds=_FIRST_MESSAGE_SECONDS)
 
 
 def without_nulls(value: Any) -> Any:
-    """Go writes null for what is not set. In a list it is a value."""
+    """Drops nulls, which Go clients send for fields that are not set. In a list null is a value."""
     if isinstance(value, dict):
         return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):
@@ -181,7 +172,7 @@ async def _pieces(messages: AsyncGenerator[Any, None], events: bool) -> AsyncGen
         try:
             async for message in _with_pauses(messages):
                 if message is _PAUSE:
-                    # A comment, so that nobody takes the line for dead. There are none in JSON.
+                    # A comment keeps the connection alive. JSON lines have no comments.
                     if events:
                         yield b":\n"
                     continue

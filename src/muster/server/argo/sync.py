@@ -1,4 +1,4 @@
-"""Limits of semaphores, which are entries of ConfigMaps: `argo sync` looks them up and changes them."""
+"""Limits of semaphores, which are entries of ConfigMaps, for `argo sync`."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ def _require_config_map(kind: str) -> None:
 
 
 def _told(request: Request, name: str, key: str, limit: int) -> ApiResponse:
-    """Without a type: the first of its values is the ConfigMap, and Go leaves such a value out."""
+    """Without a type: ConfigMap is the zero value, which Go omits."""
     return request.answer({"cmName": name, "namespace": request.namespace, "key": key, "limit": limit})

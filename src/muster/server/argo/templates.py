@@ -1,4 +1,4 @@
-"""Workflow templates, cluster workflow templates and cron workflows: what is kept to be run later."""
+"""Workflow templates, cluster workflow templates and cron workflows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW, WOR
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The same verbs for each of the kinds."""
+    """The same operations for each of the kinds."""
 
     kind: Kind
     field: str

@@ -1,4 +1,4 @@
-"""Streams of changes: of workflows, and of events about them."""
+"""Streams of changes of workflows, and of events about them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def events(request: Request) -> None:
 
 
 async def nothing(request: Request) -> None:
-    """Of kinds that Argo Events brings: there are none here, and none will come."""
+    """Streams of Argo Events' kinds, which do not exist here."""
     await request.stream(_nothing())
 
 
@@ -34,7 +34,7 @@ async def _workflows(request: Request) -> AsyncIterator[Any]:
     selector = request.option("listOptions.fieldSelector")
     named = _NAME.search(selector)
     if named is not None:
-        # Says so at once when there is no such workflow.
+        # Fails at once if the workflow does not exist.
         workflow = await api.find(named[1], request.namespace)
         if named[1] == LATEST:
             selector = selector.replace(LATEST, name_of(workflow))
@@ -70,8 +70,8 @@ async def _nothing() -> AsyncIterator[Any]:
 
 
 def latest_of_each(batch: list[WatchEvent]) -> list[WatchEvent]:
-    """A workflow with thousands of nodes is megabytes: who is slow gets it as it is now, not as it was in between. That
-    an object is new must be told all the same."""
+    """Skips intermediate states for slow clients: a workflow with thousands of nodes is megabytes. An ADDED event is
+    never skipped."""
     last: dict[str, WatchEvent] = {}
     for event in batch:
         if event.type == "BOOKMARK":

@@ -22,9 +22,6 @@ from muster.workflows.submit import (
     workflow_from_template,
 )
 
-# Merged from listing: Which workflows a list request wants, in which order, and which page of them. Pure.
-
-
 _NAME_FILTERS = ("Exact", "Contains", "Prefix", "NotEquals")
 
 
@@ -41,7 +38,7 @@ class Wanted(NamedTuple):
     limit: int = 0
     offset: int = 0
     counted: bool = False
-    """Whether the number of those on later pages is asked for."""
+    """Whether the number of remaining items is requested."""
 
 
 class Page(NamedTuple):
@@ -168,9 +165,6 @@ def _number(query: Mapping[str, str], name: str) -> int:
     if not text.isdigit():
         raise BadRequest(f'{name} is "{text}"; it must be a number')
     return int(text)
-
-
-# Merged from workflows: Workflows: create, submit, list, get, delete, lint.
 
 
 _SOURCES = {kind.kind: kind for kind in (WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW)}

@@ -1,4 +1,4 @@
-"""The machines, the queues, the gangs that wait in them, and how virtual clusters were used."""
+"""Routes of nodes, queues, PodGroups and the usage of virtual clusters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MOST_GROUPS = 500
 class AmountAnswer(ApiModel):
     resource: str
     used: float
-    """What Pods that are there asked for, in cores, bytes or pieces."""
+    """Requested by the Pods on the node, in cores, bytes or pieces."""
     allocatable: float
     capacity: float
 
@@ -71,7 +71,7 @@ class MachineAnswer(ApiModel):
     name: str
     ready: bool
     unschedulable: bool
-    """Somebody has closed it for new Pods."""
+    """Closed for new Pods."""
     labels: dict[str, str]
     taints: list[str]
     conditions: list[NodeCondition]
@@ -80,12 +80,12 @@ class MachineAnswer(ApiModel):
     system: str
     created: datetime | None
     clusters: list[str]
-    """The names of the virtual clusters that it is part of."""
+    """The virtual clusters that it is part of."""
 
 
 class PodThere(ApiModel):
     name: str | None
-    """For admins, and for those who may look into the run that it belongs to."""
+    """Only for admins and users who may inspect its run."""
     namespace: str | None
     phase: str
     run_id: str | None
@@ -97,13 +97,13 @@ class PodThere(ApiModel):
 
 class WholeMachine(MachineAnswer):
     there: list[PodThere]
-    """The Pods that are there now."""
+    """The Pods on the node."""
 
 
 class QueueAnswer(ApiModel):
     name: str
     cluster_id: str | None
-    """Of the virtual cluster that it holds the total of."""
+    """The virtual cluster whose total it enforces."""
     cluster_name: str | None
     state: str
     parent: str
@@ -111,7 +111,7 @@ class QueueAnswer(ApiModel):
     priority: int
     reclaimable: bool
     capability: dict[str, str]
-    """The most of it, by resource; what is not named has no limit."""
+    """Limits by resource; a resource that is not listed has no limit."""
     allocated: dict[str, str]
     groups: dict[str, int]
     """How many PodGroups are in which phase: pending, inqueue, running, unknown, completed."""
@@ -119,7 +119,7 @@ class QueueAnswer(ApiModel):
 
 class PodGroupAnswer(ApiModel):
     name: str | None
-    """For admins, and for those who may look into the run that it belongs to."""
+    """Only for admins and users who may inspect its run."""
     namespace: str | None
     flavour: str
     queue: str
@@ -151,7 +151,7 @@ class UsagePoint(ApiModel):
 
 class UsageAnswer(ApiModel):
     step_seconds: int
-    """From one point to the next. Where one is missing, nobody looked: the server was not running."""
+    """The time between two points. A missing point means that the server was not running."""
     since: datetime
     until: datetime
     points: list[UsagePoint]
@@ -159,7 +159,7 @@ class UsageAnswer(ApiModel):
 
 @router.get("/nodes", operation_id="list_machines")
 async def all_machines(here: Here, who: Who) -> Page[MachineAnswer]:
-    """What there is to run on, all of it, by name."""
+    """Lists all nodes of the cluster, by name."""
     require(who, "view", Subject("node"))
     nodes = (await here.cluster.list(NODE)).items
     there = _by_host((await here.cluster.list(POD)).items)
@@ -170,7 +170,7 @@ async def all_machines(here: Here, who: Who) -> Page[MachineAnswer]:
 
 @router.get("/nodes/{node}", operation_id="get_machine")
 async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
-    """With the Pods that are there."""
+    """Returns a node with its Pods."""
     require(who, "view", Subject("node"))
     found = next((each for each in (await here.cluster.list(NODE)).items if name_of(each) == node), None)
     if found is None:
@@ -186,7 +186,7 @@ async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
 
 @router.get("/queues", operation_id="list_queues")
 async def all_queues(here: Here, who: Who) -> Page[QueueAnswer]:
-    """Those of virtual clusters, and all others that there are."""
+    """Lists all queues, those of virtual clusters first."""
     require(who, "view", Subject("queue"))
     names = await _cluster_names(here)
     lines = [describe_queue(queue) for queue in (await here.cluster.list(QUEUE)).items]
@@ -205,7 +205,7 @@ async def all_pod_groups(
     queue: Annotated[str, Query(description="The name of a queue.")] = "",
     phase: Annotated[str, Query(description="The phase that they are in: Pending, Running, ...")] = "",
 ) -> Page[PodGroupAnswer]:
-    """Gangs, the newest first, with the reason why they wait. 500 at most."""
+    """Lists PodGroups, the newest first, with the reason why they wait; at most 500."""
     require(who, "view", Subject("queue"))
     objects = [each for kind in (POD_GROUP, PLUGIN_POD_GROUP) for each in (await here.cluster.list(kind)).items]
     found = [(each, describe_pod_group(each)) for each in objects]
@@ -230,7 +230,7 @@ async def usage_of_cluster(
     who: Who,
     hours: Annotated[int, Query(ge=1, le=KEPT // timedelta(hours=1), description="How far back.")] = 24,
 ) -> UsageAnswer:
-    """How many SKUs were handed out when: looked at twice a minute, kept for a week."""
+    """Returns how many SKUs were in use. Samples are taken twice a minute and kept for a week."""
     time, until = timedelta(hours=hours), now()
     found = await here.database.read(lambda connection: get_cluster(connection, cluster))
     require(who, "view", found.subject, cluster)
@@ -241,7 +241,7 @@ async def usage_of_cluster(
 
 
 async def keep_usage(here: Services) -> None:
-    """Looks at how many SKUs are handed out, again and again."""
+    """Samples the usage of all virtual clusters, again and again."""
     while True:
         await look(here, now())
         await asyncio.sleep(_LOOK_SECONDS)
@@ -287,7 +287,7 @@ def _pod(pod: Object, run: OwningRun | None, who: Actor) -> PodThere:
 
 
 def _named(name: str, namespace: str, run: OwningRun | None, who: Actor) -> dict[str, str | None]:
-    """What things are called is for those who may look into them; whose they are is for all."""
+    """Names are for users who may inspect them; owners are for all users."""
     shown = bool(may(who, "inspect", Subject("node"))) or (run is not None and run.open)
     return {
         "name": name if shown else None,
@@ -299,7 +299,7 @@ def _named(name: str, namespace: str, run: OwningRun | None, who: Actor) -> dict
 
 
 async def _run_behind_group(cluster: Cluster, group: Object) -> str:
-    """A PodGroup belongs to a job, and the job to a run."""
+    """Finds the run of a PodGroup: it belongs to a job, and the job to a run."""
     own = run_id_of(group)
     owner = controller_of(group)
     if own or owner is None:
@@ -314,5 +314,5 @@ async def _run_behind_group(cluster: Cluster, group: Object) -> str:
 
 
 async def _cluster_names(here: Services) -> dict[str, str]:
-    """By the name of their queue."""
+    """The names of virtual clusters by queue."""
     return {each.queue: each.name for each in await here.database.read(all_clusters)}

@@ -17,8 +17,8 @@ class Event:
 
 
 class EventFeed:
-    """What happened to one thing, for everybody who watches it. The last so many events are kept for those who come
-    back; whoever was away for longer is told to load everything anew by an event called `reset`."""
+    """Changes of one thing, for all clients that watch it. The last events are kept for clients that reconnect; a
+    client that was away for too long gets a `reset` event and loads everything again."""
 
     def __init__(self, keep: int = 1000, epoch: str = "") -> None:
         self._kept: deque[Event] = deque(maxlen=keep)
@@ -36,11 +36,11 @@ class EventFeed:
 
     @property
     def last(self) -> str:
-        """The id of what was published last: whoever loads everything now goes on after it."""
+        """The id of the last event. A client that loads everything now continues after it."""
         return f"{self._epoch}{self._number}"
 
     async def after(self, last: str) -> AsyncIterator[Event]:
-        """From there on, for ever; from now on if `last` is ''."""
+        """Yields events after `last`, without end; from now on if `last` is ''."""
         seen = self._number if last == "" else self._position(last)
         if seen is None:
             seen = self._number
@@ -53,7 +53,7 @@ class EventFeed:
             await news.wait()
 
     def _position(self, last: str) -> int | None:
-        """None if there is more after it than was kept, or it is not ours."""
+        """None if events after it were dropped, or if the id is not from this feed."""
         number = last.removeprefix(self._epoch) if last.startswith(self._epoch) else ""
         if not number.isdecimal() or int(number) > self._number:
             return None

@@ -34,7 +34,7 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 async def host_platform(
     settings: Settings, cluster: Cluster, artifacts: ArtifactClient | None = None
 ) -> AsyncIterator[str]:
-    """For as long as the block lasts; answers where."""
+    """Serves the platform for as long as the block lasts, and yields its URL."""
     web = settings.web
     prepare_secrets(platform_folder(settings.home))
     with open_listener(web.host, web.port, settings.home / "web-port", usual=DEFAULT_WEB_PORT) as listener:
@@ -54,7 +54,7 @@ async def host_platform(
 
 
 class _Hosted:
-    """An app that loads the real one."""
+    """An application that loads the real one when it is needed."""
 
     def __init__(self, settings: Settings, cluster: Cluster, url: str, artifacts: ArtifactClient | None) -> None:
         self._settings, self._cluster, self._url, self._artifacts = settings, cluster, url, artifacts
@@ -84,7 +84,7 @@ class _Hosted:
                 await asyncio.sleep(_TRY_AGAIN_SECONDS)
 
     async def _serve(self) -> None:
-        """Until it is cancelled. The modules are imported here, on a thread: the cluster goes on meanwhile."""
+        """Serves until it is cancelled. The modules are imported on a thread, so that the cluster keeps running."""
         await asyncio.to_thread(_load)
         from muster.platform.database.database import Database, sqlite_url
         from muster.server.platform.app import background_tasks, platform_app

@@ -45,18 +45,15 @@ from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
 from muster.training.registry import JOB_KINDS
 
-# Merged from job_answers: What requests about training jobs, and answers to them, are made of.
-
-
 _LARGEST = 1_000_000
 _Manifest = Annotated[str, Field(max_length=_LARGEST)]
 
 
 class JobBody(RequestBody):
     manifest: _Manifest
-    """YAML or JSON, of one or more training jobs."""
+    """YAML or JSON of one or more training jobs."""
     team: Annotated[str, Field(max_length=200)] = ""
-    """The id or name of a team one is in, which they are shared with."""
+    """The id or name of one of your teams, to share them with."""
 
 
 class ManifestBody(RequestBody):
@@ -86,16 +83,13 @@ class ManifestJob(ApiModel):
 class CheckedManifest(ApiModel):
     problems: list[ManifestProblem]
     jobs: list[ManifestJob]
-    """What would be made of it."""
+    """The jobs that would be created."""
 
 
 class JobKindAnswer(ApiModel):
     word: str
     kind: str
     api_version: str
-
-
-# Merged from jobs: Training jobs of every kind: list, look into, check, submit, suspend, delete.
 
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -121,8 +115,8 @@ async def all_jobs(
     since: Annotated[datetime | None, Query(description="Created then or later.")] = None,
     until: Annotated[datetime | None, Query(description="Created before.")] = None,
 ) -> Page[Job]:
-    """Sorted by created, started, finished, name, kind, state or namespace; the newest first. Jobs that were made on
-    the cluster itself belong to nobody: only admins see them."""
+    """Lists jobs by created, started, finished, name, kind, state or namespace; the newest first. Jobs created outside
+    the platform have no owner and are visible to admins only."""
     owners = await here.database.read(lambda connection: user_ids(connection, owner)) if owner else None
     only = JobFilter(q, tuple(kind or ()), tuple(state or ()), owners, run, namespace, since, until)
     check_filter(only, [word_of(job_kind.kind) for job_kind in JOB_KINDS])
@@ -140,7 +134,7 @@ async def kinds_of_jobs(who: Who) -> list[JobKindAnswer]:
 
 @router.post("/validate", operation_id="check_jobs")
 async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedManifest:
-    """What is wrong with a manifest, with the lines. Nothing is made of it."""
+    """Checks a manifest. Creates nothing."""
     looked = await submit.check_manifest(here.database, here.cluster, who, body.manifest)
     jobs = [
         ManifestJob(
@@ -157,7 +151,7 @@ async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedM
 
 @router.post("", status_code=201, operation_id="create_jobs")
 async def new_jobs(body: JobBody, here: Here, who: Who) -> list[Job]:
-    """All jobs of a manifest, or none if something is wrong with one of them."""
+    """Creates all jobs of a manifest, or none if one of them is not valid."""
     made = await submit.submit(here.database, here.cluster, who, body.manifest, body.team)
     jobs = [describe_job(job_kind, obj) for obj in made if (job_kind := job_kind_of(obj))]
     return await _answers(here, who, jobs)
@@ -165,20 +159,20 @@ async def new_jobs(body: JobBody, here: Here, who: Who) -> list[Job]:
 
 @router.get("/events", operation_id="watch_jobs", response_class=Response, responses=EVENTS)
 async def events_of_jobs(here: Here, who: Who, request: Request) -> Response:
-    """Server-sent events: every job that changes (`job`) or goes (`gone`), from now on or from Last-Event-ID on.
+    """Server-sent events: every job that changes (`job`) or is deleted (`gone`), from now on or after Last-Event-ID.
     `reset` says that events were missed: load the list again."""
     return event_stream(request, _changes(here, who, last_event_id(request)))
 
 
 @router.get("/{namespace}/{kind}/{name}", operation_id="get_job")
 async def one_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
-    """With its members, and why it waits or has failed."""
+    """Returns a job with its members, and why it waits or failed."""
     return await _whole(here, who, namespace, kind, name)
 
 
 @router.get("/{namespace}/{kind}/{name}/yaml", operation_id="get_job_yaml", response_class=Response, responses=_TEXT)
 async def yaml_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> Response:
-    """As the cluster has it, without secrets."""
+    """Returns the manifest as the cluster has it, without secrets."""
     job, obj = await visible_job(here, who, namespace, kind, name)
     shown = {**obj, "metadata": {k: v for k, v in meta(obj).items() if k != "managedFields"}}
     masks = await masks_of(here, job, obj)
@@ -187,7 +181,7 @@ async def yaml_of_job(namespace: str, kind: str, name: str, here: Here, who: Who
 
 @router.get("/{namespace}/{kind}/{name}/happenings", operation_id="list_job_events")
 async def happenings_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> list[KubernetesEvent]:
-    """What Kubernetes tells of it, its Pods and its PodGroup, the oldest first."""
+    """Lists the events of the job, its Pods and its PodGroup, the oldest first."""
     job, obj = await visible_job(here, who, namespace, kind, name)
     masks = await masks_of(here, job, obj)
     told = await events_about(here.cluster, obj)
@@ -196,15 +190,14 @@ async def happenings_of_job(namespace: str, kind: str, name: str, here: Here, wh
 
 @router.get("/{namespace}/{kind}/{name}/events", operation_id="watch_job", response_class=Response, responses=EVENTS)
 async def events_of_job(namespace: str, kind: str, name: str, here: Here, who: Who, request: Request) -> Response:
-    """Server-sent events: the job as it is now, then each time that something changes (`job`), until it is deleted
-    (`gone`)."""
+    """Server-sent events: the job as it is now, then after every change (`job`), until it is deleted (`gone`)."""
     await visible_job(here, who, namespace, kind, name)
     return event_stream(request, _job_changes(here, who, namespace, kind, name))
 
 
 @router.post("/{namespace}/{kind}/{name}/suspend", operation_id="suspend_job")
 async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
-    """Its Pods go; what they have written to storage stays."""
+    """Suspends the job. Its Pods are deleted; files in storage stay."""
     job, _ = await visible_job(here, who, namespace, kind, name, "suspend")
     await submit.set_suspended(here.database, here.cluster, who, job, True)
     return await _whole(here, who, namespace, kind, name)
@@ -212,7 +205,7 @@ async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: W
 
 @router.post("/{namespace}/{kind}/{name}/resume", operation_id="resume_job")
 async def resumed_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
-    """It begins anew."""
+    """Resumes the job. It starts from the beginning."""
     job, _ = await visible_job(here, who, namespace, kind, name, "resume")
     await submit.set_suspended(here.database, here.cluster, who, job, False)
     return await _whole(here, who, namespace, kind, name)
@@ -220,7 +213,7 @@ async def resumed_job(namespace: str, kind: str, name: str, here: Here, who: Who
 
 @router.delete("/{namespace}/{kind}/{name}", status_code=204, operation_id="delete_job")
 async def drop_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> None:
-    """With its Pods and their logs. If it runs, it is ended."""
+    """Deletes the job with its Pods and logs. A running job is stopped."""
     job, _ = await visible_job(here, who, namespace, kind, name, "delete")
     await submit.delete(here.database, here.cluster, who, job)
 
@@ -228,7 +221,7 @@ async def drop_job(namespace: str, kind: str, name: str, here: Here, who: Who) -
 async def visible_job(
     here: Services, who: Actor, namespace: str, kind: str, name: str, action: str = "view"
 ) -> tuple[Job, Object]:
-    """If whoever asks may do that to it."""
+    """Finds a job and checks that the user may do this to it."""
     job, obj = await find_job(here.cluster, kind, namespace, name)
     runs = await _runs(here, [job])
     require(who, action, subject_of(job, runs), f"{namespace}/{name}")
@@ -307,7 +300,7 @@ async def _answers(here: Services, who: Actor, jobs: Sequence[Job]) -> list[Job]
 
 
 def _may(who: Actor, job: Job, subject: Subject) -> list[str]:
-    """Also what makes sense now."""
+    """The actions that are permitted and possible now."""
     job_kind = job_kind_named(job.word)
     pauses = job_kind is not None and can_be_suspended(job_kind) and job.state not in ("succeeded", "failed")
     sensible = {
@@ -319,7 +312,7 @@ def _may(who: Actor, job: Job, subject: Subject) -> list[str]:
 
 
 async def _runs(here: Services, jobs: Iterable[Job]) -> dict[str, RunOwner]:
-    """Whose the runs are that made these jobs. That never changes, so it is asked for once."""
+    """The owners of the runs that created these jobs."""
     known = here.run_owners
     unknown = {job.run_id for job in jobs if job.run_id and job.run_id not in known}
     if unknown:

@@ -31,9 +31,6 @@ from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
 
-# Merged from run_logs: What the nodes of runs have written: as text, and as it is written.
-
-
 run_logs_router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
 
 _MOST_TAIL = 100_000
@@ -52,7 +49,7 @@ async def log_of_node(
     tail: Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only the last so many lines.")] = None,
     times: Annotated[bool, Query(description="With the time of each line in front.")] = False,
 ) -> Response:
-    """As text, as far as it has been written."""
+    """Returns what has been written so far, as text."""
     found = await found_node(here, who, run, node)
     source, _ = await _place(here, found, attempt, pod, container)
     masks = await here.runs.masks(run)
@@ -72,8 +69,8 @@ async def log_events_of_node(
     container: Annotated[str, Query(description="Another container than the main one.")] = "",
     bunches: Annotated[bool, Query(description="Many lines in one event, called `lines`, and no times.")] = False,
 ) -> Response:
-    """Server-sent events: a `line` for each line, as it is written, and `end` when the attempt is over. Whoever comes
-    back with Last-Event-ID misses none and gets none twice."""
+    """Server-sent events: a `line` for each line as it is written, and `end` when the attempt is over. With Last-Event-
+    ID the stream continues without gaps or repeats."""
     await found_node(here, who, run, node)
     wanted = _Wanted(run, node, attempt, pod, container, bunches)
     return event_stream(request, _log_events(here, who, wanted, last_event_id(request)))
@@ -114,7 +111,7 @@ async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) ->
 
 
 async def _until_begun(here: Services, who: Actor, wanted: _Wanted) -> FoundNode:
-    """Or until it is clear that it never will."""
+    """Waits until the node starts, or until it is certain that it never will."""
     feed = here.run_feed
     place = feed.last
     found = await found_node(here, who, wanted.run, wanted.node)
@@ -132,7 +129,7 @@ async def _until_begun(here: Services, who: Actor, wanted: _Wanted) -> FoundNode
 async def _place(
     here: Services, found: FoundNode, number: int | None, pod: str, container: str
 ) -> tuple[LogSource | None, Attempt | None]:
-    """Where the log is; None if nothing has begun."""
+    """Returns the source of the log; None if nothing has started."""
     attempt = found.attempts[-1] if found.attempts else None
     if number is not None:
         attempt = next((each for each in found.attempts if each.number == number), None)
@@ -155,14 +152,14 @@ async def _place(
 
 
 def _rank(pod: Object) -> tuple[bool, str]:
-    """The one that speaks for all of a training job first."""
+    """Sorts the leading replica of a training job first."""
     labels = labels_of(pod)
     leads = labels.get("training.kubeflow.org/job-role") == "master" or "master" in name_of(pod)
     return not leads, name_of(pod)
 
 
 def _decoded(last: str) -> tuple[int | None, int]:
-    """The attempt and the line that the client saw last."""
+    """The attempt and line that the client saw last."""
     attempt, _, line = last.partition(".")
     if not attempt.isdecimal() or not line.isdecimal() or int(attempt) == 0:
         return None, 0
@@ -171,9 +168,6 @@ def _decoded(last: str) -> tuple[int | None, int]:
 
 async def _yes() -> bool:
     return True
-
-
-# Merged from job_logs: What the members of training jobs have written: as text, and as it is written.
 
 
 job_logs_router = APIRouter(prefix="/jobs/{namespace}/{kind}/{name}/pods/{pod}", tags=["jobs"])
@@ -193,7 +187,7 @@ async def log_of_member(
     tail: Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only the last so many lines.")] = None,
     times: Annotated[bool, Query(description="With the time of each line in front.")] = False,
 ) -> Response:
-    """As text, as far as it has been written."""
+    """Returns what has been written so far, as text."""
     found = await _member(here, who, _JobLogQuery(namespace, kind, name, pod, container))
     masks = await masks_of(here, found.job, found.object)
 
@@ -211,8 +205,8 @@ async def log_events_of_member(
     who: Who,
     container: _Container = "",
 ) -> Response:
-    """Server-sent events: a `line` for each line, as it is written, and `end` when the Pod is over. Whoever comes back
-    with Last-Event-ID misses none and gets none twice."""
+    """Server-sent events: a `line` for each line as it is written, and `end` when the Pod has ended. With Last-Event-ID
+    the stream continues without gaps or repeats."""
     wanted = _JobLogQuery(namespace, kind, name, pod, container)
     await _member(here, who, wanted)
     return event_stream(request, _job_log_events(here, who, wanted, last_event_id(request)))
@@ -232,7 +226,7 @@ class _Member:
     job: Job
     object: Object
     pod: Object | None
-    """None if it is not there: not yet, or not any more."""
+    """None if it does not exist yet, or no longer."""
     place: LogSource
 
     @property
@@ -250,7 +244,7 @@ async def _job_log_events(here: Services, who: Actor, wanted: _JobLogQuery, last
 
     async def ended() -> bool:
         nonlocal uid, found
-        # Looked at again each time: its Pod may be another one by now, and must not be somebody else's.
+        # Read again each time: the Pod may have been replaced, and must belong to this job.
         found = await _member(here, who, wanted)
         uid = uid_of(found.pod) if found.pod is not None else uid
         return found.over
@@ -263,7 +257,7 @@ async def _job_log_events(here: Services, who: Actor, wanted: _JobLogQuery, last
 
 
 async def _member(here: Services, who: Actor, wanted: _JobLogQuery) -> _Member:
-    """A Pod that the job has or will have, and nobody else's of that name."""
+    """Finds a Pod that the job has or will have."""
     job, obj = await visible_job(here, who, wanted.namespace, wanted.kind, wanted.name)
     job_kind = job_kind_named(job.word)
     assert job_kind is not None
@@ -280,7 +274,7 @@ async def _member(here: Services, who: Actor, wanted: _JobLogQuery) -> _Member:
 
 
 def _line_after(last: str, uid: str) -> int:
-    """The line that the client saw last, if it was of this Pod."""
+    """The line that the client saw last, if it is from this Pod."""
     of, _, line = last.rpartition(".")
     return int(line) if uid and of == uid and line.isdecimal() else 0
 

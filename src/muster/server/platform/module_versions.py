@@ -36,15 +36,12 @@ from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import event_stream, last_event_id
 
-# Merged from reviews: Reviews, by which modules are published.
-
-
 reviews_router = APIRouter(prefix="/reviews", tags=["reviews"])
 
 
 class DecisionBody(RequestBody):
     reason: Annotated[str, Field(max_length=10_000)] = ""
-    """Who rejects has to say why."""
+    """Required to reject."""
 
 
 @reviews_router.get("", operation_id="list_reviews")
@@ -58,7 +55,7 @@ async def all_reviews(
     author: Annotated[str, Query(description="The id or name of a user.")] = "",
     mine: Annotated[bool, Query(description="Only those that I asked for.")] = False,
 ) -> Page[Review]:
-    """One's own; those of the team for its leader; all for an admin. Sorted by created, decided, module, author or
+    """Lists reviews: your own, those of teams you lead, all for admins. Sorted by created, decided, module, author or
     state; the newest first."""
     only = ReviewFilter(q, state, module, author, mine)
     page = await here.database.read(lambda connection: list_reviews(connection, who, paging, only))
@@ -75,7 +72,7 @@ async def one_review(review: str, here: Here, who: Who, response: Response) -> R
 async def approve(
     review: str, here: Here, who: Who, seen: IfMatch, response: Response, body: DecisionBody | None = None
 ) -> Review:
-    """The version is published with it. Nobody approves what is their own."""
+    """Approves and publishes the version. Authors cannot approve their own modules."""
     return await _decided(here, who, review, "approve", body, seen, response)
 
 
@@ -86,7 +83,7 @@ async def reject(review: str, body: DecisionBody, here: Here, who: Who, seen: If
 
 @reviews_router.post("/{review}/withdraw", operation_id="withdraw_review")
 async def withdraw(review: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Review:
-    """By whoever asked for it: the version is private again."""
+    """Withdraws the review. The version is private again."""
     return await _decided(here, who, review, "withdraw", None, seen, response)
 
 
@@ -109,22 +106,19 @@ async def _decided(
     return review_answer(found, who, response)
 
 
-# Merged from module_versions: Versions of modules: what was built of them, how, and what becomes of them.
-
-
 module_versions_router = APIRouter(prefix="/modules/{module}/versions", tags=["modules"])
 
 
 class AskBody(RequestBody):
     message: Annotated[str, Field(max_length=10_000)] = ""
-    """For whoever decides."""
+    """A message for the reviewer."""
 
 
 @module_versions_router.get("", operation_id="list_module_versions")
 async def versions_of_module(
     module: str, here: Here, who: Who, paging: Paging, state: Annotated[str, Query()] = ""
 ) -> Page[ModuleVersion]:
-    """Sorted by number or state; the newest first. Those that are not published only for those who work on it."""
+    """Lists versions by number or state, the newest first. Unpublished ones are for users who work on the module."""
     page = await here.database.read(
         lambda connection: list_versions(connection, who, get_module(connection, who, module), paging, state)
     )
@@ -159,7 +153,7 @@ async def version_of_module(
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def build_log(module: str, version: str, here: Here, who: Who) -> Response:
-    """All of it, as far as it is written."""
+    """Returns the whole log so far."""
     found = await here.database.read(lambda connection: _inspected(connection, who, module, version))
     path = here.builds.log_path(found.module_id, found.number)
     text = path.read_bytes() if path.exists() else b""
@@ -173,8 +167,8 @@ async def build_log(module: str, version: str, here: Here, who: Who) -> Response
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def follow_build(module: str, version: str, here: Here, who: Who, request: Request) -> Response:
-    """The log as it is written: events with `text`; the last one is called `end` and has the `state`. The id of an
-    event is where in the log it ends: whoever comes back with it misses nothing."""
+    """Server-sent events: the log as it is written, as `text`; the last event is `end` and has the `state`. The id of
+    an event is its position in the log; with Last-Event-ID the stream continues from there."""
     found = await here.database.read(lambda connection: _inspected(connection, who, module, version))
     builds = here.builds
     path = builds.log_path(found.module_id, found.number)
@@ -192,7 +186,8 @@ async def follow_build(module: str, version: str, here: Here, who: Who, request:
 async def ask_for_review(
     module: str, version: str, here: Here, who: Who, response: Response, body: AskBody | None = None
 ) -> Review:
-    """So that everybody may use it. An admin or a leader of the module's team decides, never the author."""
+    """Asks for a review, so that all users may use the version. An admin or a leader of the module's team decides,
+    never the author."""
     message = body.message if body is not None else ""
     review = await here.database.write(lambda connection: ask_review(connection, who, module, version, message))
     return review_answer(review, who, response)
@@ -207,7 +202,7 @@ async def stop_build(module: str, version: str, here: Here, who: Who) -> ModuleV
 
 @module_versions_router.post("/{version}/retry", operation_id="retry_module_build")
 async def retry_build(module: str, version: str, here: Here, who: Who) -> ModuleVersion:
-    """Of a version whose build failed: the same again, with what the branch or tag is by now."""
+    """Builds a failed version again, from the current state of the branch or tag."""
     again = await _step(here, who, module, version, "retry")
     here.builds.look()
     return again
@@ -215,7 +210,7 @@ async def retry_build(module: str, version: str, here: Here, who: Who) -> Module
 
 @module_versions_router.post("/{version}/deprecate", operation_id="deprecate_module_version")
 async def deprecate_version(module: str, version: str, here: Here, who: Who) -> ModuleVersion:
-    """Workflows that use it go on; no other one may begin to."""
+    """Deprecates a version. Workflows that use it still run; others cannot start to use it."""
     return await _step(here, who, module, version, "deprecate")
 
 

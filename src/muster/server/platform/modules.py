@@ -29,9 +29,6 @@ from muster.server.platform.rest import IfMatch, Paging, RequestBody, Search, et
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here
 
-# Merged from categories: Categories of modules.
-
-
 categories_router = APIRouter(prefix="/categories", tags=["categories"])
 
 
@@ -82,9 +79,6 @@ def _answer(category: Category, response: Response) -> Category:
     return category
 
 
-# Merged from modules: Modules. Their versions are in module_versions.py.
-
-
 modules_router = APIRouter(prefix="/modules", tags=["modules"])
 
 _Text = Annotated[str, Field(max_length=10_000)]
@@ -114,15 +108,15 @@ class _SourceBody(RequestBody):
     dockerfile: _Path = "Dockerfile"
     """Its path in the repository."""
     build_dir: _Path = "/"
-    """The folder of the repository that the image is built from."""
+    """The folder of the repository that is the build context."""
     readme_path: _Path = "README.md"
     env: Annotated[list[VariableBody], Field(default_factory=list)]
     inputs: Annotated[list[InputBody], Field(default_factory=list)]
-    """What the module takes, as --name=value."""
+    """The inputs of the module, passed as --name=value."""
     outputs: Annotated[list[OutputBody], Field(default_factory=list)]
 
     def written(self) -> dict[str, Any]:
-        """What was said of the source, as it is kept."""
+        """The fields of the source that were set, as they are stored."""
         made = self.changes()
         if "env" in made:
             made["env"] = tuple(Variable(v.name, v.value, v.secret) for v in self.env)
@@ -139,7 +133,7 @@ class CreateModule(_SourceBody):
     """Its id or name."""
     description: _Text = ""
     team: _Name | None = None
-    """The id or name of the team whose leader may review it; if left out, the only one that one is in."""
+    """The id or name of the team whose leader may review it; defaults to your team, if you are in only one."""
     git_url: Annotated[str, Field(max_length=2_000)]
     git_ref: _Name
     """A branch, tag or commit."""
@@ -174,7 +168,7 @@ async def all_modules(
     usable: Annotated[bool, Query(description="Only those that I may use in a workflow.")] = False,
     published: Annotated[bool, Query(description="Only those that everybody is offered.")] = False,
 ) -> Page[Module]:
-    """Sorted by name, created, updated, owner, category or state; the one that changed last first."""
+    """Lists modules by name, created, updated, owner, category or state; the last changed first."""
     only = ModuleFilter(q, category, owner, team, state, mine, usable, published)
     page = await here.database.read(lambda connection: list_modules(connection, who, paging, only))
     return page.map(lambda module: visible_module(module, who))
@@ -182,7 +176,7 @@ async def all_modules(
 
 @modules_router.post("", status_code=201, operation_id="create_module")
 async def new_module(body: CreateModule, here: Here, who: Who, response: Response) -> Module:
-    """With its first version, whose build begins."""
+    """Creates a module with its first version and starts the build."""
     new, source, local = body.module(), body.source(), here.settings.modules.local_repositories
     module, _ = await here.database.write(lambda connection: create_module(connection, who, new, source, local))
     here.builds.look()
@@ -200,7 +194,7 @@ async def one_module(module: str, here: Here, who: Who, response: Response) -> M
 async def change_module(
     module: str, body: ModuleChange, here: Here, who: Who, seen: IfMatch, response: Response
 ) -> Module:
-    """Description, category and team change at once. Anything else becomes a new version, whose build begins."""
+    """Changes description, category and team at once. Any other change creates a new version and starts its build."""
     changes, local = body.written(), here.settings.modules.local_repositories
     found, _ = await here.database.write(
         lambda connection: edit_module(connection, who, module, changes, revision=seen, local=local)
@@ -211,7 +205,7 @@ async def change_module(
 
 @modules_router.post("/{module}/build", status_code=201, operation_id="build_module")
 async def build_module_again(module: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Module:
-    """A new version of what the branch or tag is by now."""
+    """Creates a new version from the current state of the branch or tag."""
     found, _ = await here.database.write(lambda connection: build_again(connection, who, module, seen))
     here.builds.look()
     return _module(found, who, response)
@@ -219,7 +213,7 @@ async def build_module_again(module: str, here: Here, who: Who, seen: IfMatch, r
 
 @modules_router.delete("/{module}", status_code=204, operation_id="delete_module")
 async def drop_module(module: str, here: Here, who: Who, seen: IfMatch) -> None:
-    """With all its versions, unless a workflow uses one."""
+    """Deletes a module with all its versions, unless a workflow uses one."""
     gone, images = await here.database.write(lambda connection: delete_module(connection, who, module, seen))
     await here.builds.forget(gone.id, images)
 

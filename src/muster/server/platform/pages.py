@@ -12,11 +12,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-# Merged from plain_pages: Pages for a server whose web UI was not built. The one behind a one-time link lets somebody
-# choose a password. The
-# secret is in the part of the address that browsers keep to themselves, so it is in no log and no history of a proxy.
-
-
 WELCOME = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -89,21 +84,13 @@ NOT_BUILT = """<!doctype html>
 """
 
 
-# Merged from pages: The web UI: one page, whose script finds out by the address what to show, and the files that it
-# is made of.
-#
-# `make ui` builds it into the folder `ui` beside this file, and wheels have it. Files under /assets have their
-# content's
-# hash in their names, so browsers keep them for ever; the page itself is asked for each time.
-
-
 UI = Path(__file__).parent / "ui"
 _FOR_EVER = "public, max-age=31536000, immutable"
 _ASK_AGAIN = "no-cache"
 
 
 def add_pages(app: FastAPI, ui: Path = UI) -> None:
-    """Everything that is not the API's: a file of the UI, or the page."""
+    """Returns a file of the UI, or the page, for every path outside the API."""
 
     async def page_or_file(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -152,7 +139,7 @@ class File:
 
 
 def read(path: Path) -> File | None:
-    """None if it is not there. Looks at the disk again only if it has changed."""
+    """Reads a file; None if it does not exist. Reads the disk again only if the file changed."""
     try:
         status = path.stat()
     except OSError:
@@ -174,7 +161,7 @@ def _read(path: Path, changed: int, size: int) -> File:
 
 
 def _known(folder: Path, name: str) -> File | None:
-    """Of the files that are in the folder; a name can lead nowhere else."""
+    """Only files in the folder; a name cannot lead elsewhere."""
     if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name or name.endswith(".gz"):
         return None
     path = folder / name

@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457), with the path of every field at fault."""
+"""Errors as problem+json (RFC 9457), with the path of every faulty field."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class FieldProblem(BaseModel):
     field: str
     message: str
     code: str | None = None
-    """For those who show it in another language: which sentence it is, and what to put into it."""
+    """The code of the message in the catalog, for translations."""
     arguments: dict[str, Any] | None = None
 
 
 class ProblemDocument(BaseModel):
-    """What every error looks like."""
+    """The form of every error."""
 
     type: str
     title: str
     status: int
     detail: str
     code: str | None = None
-    """For those who show the detail in another language: which sentence it is, and what to put into it."""
+    """The code of `detail` in the message catalog, for translations."""
     arguments: dict[str, Any] | None = None
     errors: list[FieldProblem] = []
 
@@ -78,7 +78,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 async def _http(_: Request, error: Exception) -> Response:
-    """What the framework says itself: no such path, no such method."""
+    """Errors of the framework: no such path, no such method."""
     assert isinstance(error, HTTPException)
     kind, title = _PHRASES.get(error.status_code, ("http", "The request cannot be answered"))
     return _response(error.status_code, kind, title, str(error.detail), [], dict(error.headers or {}))
@@ -99,7 +99,7 @@ _KNOWN = {
     "int_parsing": ("field.number", {}),
     "float_parsing": ("field.number", {}),
 }
-"""What pydantic finds, as we say it."""
+"""Codes for the errors of pydantic."""
 
 
 def _field_error(given: Any) -> FieldError:

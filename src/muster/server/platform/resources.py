@@ -43,7 +43,7 @@ _Sku = dict[str, int | str]
 
 
 class _There(NamedTuple):
-    """On the cluster, now."""
+    """The current state of the cluster."""
 
     queues: Mapping[str, Object]
     nodes: Sequence[Object]
@@ -52,13 +52,13 @@ class _There(NamedTuple):
 class ClusterBody(RequestBody):
     name: _Name
     sku: _Sku
-    """What one SKU is: gpu, cpu, memory, or any resource of the cluster by its full name."""
+    """The content of one SKU: gpu, cpu, memory, or any resource of the cluster by its full name."""
     description: _Text = ""
     node_selector: dict[str, str] = Field(default_factory=dict)
     total: Annotated[int, Field(ge=0, le=MOST_SKUS)] | None = None
-    """How many SKUs there are; null for as many as the machines have."""
+    """The number of SKUs; null for as many as the nodes have."""
     team: _Name = ""
-    """The id or name of the team that may use it; '' for everybody."""
+    """The id or name of the team that may use it; '' for all users."""
 
 
 class ClusterChange(RequestBody):
@@ -73,14 +73,14 @@ class ClusterChange(RequestBody):
 class RootBody(RequestBody):
     name: _Name
     path: _Place
-    """Where nodes find it, and where it is on the machines if nothing else is said."""
+    """Where nodes find it, and the host path if `host_path` and `claim` are empty."""
     description: _Text = ""
     host_path: _Place = ""
     claim: _Name = ""
-    """The PersistentVolumeClaim it is, instead of a path of the machines."""
+    """The PersistentVolumeClaim, instead of a host path."""
     read_only: bool = False
     team: _Name = ""
-    """The id or name of the team that may use it; '' for everybody."""
+    """The id or name of the team that may use it; '' for all users."""
 
 
 class RootChange(RequestBody):
@@ -95,7 +95,7 @@ class RootChange(RequestBody):
 
 @router.get("/clusters", operation_id="list_clusters")
 async def all_virtual_clusters(here: Here, who: Who, paging: Paging, q: Search = "") -> Page[VirtualCluster]:
-    """Sorted by name, created or total."""
+    """Lists virtual clusters by name, created or total."""
     require(who, "view", Subject("virtual cluster"))
     page = await here.database.read(lambda connection: list_clusters(connection, paging, q=q))
     there = await _there(here)
@@ -112,7 +112,7 @@ async def new_virtual_cluster(body: ClusterBody, here: Here, who: Who, response:
 
 @router.get("/clusters/{cluster}", operation_id="get_cluster")
 async def one_virtual_cluster(cluster: str, here: Here, who: Who, response: Response) -> VirtualClusterDetail:
-    """By id or name, with who uses it."""
+    """Returns a virtual cluster by id or name, with the nodes that use it."""
 
     def read(connection: Connection) -> tuple[VirtualCluster, list[tuple[str, SkuUse]]]:
         found = get_cluster(connection, cluster)
@@ -140,14 +140,14 @@ async def change_virtual_cluster(
 
 @router.delete("/clusters/{cluster}", status_code=204, operation_id="delete_cluster")
 async def drop_virtual_cluster(cluster: str, here: Here, who: Who, seen: IfMatch) -> None:
-    """Versions that name it cannot be run any more."""
+    """Deletes a virtual cluster. Versions that use it can no longer be run."""
     await here.database.write(lambda connection: delete_cluster(connection, who, cluster, seen))
     await settle(here)
 
 
 @router.get("/storage", operation_id="list_storage")
 async def all_storage_roots(here: Here, who: Who, paging: Paging, q: Search = "") -> Page[StorageRoot]:
-    """Sorted by name, created or path."""
+    """Lists storage roots by name, created or path."""
     require(who, "view", Subject("storage root"))
     page = await here.database.read(lambda connection: list_roots(connection, paging, q=q))
     return page.map(lambda root: _root(root, who))
@@ -176,12 +176,12 @@ async def change_storage_root(
 
 @router.delete("/storage/{root}", status_code=204, operation_id="delete_storage")
 async def drop_storage_root(root: str, here: Here, who: Who, seen: IfMatch) -> None:
-    """What is stored there stays."""
+    """Deletes a storage root. The stored files stay."""
     await here.database.write(lambda connection: delete_root(connection, who, root, seen))
 
 
 async def keep_queues(here: Services) -> None:
-    """The scheduler's queues are as the virtual clusters are, also if somebody else changes them."""
+    """Keeps the scheduler's queues in sync with the virtual clusters."""
     while True:
         await settle(here)
         await asyncio.sleep(_SETTLE_SECONDS)

@@ -16,9 +16,9 @@ from muster.platform.permissions import Actor
 from muster.server.platform.security import identify
 
 _SECONDS = 2.0
-"""Somebody else may write to a PostgreSQL."""
+"""Other servers may write to a PostgreSQL."""
 _CLUSTER_SECONDS = 1.0
-"""What depends on the cluster as well may be so much out of date."""
+"""The largest age of answers that also depend on the cluster."""
 
 LISTS: Mapping[str, float] = {
     "count_runs": _SECONDS,
@@ -36,13 +36,13 @@ LISTS: Mapping[str, float] = {
     "list_versions": _SECONDS,
     "list_workflows": _SECONDS,
 }
-"""Operations whose answers depend on nothing but the database and who asks, and for how long one is good at most."""
+"""Operations whose answers depend only on the database and the user, with the largest age in seconds."""
 
 _LARGEST = 256 * 1024
 _BYTES = 32 * 1024 * 1024
 
 CacheKey: TypeAlias = tuple[str, bool, tuple[tuple[str, str], ...], frozenset[str], str, str, bytes]
-"""Who asks, as far as rules look at it, and for what."""
+"""The parts of the user that permissions depend on, and the request."""
 
 
 class CachedResponse(NamedTuple):
@@ -64,7 +64,7 @@ class ResponseCache:
             await self._app(scope, receive, send)
             return
         try:
-            # Who was found is kept in the scope, where the route finds it.
+            # The user is kept in the scope, where the route finds it.
             asked = _asked(await identify(Request(scope)), scope)
         except Problem:
             await self._app(scope, receive, send)
@@ -90,7 +90,7 @@ class ResponseCache:
 
 
 class _Answer:
-    """Passes an answer on, and knows it afterwards if it is to be kept: logs and streams are not."""
+    """Passes a response on and records it, if it may be cached: logs and streams are not."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope, self._send = scope, send
@@ -112,7 +112,7 @@ class _Answer:
         await self._send(message)
 
     def whole(self) -> bytes | None:
-        """The body, if it is to be kept, came to its end, and is not too large."""
+        """The body, if it may be cached, is complete and not too large."""
         return b"".join(self._pieces) if self._ended and self._size <= _LARGEST else None
 
 

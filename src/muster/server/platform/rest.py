@@ -18,30 +18,27 @@ from muster.platform.database.queries import MAX_LIMIT, PageRequest
 from muster.platform.errors import BadRequest, Invalid
 from muster.platform.messages import field_error
 
-# Merged from bodies: What requests and answers are made of.
-
-
 _parameters: dict[Callable[..., Any], list[str]] = {}
 
 
 class RequestBody(BaseModel):
-    """A request. A field it does not know is refused by name."""
+    """A request body. Unknown fields are refused by name."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
 
     def changes(self) -> dict[str, Any]:
-        """The fields that were written, for a PATCH."""
+        """The fields that were set, for a PATCH."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 class ApiModel(BaseModel):
-    """An answer. It can be made of any object that has the same attributes."""
+    """A response. It can be made from any object with the same attributes."""
 
     model_config = ConfigDict(from_attributes=True)
 
 
 async def only_known_parameters(request: Request) -> None:
-    """A query parameter that nobody reads was meant to do something: it is refused."""
+    """Refuses unknown query parameters."""
     if not request.url.query:
         return
     route: APIRoute = request.scope["route"]
@@ -55,12 +52,8 @@ async def only_known_parameters(request: Request) -> None:
         raise Invalid.fields([field_error(name, "request.parameter", known=known) for name in unknown])
 
 
-# Merged from etags: Changes that do not overwrite each other (If-Match), and answers that need not be sent twice (If-
-# None-Match).
-
-
 def etag(*parts: object) -> str:
-    """Changes whenever one of the parts does: give it the revision of what is answered."""
+    """An ETag that changes whenever one of the parts does: pass the revision."""
     return '"' + "-".join(str(part) for part in parts) + '"'
 
 
@@ -81,11 +74,7 @@ async def _revision(if_match: Annotated[str | None, Header()] = None) -> int | N
 
 
 IfMatch = Annotated[int | None, Depends(_revision)]
-"""The revision that the client has seen, if it says so: pass it on to what makes the change."""
-
-
-# Merged from paging: Lists as the API has them: `?limit=&cursor=&sort=&q=` and {"items": [...], "next": ..., "total":
-# ...}.
+"""The revision that the client expects, if it sends one. Pass it to the function that makes the change."""
 
 
 T = TypeVar("T")

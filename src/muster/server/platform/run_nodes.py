@@ -1,4 +1,4 @@
-"""The nodes of runs: what came in and went out, how they were run, logs, containers and events."""
+"""Routes of the nodes of runs: inputs, outputs, execution, Pods and events."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FoundNode:
 
 @router.get("", operation_id="get_run_node")
 async def one_node(run: str, node: str, here: Here, who: Who) -> RunNodeDetail:
-    """All about it but logs, containers and events. Secrets are not shown."""
+    """Returns everything about a node except logs, Pods and events. Secrets are not shown."""
     found = await found_node(here, who, run, node)
     workflow, masks = await _workflow(here, run), await here.runs.masks(run)
     inputs = inputs_of(found.drawn, found.graph, workflow, node, found.parameters)
@@ -79,7 +79,7 @@ async def one_node(run: str, node: str, here: Here, who: Who) -> RunNodeDetail:
 
 @router.get("/pods", operation_id="list_run_node_pods")
 async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodSummary]:
-    """Its Pods with their containers, as far as they are still there."""
+    """Lists the node's existing Pods with their containers."""
     found = await found_node(here, who, run, node)
     pods, masks = await _pods(here, found), await here.runs.masks(run)
     return [build_record(PodSummary, _explained(masks.anything(pod_summary(pod)))) for pod in pods]
@@ -87,7 +87,7 @@ async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodSum
 
 @router.get("/events", operation_id="list_run_node_events")
 async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[KubernetesEvent]:
-    """What Kubernetes tells of its Pods, the oldest first."""
+    """Lists the events of the node's Pods, the oldest first."""
     found = await found_node(here, who, run, node)
     masks = await here.runs.masks(run)
     told = []
@@ -101,7 +101,7 @@ async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[
 
 @router.get("/outputs/{output}", operation_id="get_run_node_output", response_class=Response, responses=_FILE)
 async def content_of_output(run: str, node: str, output: str, here: Here, who: Who) -> Response:
-    """What it gave: the text, or the file or folder as an archive."""
+    """Returns an output: the text, or the file or folder as an archive."""
     found = await found_node(here, who, run, node)
     workflow = await _workflow(here, run)
     value = next((o for o in outputs_of(found.drawn, workflow, node) if o["name"] == output), None)
@@ -147,7 +147,7 @@ async def found_node(here: Services, who: Actor, run_id: str, name: str) -> Foun
         if node is None:
             raise NotFound.of("run.node", run=run.name, name=name)
         document = document_of(connection, run.version_id)
-        # Who may look into the run sees what its modules give, even those that are not theirs.
+        # A user who may inspect the run sees the outputs of all its modules.
         context = refers_to(connection, SYSTEM, document)
         graph = with_modules(read(document), context) if is_graph(document) else Graph()
         attempts = attempts_of(connection, run_id, name)
@@ -164,7 +164,7 @@ async def _workflow(here: Services, run_id: str) -> Object | None:
 
 
 async def _pods(here: Services, found: FoundNode) -> list[Object]:
-    """Those of its attempts, and those of its training job."""
+    """The Pods of its attempts and of its training job."""
     pods: dict[str, Object] = {}
     for attempt in found.attempts:
         try:

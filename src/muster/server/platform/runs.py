@@ -34,15 +34,15 @@ Node_ACTIONS = ("inspect", "copy", "edit", "stop", "retry", "delete")
 
 class RunBody(RequestBody):
     workflow: _Name = ""
-    """Its id or name; not needed if the version is named by its id."""
+    """Its id or name; not needed if the version is given by id."""
     version: _Name = "latest"
     """Its number, name or id, or `latest`."""
     name: _Name = ""
-    """As the workflow and the version if there is none."""
+    """Defaults to the names of the workflow and the version."""
     parameters: dict[str, str] = Field(default_factory=dict)
-    """Values of the initial parameters; those that are left out have their defaults."""
+    """Values of the initial parameters; others have their defaults."""
     team: _Name | None = None
-    """The id or name of a team one is in, which it is shared with; "" for none. If nothing is said, the workflow's."""
+    """The id or name of one of your teams, to share it with; "" for none. Defaults to the team of the workflow."""
 
     def run(self) -> NewRun:
         return NewRun(self.workflow, self.version, self.name, self.parameters, self.team)
@@ -51,10 +51,10 @@ class RunBody(RequestBody):
 class CopyRun(RequestBody):
     workflow: _Name = ""
     version: _Name = ""
-    """Another version; values that it does not know are left out."""
+    """Another version; values that it does not have are dropped."""
     name: _Name = ""
     parameters: dict[str, str] = Field(default_factory=dict)
-    """What is to be different."""
+    """The values that differ."""
     team: _Name | None = None
 
     def run(self) -> NewRun:
@@ -79,10 +79,10 @@ async def all_runs(
     since: Annotated[datetime | None, Query(description="Created then or later.")] = None,
     until: Annotated[datetime | None, Query(description="Created before.")] = None,
 ) -> Response:
-    """Sorted by created, started, finished, name, state, workflow, version or owner; the newest first."""
+    """Lists runs by created, started, finished, name, state, workflow, version or owner; the newest first."""
     only = RunFilter(q, tuple(state or ()), workflow, version, owner, team, since, until)
     page = await here.database.read(lambda connection: list_runs(connection, who, paging, only))
-    # A run has exactly the fields of its answer, and this list is asked for most: nothing is made of anything.
+    # This list is requested most, so it is serialized directly.
     return json_response(page)
 
 
@@ -93,14 +93,14 @@ async def states_of_runs(
     workflow: Annotated[str, Query(description="Its id or name.")] = "",
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
 ) -> dict[str, int]:
-    """How many there are in each state."""
+    """Returns the number of runs in each state."""
     only = RunFilter(workflow=workflow, owner=owner)
     return await here.database.read(lambda connection: count_states(connection, who, only))
 
 
 @router.post("", status_code=201, operation_id="create_run")
 async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> Run:
-    """Of a version. It begins at once, or as soon as there is room."""
+    """Starts a run of a version, at once or as soon as resources are free."""
     look, new = look_of(here), body.run()
     made = await here.database.read(lambda connection: prepare_run(connection, who, new, look))
     return await _begun(here, who, made, response)
@@ -108,7 +108,7 @@ async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> Ru
 
 @router.get("/events", operation_id="watch_runs", response_class=Response, responses=EVENTS)
 async def events_of_runs(here: Here, who: Who, request: Request) -> Response:
-    """Server-sent events: every run that changes, from now on or from Last-Event-ID on. `reset` says that events were
+    """Server-sent events: every run that changes, from now on or after Last-Event-ID. `reset` says that events were
     missed: load the list again."""
     return event_stream(request, _changes(here.run_feed, who, last_event_id(request)))
 
@@ -127,7 +127,7 @@ async def change_run(run: str, body: RunChange, here: Here, who: Who, seen: IfMa
 
 @router.post("/{run}/copy", status_code=201, operation_id="copy_run")
 async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Response) -> Run:
-    """A new run with the values of this one, except for what is said."""
+    """Starts a new run with the values of this one, and changes."""
     look, changes = look_of(here), body.run()
     made = await here.database.read(lambda connection: prepare_copy(connection, who, run, changes, look))
     return await _begun(here, who, made, response)
@@ -135,25 +135,25 @@ async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Re
 
 @router.post("/{run}/stop", operation_id="stop_run")
 async def stopped_run(run: str, here: Here, who: Who) -> Run:
-    """Nothing new begins, and what runs is ended."""
+    """Stops the run: no node starts any more, and running nodes are stopped."""
     return await here.runs.stop(who, run)
 
 
 @router.post("/{run}/retry", operation_id="retry_run")
 async def retried_run(run: str, here: Here, who: Who) -> Run:
-    """From the nodes that failed or were not finished: what has succeeded is not done again."""
+    """Retries the run from the nodes that failed or did not finish."""
     return await here.runs.retry(who, run)
 
 
 @router.delete("/{run}", status_code=204, operation_id="delete_run")
 async def drop_run(run: str, here: Here, who: Who) -> None:
-    """With all that belongs to it. If it runs, it is ended."""
+    """Deletes the run with everything that belongs to it. A running run is stopped."""
     await here.runs.delete(who, run)
 
 
 @router.get("/{run}/events", operation_id="watch_run", response_class=Response, responses=EVENTS)
 async def events_of_run(run: str, here: Here, who: Who, request: Request) -> Response:
-    """Server-sent events: the run as it is now, then each time something changes."""
+    """Server-sent events: the run as it is now, then after every change."""
     await here.database.read(lambda connection: get_run(connection, who, run))
     return event_stream(request, _run_changes(here, who, run, last_event_id(request)))
 

@@ -16,15 +16,13 @@ from muster.platform.users.credentials import csrf_token, secrets_equal
 from muster.server.platform.problems import problem_response
 from muster.server.platform.services import services_of
 
-# Merged from identity: Every route asks who you are. `Who` in its signature tells it.
-
-
 SESSION_COOKIE, CSRF_COOKIE, CSRF_HEADER = "muster_session", "muster_csrf", "x-csrf-token"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 async def identify(request: Request) -> Actor:
-    """By the token in the Authorization header, else by the session's cookie. Raises Unauthenticated, Forbidden."""
+    """Identifies the user by the token in the Authorization header, else by the session cookie. Raises Unauthenticated
+    or Forbidden."""
     known: Actor | None = getattr(request.state, "actor", None)
     if known is None:
         known = request.state.actor = await authenticate(request)
@@ -32,7 +30,7 @@ async def identify(request: Request) -> Actor:
 
 
 async def authenticate(request: Request) -> Actor:
-    """The same, looked up again: a stream that goes on for long asks now and then."""
+    """The same without the cache of the request: long streams check again now and then."""
     header = request.headers.get("authorization")
     if header is not None:
         return await _by_token(request, header)
@@ -68,9 +66,6 @@ def _unauthenticated(code: str) -> Unauthenticated:
 Who = Annotated[Actor, Depends(identify)]
 
 
-# Merged from security: What every answer carries and every request has to respect, whatever the route.
-
-
 log = logging.getLogger(__name__)
 
 LARGEST_BODY = 16 * 1024 * 1024
@@ -89,7 +84,7 @@ _HEADERS = {
 
 
 class Security:
-    """Refuses what another site's page sends and what is too large; adds the headers that keep browsers careful."""
+    """Refuses requests of other sites and requests that are too large. Adds security headers to responses."""
 
     def __init__(self, app: ASGIApp, *, https: bool = False, largest_body: int = LARGEST_BODY) -> None:
         self._app = app
@@ -149,8 +144,8 @@ class Security:
 
 
 def _refuse_other_sites(method: str, headers: Headers) -> None:
-    """A browser says where a page is from. One of another site cannot read our answers, but could make changes with our
-    user's cookie, or log them in as somebody else."""
+    """Refuses requests from pages of other sites: they cannot read responses, but could make changes with the user's
+    cookie, or log them in as someone else."""
     if method in SAFE:
         return
     origin = headers.get("origin")

@@ -24,9 +24,6 @@ from muster.server.platform.rest import ApiModel, Paging, RequestBody
 from muster.server.platform.security import CSRF_COOKIE, SESSION_COOKIE, Who, client_address
 from muster.server.platform.services import OPENID_CALLBACK, Here, Services
 
-# Merged from sessions: Logging in, logging out, and who one is.
-
-
 router = APIRouter(tags=["session"])
 open_router = APIRouter(tags=["session"])
 
@@ -52,13 +49,13 @@ class PasswordChange(RequestBody):
 
 class LinkAnswer(ApiModel):
     name: str
-    """The account that the password will be for."""
+    """The account that the password is for."""
 
 
 class LoginOptions(ApiModel):
     password: bool
     openid: str | None
-    """What the button says, if there is another way than a password: it leads to /api/v1/openid/login."""
+    """The text of the login button for OpenID, which leads to /api/v1/openid/login; null if there is none."""
 
 
 @open_router.get("/login-options")
@@ -68,7 +65,8 @@ async def login_options(here: Here) -> LoginOptions:
 
 @open_router.post("/session")
 async def log_in(body: Login, request: Request, response: Response, here: Here) -> User:
-    """Sets the session's cookie, and one that a page has to repeat as the header X-CSRF-Token with every change."""
+    """Sets the session cookie, and a CSRF cookie that pages must repeat as the header X-CSRF-Token with every
+    change."""
     address = client_address(request)
     wait = here.logins.wait(body.name, address, time.monotonic())
     if wait > 0:
@@ -103,14 +101,14 @@ async def log_out(here: Here, who: Who, response: Response) -> None:
 
 @router.get("/session")
 async def get_session(here: Here, who: Who) -> Me:
-    """Who one is, and what one may use of one's rights."""
+    """Returns the current user, their teams and scopes."""
     user = await here.database.read(lambda connection: get_user(connection, who.id))
     return Me(user=user, teams=dict(who.teams), scopes=sorted(who.scopes), via=who.via)
 
 
 @router.get("/sessions", operation_id="list_sessions")
 async def sessions_of_mine(here: Here, who: Who, paging: Paging) -> Page[Session]:
-    """Where one is logged in."""
+    """Lists your sessions."""
     page = await here.database.read(
         lambda connection: list_sessions(connection, who, get_user(connection, who.id), paging)
     )
@@ -119,13 +117,13 @@ async def sessions_of_mine(here: Here, who: Who, paging: Paging) -> Page[Session
 
 @router.delete("/sessions/{session_id}", status_code=204)
 async def end_one_session(session_id: str, here: Here, who: Who) -> None:
-    """Logs out elsewhere."""
+    """Ends one of your sessions."""
     await here.database.write(lambda connection: end_session(connection, who, session_id))
 
 
 @router.post("/password", status_code=204)
 async def change_password(body: PasswordChange, here: Here, who: Who) -> None:
-    """Of one's own account. All other sessions of it end."""
+    """Changes your password. All your other sessions end."""
     if who.via != "session":
         raise Unauthenticated.of("password.session")
     wait = here.logins.wait(who.name, who.address, time.monotonic())
@@ -145,14 +143,14 @@ async def change_password(body: PasswordChange, here: Here, who: Who) -> None:
 
 @open_router.post("/link")
 async def look_at_link(body: LinkSecret, here: Here) -> LinkAnswer:
-    """Whose password a one-time link is for."""
+    """Returns the account that a one-time link is for."""
     user = await here.database.read(lambda connection: link_user(connection, body.secret))
     return LinkAnswer(name=user.name)
 
 
 @open_router.post("/link/use")
 async def use_one_time_link(body: NewPassword, request: Request, response: Response, here: Here) -> User:
-    """Chooses the password and logs in. The link cannot be used again."""
+    """Sets the password and logs in. The link cannot be used again."""
     user = await here.database.read(lambda connection: link_user(connection, body.secret))
     _check("password", body.password, user.name)
     chosen = await hash_password(body.password)
@@ -164,7 +162,7 @@ async def use_one_time_link(body: NewPassword, request: Request, response: Respo
 
 
 async def open_session(here: Services, user: User, request: Request, response: Response, how: str) -> None:
-    """Sets the cookies. Whoever had a session before gets a new one, so nobody can wait inside one they prepared."""
+    """Sets the cookies. The session is always a new one, so that a prepared session cannot be taken over."""
     address, browser = client_address(request), request.headers.get("user-agent", "")
     secret = await here.database.write(lambda connection: begin_session(connection, user, address, browser, how))
     secure, seconds = here.url.startswith("https:"), int(SESSION_LIFETIME.total_seconds())
@@ -192,9 +190,6 @@ def _check(field: str, password: str, name: str) -> None:
         raise Invalid.fields([wrong])
 
 
-# Merged from openid: Logging in with an OpenID provider.
-
-
 openid_router = APIRouter(prefix="/openid", tags=["session"])
 
 _LOGIN_COOKIE, _LOGIN_SECONDS = "muster_login", 600
@@ -204,7 +199,7 @@ _LOGIN_COOKIE, _LOGIN_SECONDS = "muster_login", 600
 async def openid_login(
     here: Here, return_to: Annotated[str, Query(max_length=2000, description="The page to go on to.")] = "/"
 ) -> Response:
-    """Sends the browser to the provider."""
+    """Redirects the browser to the provider."""
     url, attempt = await _provider(here).begin(return_to)
     response = RedirectResponse(url, 302)
     response.set_cookie(
@@ -231,7 +226,7 @@ async def openid_callback(
     session_state: Annotated[str, Query(max_length=2000)] = "",
     scope: Annotated[str, Query(max_length=2000)] = "",
 ) -> Response:
-    """Where the provider sends it back to."""
+    """The provider redirects the browser here."""
     provider = _provider(here)
     attempt = Attempt.decode(request.cookies.get(_LOGIN_COOKIE, ""))
     said = {"state": state, "code": code}

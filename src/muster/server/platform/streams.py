@@ -1,4 +1,4 @@
-"""Server-sent events. A client that was cut off comes back with the id of the last event it saw, and misses nothing."""
+"""Server-sent events. A client that reconnects sends the id of the last event it has, and misses nothing."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from muster.server.platform.security import authenticate
 
 HEARTBEAT_SECONDS = 15.0
 EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
-"""For a route's `responses`: what it says of itself in the OpenAPI document."""
+"""For the `responses` of a route in the OpenAPI document."""
 _RETRY_MILLISECONDS = 2000
 
 
 def last_event_id(request: Request) -> str:
-    """Where the client left off; '' if it is here for the first time."""
+    """The last event that the client has; '' for a new client."""
     return request.headers.get("last-event-id", "")
 
 
 def event_stream(
     request: Request, events: AsyncIterator[Event], *, heartbeat: float = HEARTBEAT_SECONDS
 ) -> StreamingResponse:
-    """Sends what `events` yields, until it ends or the client leaves. It has to begin after `last_event_id(request)`.
-    Between events it makes sure that the client still is who it was."""
+    """Sends what `events` yields, until it ends or the client disconnects. `events` must start after
+    `last_event_id(request)`. Between events the identity of the client is checked again."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_lines(request, events, heartbeat), media_type="text/event-stream", headers=headers)
 

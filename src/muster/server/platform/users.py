@@ -32,9 +32,6 @@ from muster.server.platform.rest import ApiModel, IfMatch, Paging, RequestBody, 
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here
 
-# Merged from users: Accounts.
-
-
 users_router = APIRouter(prefix="/users", tags=["users"])
 
 
@@ -44,7 +41,7 @@ class NewUser(RequestBody):
     email: Annotated[str, Field(max_length=200)] = ""
     role: Literal["admin", "member"] = "member"
     password: Annotated[str, Field(max_length=1000)] | None = None
-    """If there is none, the answer has a link by which the person chooses one."""
+    """If it is missing, the response has a link to choose one."""
 
 
 class UserChange(RequestBody):
@@ -57,12 +54,12 @@ class UserChange(RequestBody):
 class NewUserAnswer(ApiModel):
     user: User
     link: str | None
-    """Where the person chooses a password, once."""
+    """A one-time link to choose a password."""
 
 
 class LinkCreated(ApiModel):
     link: str
-    """Where the person chooses a password, once."""
+    """A one-time link to choose a password."""
 
 
 def visible_user(user: User, who: Actor) -> User:
@@ -120,7 +117,7 @@ async def get_account(user_id: str, here: Here, who: Who, response: Response) ->
 
 @users_router.patch("/{user_id}", operation_id="edit_user")
 async def edit_account(user_id: str, body: UserChange, here: Here, who: Who, seen: IfMatch, response: Response) -> User:
-    """Changes what is written and leaves the rest. Disabling an account ends its sessions and stops its tokens."""
+    """Changes the fields that are set. Disabling an account ends its sessions and stops its tokens."""
     changes = body.changes()
     if "role" in changes:
         changes["admin"] = changes.pop("role") == "admin"
@@ -131,16 +128,13 @@ async def edit_account(user_id: str, body: UserChange, here: Here, who: Who, see
 
 @users_router.post("/{user_id}/link", operation_id="reset_password")
 async def reset_password(user_id: str, here: Here, who: Who) -> LinkCreated:
-    """A link by which the person chooses a new password. The old one works until then."""
+    """Creates a link to choose a new password. The old one works until then."""
     return LinkCreated(link=await _link(here, who, user_id))
 
 
 async def _link(here: Here, who: Actor, user_id: str) -> str:
     secret = await here.database.write(lambda connection: create_link(connection, who, user_id))
     return f"{here.url}/welcome#{secret}"
-
-
-# Merged from teams: Teams and who is in them.
 
 
 teams_router = APIRouter(prefix="/teams", tags=["teams"])
@@ -207,7 +201,7 @@ async def members_of_team(team_id: str, here: Here, who: Who, paging: Paging) ->
 
 @teams_router.put("/{team_id}/members/{user_id}", status_code=204, operation_id="set_member")
 async def put_member(team_id: str, user_id: str, body: MemberChange, here: Here, who: Who) -> None:
-    """Joins the user to the team, or changes what they are in it. Both by id or name."""
+    """Adds the user to the team, or changes their role. Both by id or name."""
     await here.database.write(lambda connection: set_member(connection, who, team_id, user_id, body.role))
 
 
@@ -220,9 +214,6 @@ def _visible_team(team: Team, who: Actor) -> Team:
     return replace(team, may=[action for action in _TEAM_ACTIONS if may(who, action, team.subject)])
 
 
-# Merged from tokens: API tokens.
-
-
 tokens_router = APIRouter(prefix="/tokens", tags=["tokens"])
 
 
@@ -230,13 +221,13 @@ class NewToken(RequestBody):
     name: Annotated[str, Field(min_length=1, max_length=200)]
     scopes: tuple[Literal["read", "write", "admin"], ...] = ("read", "write")
     days: Annotated[float, Field(gt=0, le=3660)] | None = 90
-    """How long it lasts; null for ever."""
+    """The lifetime; null for no limit."""
 
 
 class TokenCreated(ApiModel):
     token: ApiToken
     secret: str
-    """What to send as `Authorization: Bearer ...`. It is shown here and never again."""
+    """The secret to send as `Authorization: Bearer ...`. It is shown only here."""
 
 
 @tokens_router.get("", operation_id="list_tokens")
@@ -248,7 +239,7 @@ async def tokens_one_may_see(
     user: Annotated[str, Query(description="The id or name of whose tokens are wanted.")] = "",
     all: Annotated[bool, Query(description="Those that were revoked or have expired, too.")] = False,
 ) -> Page[ApiToken]:
-    """One's own; all for an admin."""
+    """Lists your tokens; all tokens for admins."""
     return await here.database.read(
         lambda connection: list_tokens(
             connection, who, paging, user=get_user(connection, user).id if user else "", q=q, live=not all
@@ -258,7 +249,7 @@ async def tokens_one_may_see(
 
 @tokens_router.post("", status_code=201, operation_id="create_token")
 async def new_token(body: NewToken, here: Here, who: Who) -> TokenCreated:
-    """For oneself."""
+    """Creates a token for yourself."""
     expires = None if body.days is None else now() + timedelta(days=body.days)
     token, secret = await here.database.write(
         lambda connection: create_token(connection, who, body.name, scopes=body.scopes, expires=expires)
@@ -268,11 +259,8 @@ async def new_token(body: NewToken, here: Here, who: Who) -> TokenCreated:
 
 @tokens_router.delete("/{token_id}", operation_id="revoke_token")
 async def end_token(token_id: str, here: Here, who: Who) -> ApiToken:
-    """It opens nothing any more, from now on."""
+    """Revokes a token. It is invalid from now on."""
     return await here.database.write(lambda connection: revoke_token(connection, who, token_id))
-
-
-# Merged from audit: What was changed, by whom.
 
 
 audit_router = APIRouter(prefix="/audit", tags=["audit"])
@@ -291,6 +279,6 @@ async def read_audit_log(
     since: Annotated[AwareDatetime | None, Query(description="Not before; with its time zone.")] = None,
     until: Annotated[AwareDatetime | None, Query(description="Before; with its time zone.")] = None,
 ) -> Page[AuditEntry]:
-    """Everything for an admin, what one did oneself for others."""
+    """Lists all entries for admins, your own for other users."""
     only = AuditFilter(q, actor, kind, subject, action, since, until)
     return await here.database.read(lambda connection: list_audit(connection, who, paging, only))

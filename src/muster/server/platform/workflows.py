@@ -73,10 +73,6 @@ from muster.server.platform.rest import (
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 
-# Merged from graphs: Graph documents that are not stored yet: what is wrong with one, and what a manifest would
-# become.
-
-
 graphs_router = APIRouter(prefix="/graphs", tags=["graphs"])
 
 
@@ -93,7 +89,7 @@ class Findings(ApiModel):
 
 
 def look_of(here: Services) -> ContextLoader:
-    """For a thread of the database."""
+    """A context loader for a database thread."""
     found = here.load_context
     loop = asyncio.get_running_loop()
 
@@ -101,7 +97,7 @@ def look_of(here: Services) -> ContextLoader:
         context = found(connection, actor, document)
         if is_graph(document) or relations(actor, Subject("workflow")) & RuleWho.ADMIN:
             return context
-        # Only for manifests: the cluster has to be asked, which belongs to the loop.
+        # Only manifests need the cluster, which is used on the event loop.
         sharing = asyncio.run_coroutine_threadsafe(list_shared(here.cluster, NAMESPACE, actor), loop)
         roots = [root for root in context.roots.values() if root.usable]
         return replace(context, allowed=pod_allowances(roots, sharing.result()))
@@ -117,7 +113,7 @@ async def graph_schema(who: Who) -> dict[str, Any]:
 
 @graphs_router.post("/check")
 async def check_graph(body: DocumentBody, here: Here, who: Who) -> Findings:
-    """What is wrong with a document, and what to write instead. With errors it could not be stored."""
+    """Checks a document. With errors it cannot be stored."""
     look = look_of(here)
     context = await here.database.read(lambda connection: look(connection, who, body.document))
     return Findings(problems=[*validate_graph(body.document, context)])
@@ -125,13 +121,10 @@ async def check_graph(body: DocumentBody, here: Here, who: Who) -> Findings:
 
 @graphs_router.post("/import")
 async def import_manifest(body: ManifestBody, here: Here, who: Who) -> ImportedManifest:
-    """What an Argo Workflow would be as a version. Nothing is stored."""
+    """Returns what an Argo Workflow would be as a version. Stores nothing."""
     look = look_of(here)
     context = await here.database.read(lambda connection: look(connection, who, {"type": "yaml"}))
     return from_manifest(body.manifest, context)
-
-
-# Merged from versions: Versions of workflows.
 
 
 versions_router = APIRouter(tags=["versions"])
@@ -144,7 +137,7 @@ class WorkflowBody(RequestBody):
     name: _Name
     description: _Text = ""
     team: _Name = ""
-    """The id or name of a team one is in, which it is shared with."""
+    """The id or name of one of your teams, to share it with."""
 
     def workflow(self) -> NewWorkflow:
         return NewWorkflow(self.name, self.description, self.team)
@@ -152,12 +145,12 @@ class WorkflowBody(RequestBody):
 
 class VersionBody(RequestBody):
     name: _Name = ""
-    """vN if there is none."""
+    """Defaults to vN."""
     description: _Text = ""
     document: dict[str, Any] | None = None
     """A graph document; see /api/v1/graphs/schema."""
     manifest: Annotated[str, Field(max_length=LONGEST_MANIFEST)] = ""
-    """An Argo Workflow, instead of a document. It becomes a graph if it says nothing that a graph cannot."""
+    """An Argo Workflow, instead of a document. It becomes a graph if a graph can express it."""
 
     def version(self) -> NewVersion:
         return NewVersion(self.name, self.description, self.document, self.manifest)
@@ -165,11 +158,11 @@ class VersionBody(RequestBody):
 
 class CopyVersion(RequestBody):
     into: _Name = ""
-    """The id or name of the workflow that gets a new version; this one if nothing is said."""
+    """The id or name of the workflow that gets the new version; defaults to this one."""
     workflow: WorkflowBody | None = None
-    """The new workflow that it becomes the first version of, instead."""
+    """A new workflow that gets it as its first version, instead."""
     version: VersionBody = VersionBody()
-    """What is to be different."""
+    """The fields that differ."""
 
 
 @versions_router.get("/workflows/{workflow}/versions", operation_id="list_versions")
@@ -181,7 +174,7 @@ async def versions_of_workflow(
     q: Search = "",
     archived: Annotated[Literal["no", "only", "too"], Query(description="Whether archived ones are wanted.")] = "too",
 ) -> Page[Version]:
-    """Sorted by number, name or author; the newest first."""
+    """Lists versions by number, name or author; the newest first."""
     wanted = {"no": False, "only": True, "too": None}[archived]
     return await here.database.read(
         lambda connection: list_versions(
@@ -194,7 +187,8 @@ async def versions_of_workflow(
 async def new_version(
     workflow: str, body: VersionBody, here: Here, who: Who, seen: IfMatch, response: Response
 ) -> StoredVersion:
-    """With If-Match, only if nobody changed the workflow since. Secrets without a value are those of the latest."""
+    """Adds a version. With If-Match, fails if the workflow changed. Secrets without a value are taken from the latest
+    version."""
     look, new = look_of(here), body.version()
     stored = await here.database.write(lambda connection: add_version(connection, who, workflow, new, look, seen))
     response.headers["ETag"] = etag(stored.workflow.id, stored.workflow.revision)
@@ -221,7 +215,7 @@ async def version_by_id(version: str, here: Here, who: Who, request: Request) ->
     responses={200: {"content": {"application/yaml": {"schema": {"type": "string"}}}}},
 )
 async def exported_version(workflow: str, version: str, here: Here, who: Who) -> Response:
-    """As an Argo Workflow that runs by itself, in YAML. Secrets are not in it."""
+    """Returns the version as an Argo Workflow in YAML that runs on its own, without secrets."""
     look = look_of(here)
 
     def read(connection: Connection) -> tuple[str, str]:
@@ -246,7 +240,7 @@ async def differences_between_versions(
     to: Annotated[str, Query(description="The other version: its number, name or id, or latest.")],
     of: Annotated[str, Query(description="The workflow of the other one; this one if nothing is said.")] = "",
 ) -> VersionDiff:
-    """What has changed from this version to the other one."""
+    """Returns the differences between this version and another one."""
 
     def read(connection: Connection) -> VersionDiff:
         (_, before), (_, after) = (
@@ -262,7 +256,7 @@ async def differences_between_versions(
 async def copy_of_version(
     workflow: str, version: str, body: CopyVersion, here: Here, who: Who, response: Response
 ) -> StoredVersion:
-    """As a new version of this or another workflow, or as the first of a new one. Everything may be changed."""
+    """Copies the version into this or another workflow, or a new one, with changes."""
     if body.workflow is not None and body.into:
         raise Invalid.field("into", "field.either", other="workflow")
     look, new = look_of(here), body.version.version()
@@ -278,7 +272,7 @@ async def copy_of_version(
 
 @versions_router.post("/workflows/{workflow}/versions/{version}/archive", operation_id="archive_version")
 async def put_version_away(workflow: str, version: str, here: Here, who: Who) -> Version:
-    """It is not run any more, and is not the latest."""
+    """Archives the version: it cannot be run and is never the latest."""
     return await _archived(here, who, workflow, version, archived=True)
 
 
@@ -295,7 +289,7 @@ def _found(connection: Connection, who: Actor, workflow: str, version: str) -> t
 async def _whole(
     here: Services, who: Actor, request: Request, find: Callable[[Connection], tuple[Workflow, Version]]
 ) -> VersionDetail | Response:
-    """A client that has it need not get it again: a version never changes, only who may see its secrets."""
+    """Returns a version; 304 if the client has it: a version never changes, only who may see its secrets."""
 
     def read(connection: Connection) -> tuple[VersionDetail, str]:
         workflow, version = find(connection)
@@ -322,9 +316,6 @@ async def _archived(here: Services, who: Actor, workflow: str, version: str, *, 
     return await here.database.write(write)
 
 
-# Merged from workflows: Workflows.
-
-
 workflows_router = APIRouter(prefix="/workflows", tags=["workflows"])
 
 
@@ -337,7 +328,7 @@ class WorkflowChange(RequestBody):
     name: Annotated[str, Field(max_length=200)] = ""
     description: Annotated[str, Field(max_length=10_000)] = ""
     team: Annotated[str, Field(max_length=200)] | None = None
-    """The id or name of a team one is in; null to share it with none."""
+    """The id or name of one of your teams; null to share it with none."""
 
 
 @workflows_router.get("", operation_id="list_workflows")
@@ -357,7 +348,7 @@ async def all_workflows(
 
 @workflows_router.post("", status_code=201, operation_id="create_workflow")
 async def new_workflow(body: CreateWorkflow, here: Here, who: Who, response: Response) -> StoredVersion:
-    """With its first version: both, or neither."""
+    """Creates a workflow with its first version, or nothing."""
     look, new, version = look_of(here), body.workflow(), body.version.version()
     stored = await here.database.write(lambda connection: create_with_version(connection, who, new, version, look))
     _tag(response, stored.workflow)
@@ -381,7 +372,7 @@ async def change_workflow(
 
 @workflows_router.post("/{workflow}/archive", operation_id="archive_workflow")
 async def put_workflow_away(workflow: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Workflow:
-    """It keeps its versions and runs, and gets no new ones."""
+    """Archives the workflow. It keeps its versions and runs, and gets no new ones."""
     found = await here.database.write(
         lambda connection: archive_workflow(connection, who, workflow, archived=True, revision=seen)
     )
@@ -398,7 +389,7 @@ async def bring_workflow_back(workflow: str, here: Here, who: Who, seen: IfMatch
 
 @workflows_router.delete("/{workflow}", status_code=204, operation_id="delete_workflow")
 async def drop_workflow(workflow: str, here: Here, who: Who, seen: IfMatch) -> None:
-    """With all its versions, unless one of them was ever run."""
+    """Deletes the workflow with all its versions, unless one has runs."""
     await here.database.write(lambda connection: delete_workflow(connection, who, workflow, seen))
 
 

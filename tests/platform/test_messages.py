@@ -12,7 +12,7 @@ from muster.kube.pod_diagnosis import diagnose_pod
 from muster.platform.messages import CATALOG, catalog_document
 from muster.platform.status_messages import PHRASES, SENTENCES, explain, format_parts
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 CHINESE: dict[str, list[str]] = json.loads((ROOT / "ui/src/i18n/server-messages.zh.json").read_text(encoding="utf-8"))
 ENGLISH = {
     **{code: template.message + template.fix for code, template in CATALOG.items()},
