@@ -47,7 +47,7 @@ test("SKU usage is shown on the start page, the virtual cluster and the node; na
   await expect(page.getByText("Show as table")).toBeVisible({ timeout: 60_000 }) // usage is measured twice a minute
   await page.getByText("Show as table").click()
   await expect(page.getByRole("columnheader", { name: "Peak" })).toBeVisible()
-  await page.getByLabel("Time range").selectOption("1h")
+  await page.getByLabel("Time range", { exact: true }).selectOption("1h")
   await expect(page).toHaveURL(/range=1h/)
   await expectAccessible(page)
 
