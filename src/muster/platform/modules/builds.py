@@ -371,7 +371,7 @@ class Builds:
         )
         if begun:
             killed = await asyncio.to_thread(end_leftovers, set(begun))
-            log.info("%d builds are begun again; %d programs of theirs were still there", len(begun), len(killed))
+            log.info("%d builds start again; %d of their programs were still running", len(begun), len(killed))
         await self._sweep()
         try:
             while True:
@@ -443,7 +443,7 @@ class Builds:
             self._modules.pop(version_id, None)
             self._news.set()
             if not task.cancelled() and task.exception() is not None:
-                log.error("the build %s could not be written down", version_id, exc_info=task.exception())
+                log.error("the result of the build %s could not be stored", version_id, exc_info=task.exception())
 
         return ended
 

@@ -153,7 +153,7 @@ class _App:
         if made is None:
             return
         if call.started:
-            log.warning("%s %s broke off: %s", call.method, call.path, made.body[:300])
+            log.warning("%s %s was interrupted: %s", call.method, call.path, made.body[:300])
         else:
             await send_response(call, made)
 

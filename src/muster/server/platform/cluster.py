@@ -203,7 +203,7 @@ async def all_pod_groups(
     here: Here,
     who: Who,
     queue: Annotated[str, Query(description="The name of a queue.")] = "",
-    phase: Annotated[str, Query(description="The phase that they are in: Pending, Running, ...")] = "",
+    phase: Annotated[str, Query(description="Only this phase: Pending, Running, ...")] = "",
 ) -> Page[PodGroupAnswer]:
     """Lists PodGroups, the newest first, with the reason why they wait; at most 500."""
     require(who, "view", Subject("queue"))

@@ -42,7 +42,7 @@ async def host_platform(
         host = "127.0.0.1" if web.host == "0.0.0.0" else web.host  # noqa: S104 (it is asked about, not listened on)
         url = web.url or f"http://{host}:{port}"
         if web.host not in _LOOPBACK and not web.url.startswith("https:"):
-            log.warning("web.host: passwords cross the network in the clear; put a proxy in front and set web.url")
+            log.warning("web.host: passwords are sent unencrypted; put an HTTPS proxy in front and set web.url")
         hosted = _Hosted(settings, cluster, url, artifacts)
         task = asyncio.create_task(hosted.run(), name="platform")
         try:

@@ -110,10 +110,10 @@ async def all_jobs(
     kind: Annotated[list[str] | None, Query(description="One or more kinds, as `pytorchjob`.")] = None,
     state: Annotated[list[JobState] | None, Query(description="One or more states.")] = None,
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
-    run: Annotated[str, Query(description="The id of the run that made them.")] = "",
+    run: Annotated[str, Query(description="The id of the run that created them.")] = "",
     namespace: str = "",
-    since: Annotated[datetime | None, Query(description="Created then or later.")] = None,
-    until: Annotated[datetime | None, Query(description="Created before.")] = None,
+    since: Annotated[datetime | None, Query(description="Created at this time or later.")] = None,
+    until: Annotated[datetime | None, Query(description="Created before this time.")] = None,
 ) -> Page[Job]:
     """Lists jobs by created, started, finished, name, kind, state or namespace; the newest first. Jobs created outside
     the platform have no owner and are visible to admins only."""

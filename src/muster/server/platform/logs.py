@@ -43,11 +43,11 @@ async def log_of_node(
     node: str,
     here: Here,
     who: Who,
-    attempt: Annotated[int | None, Query(ge=1, description="Which attempt; the last if left out.")] = None,
+    attempt: Annotated[int | None, Query(ge=1, description="The number of the attempt; defaults to the last.")] = None,
     pod: Annotated[str, Query(description="One of a training node's Pods.")] = "",
-    container: Annotated[str, Query(description="Another container than the main one.")] = "",
-    tail: Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only the last so many lines.")] = None,
-    times: Annotated[bool, Query(description="With the time of each line in front.")] = False,
+    container: Annotated[str, Query(description="A container other than the main one.")] = "",
+    tail: Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only this many lines at the end.")] = None,
+    times: Annotated[bool, Query(description="Put its time in front of each line.")] = False,
 ) -> Response:
     """Returns what has been written so far, as text."""
     found = await found_node(here, who, run, node)
@@ -64,9 +64,9 @@ async def log_events_of_node(
     request: Request,
     here: Here,
     who: Who,
-    attempt: Annotated[int | None, Query(ge=1, description="Which attempt; the last if left out.")] = None,
+    attempt: Annotated[int | None, Query(ge=1, description="The number of the attempt; defaults to the last.")] = None,
     pod: Annotated[str, Query(description="One of a training node's Pods.")] = "",
-    container: Annotated[str, Query(description="Another container than the main one.")] = "",
+    container: Annotated[str, Query(description="A container other than the main one.")] = "",
     bunches: Annotated[bool, Query(description="Many lines in one event, called `lines`, and no times.")] = False,
 ) -> Response:
     """Server-sent events: a `line` for each line as it is written, and `end` when the attempt is over. With Last-Event-
@@ -172,7 +172,7 @@ async def _yes() -> bool:
 
 job_logs_router = APIRouter(prefix="/jobs/{namespace}/{kind}/{name}/pods/{pod}", tags=["jobs"])
 
-_Container = Annotated[str, Query(description="Another container than the one that trains.")]
+_Container = Annotated[str, Query(description="A container other than the training container.")]
 
 
 @job_logs_router.get("/log", operation_id="get_job_log", response_class=Response, responses=_TEXT)
@@ -184,8 +184,8 @@ async def log_of_member(
     here: Here,
     who: Who,
     container: _Container = "",
-    tail: Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only the last so many lines.")] = None,
-    times: Annotated[bool, Query(description="With the time of each line in front.")] = False,
+    tail: Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only this many lines at the end.")] = None,
+    times: Annotated[bool, Query(description="Put its time in front of each line.")] = False,
 ) -> Response:
     """Returns what has been written so far, as text."""
     found = await _member(here, who, _JobLogQuery(namespace, kind, name, pod, container))

@@ -53,7 +53,7 @@ async def all_reviews(
     state: Annotated[str, Query(description="open, approved, rejected or withdrawn.")] = "",
     module: Annotated[str, Query(description="The id or name of a module.")] = "",
     author: Annotated[str, Query(description="The id or name of a user.")] = "",
-    mine: Annotated[bool, Query(description="Only those that I asked for.")] = False,
+    mine: Annotated[bool, Query(description="Only reviews that you asked for.")] = False,
 ) -> Page[Review]:
     """Lists reviews: your own, those of teams you lead, all for admins. Sorted by created, decided, module, author or
     state; the newest first."""

@@ -163,10 +163,10 @@ async def all_modules(
     category: Annotated[str, Query(description="The id or name of a category.")] = "",
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
     team: Annotated[str, Query(description="The id or name of a team.")] = "",
-    state: Annotated[str, Query(description="Of the newest version that one may see.")] = "",
-    mine: Annotated[bool, Query(description="Only my own.")] = False,
-    usable: Annotated[bool, Query(description="Only those that I may use in a workflow.")] = False,
-    published: Annotated[bool, Query(description="Only those that everybody is offered.")] = False,
+    state: Annotated[str, Query(description="The state of the newest version that you may see.")] = "",
+    mine: Annotated[bool, Query(description="Only your own.")] = False,
+    usable: Annotated[bool, Query(description="Only modules that you may use in a workflow.")] = False,
+    published: Annotated[bool, Query(description="Only modules with a public version.")] = False,
 ) -> Page[Module]:
     """Lists modules by name, created, updated, owner, category or state; the last changed first."""
     only = ModuleFilter(q, category, owner, team, state, mine, usable, published)

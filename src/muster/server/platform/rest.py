@@ -82,15 +82,15 @@ M = TypeVar("M")
 
 
 async def _paging(
-    limit: Annotated[int, Query_fastapi(ge=1, le=MAX_LIMIT, description="How many at most.")] = 50,
-    cursor: Annotated[str, Query_fastapi(description="`next` of the piece before.")] = "",
-    sort: Annotated[str, Query_fastapi(description="What to sort by; with - in front, the greatest first.")] = "",
+    limit: Annotated[int, Query_fastapi(ge=1, le=MAX_LIMIT, description="The largest number of items.")] = 50,
+    cursor: Annotated[str, Query_fastapi(description="`next` of the previous page.")] = "",
+    sort: Annotated[str, Query_fastapi(description="The field to sort by; with - in front, in descending order.")] = "",
 ) -> PageRequest:
     return PageRequest(limit, cursor, sort)
 
 
 Paging = Annotated[PageRequest, Depends(_paging)]
-Search = Annotated[str, Query_fastapi(description="Words that have to occur.")]
+Search = Annotated[str, Query_fastapi(description="Words that must occur.")]
 
 
 def vars_of(record: Any) -> dict[str, Any]:

@@ -76,8 +76,8 @@ async def all_runs(
     version: Annotated[str, Query(description="Its id; with a workflow also its number or name.")] = "",
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
     team: Annotated[str, Query(description="The id or name of a team.")] = "",
-    since: Annotated[datetime | None, Query(description="Created then or later.")] = None,
-    until: Annotated[datetime | None, Query(description="Created before.")] = None,
+    since: Annotated[datetime | None, Query(description="Created at this time or later.")] = None,
+    until: Annotated[datetime | None, Query(description="Created before this time.")] = None,
 ) -> Response:
     """Lists runs by created, started, finished, name, state, workflow, version or owner; the newest first."""
     only = RunFilter(q, tuple(state or ()), workflow, version, owner, team, since, until)

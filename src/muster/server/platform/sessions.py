@@ -197,7 +197,7 @@ _LOGIN_COOKIE, _LOGIN_SECONDS = "muster_login", 600
 
 @openid_router.get("/login", response_class=RedirectResponse, status_code=302)
 async def openid_login(
-    here: Here, return_to: Annotated[str, Query(max_length=2000, description="The page to go on to.")] = "/"
+    here: Here, return_to: Annotated[str, Query(max_length=2000, description="The page to open after the login.")] = "/"
 ) -> Response:
     """Redirects the browser to the provider."""
     url, attempt = await _provider(here).begin(return_to)

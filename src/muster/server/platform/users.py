@@ -76,7 +76,7 @@ async def list_accounts(
     paging: Paging,
     q: Search = "",
     role: Annotated[Role | None, Query()] = None,
-    team: Annotated[str, Query(description="The id of a team they are in.")] = "",
+    team: Annotated[str, Query(description="The id of their team.")] = "",
     disabled: Annotated[bool | None, Query()] = None,
 ) -> Page[User]:
     only = UserFilter(q, role, team, disabled)
@@ -162,7 +162,7 @@ async def all_teams(
     who: Who,
     paging: Paging,
     q: Search = "",
-    member: Annotated[str, Query(description="The id of a user who is in them.")] = "",
+    member: Annotated[str, Query(description="The id of a member.")] = "",
 ) -> Page[Team]:
     page = await here.database.read(lambda connection: list_teams(connection, paging, q=q, member=member))
     return page.map(lambda team: _visible_team(team, who))
@@ -236,8 +236,8 @@ async def tokens_one_may_see(
     who: Who,
     paging: Paging,
     q: Search = "",
-    user: Annotated[str, Query(description="The id or name of whose tokens are wanted.")] = "",
-    all: Annotated[bool, Query(description="Those that were revoked or have expired, too.")] = False,
+    user: Annotated[str, Query(description="The id or name of a user.")] = "",
+    all: Annotated[bool, Query(description="Include revoked and expired ones.")] = False,
 ) -> Page[ApiToken]:
     """Lists your tokens; all tokens for admins."""
     return await here.database.read(
@@ -274,10 +274,10 @@ async def read_audit_log(
     q: Search = "",
     actor: Annotated[str, Query(description="The id or name of a user.")] = "",
     kind: Annotated[str, Query()] = "",
-    subject: Annotated[str, Query(description="The id of what it is about.")] = "",
+    subject: Annotated[str, Query(description="The id of the subject.")] = "",
     action: Annotated[str, Query()] = "",
-    since: Annotated[AwareDatetime | None, Query(description="Not before; with its time zone.")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="Before; with its time zone.")] = None,
+    since: Annotated[AwareDatetime | None, Query(description="At this time or later, with a time zone.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Before this time, with a time zone.")] = None,
 ) -> Page[AuditEntry]:
     """Lists all entries for admins, your own for other users."""
     only = AuditFilter(q, actor, kind, subject, action, since, until)

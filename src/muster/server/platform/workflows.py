@@ -172,7 +172,7 @@ async def versions_of_workflow(
     who: Who,
     paging: Paging,
     q: Search = "",
-    archived: Annotated[Literal["no", "only", "too"], Query(description="Whether archived ones are wanted.")] = "too",
+    archived: Annotated[Literal["no", "only", "too"], Query(description="Whether to include archived ones.")] = "too",
 ) -> Page[Version]:
     """Lists versions by number, name or author; the newest first."""
     wanted = {"no": False, "only": True, "too": None}[archived]
@@ -238,7 +238,7 @@ async def differences_between_versions(
     here: Here,
     who: Who,
     to: Annotated[str, Query(description="The other version: its number, name or id, or latest.")],
-    of: Annotated[str, Query(description="The workflow of the other one; this one if nothing is said.")] = "",
+    of: Annotated[str, Query(description="The workflow of the other version; defaults to this one.")] = "",
 ) -> VersionDiff:
     """Returns the differences between this version and another one."""
 
@@ -339,7 +339,7 @@ async def all_workflows(
     q: Search = "",
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
     team: Annotated[str, Query(description="The id or name of a team.")] = "",
-    archived: Annotated[Literal["no", "only", "too"], Query(description="Whether archived ones are wanted.")] = "no",
+    archived: Annotated[Literal["no", "only", "too"], Query(description="Whether to include archived ones.")] = "no",
 ) -> Page[Workflow]:
     """Sorted by name, created, updated, owner or versions; the one that changed last first."""
     only = WorkflowFilter(q, owner, team, {"no": False, "only": True, "too": None}[archived])
