@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from muster.kube.builtin import PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.controller import Controller
@@ -35,14 +35,12 @@ from muster.kube.objects import (
 )
 from muster.kube.selectors import LabelSelector, label_selector_from
 from muster.kube.status_rows import StatusRowsCluster
-from muster.workflows.executors.pod_template import WORKFLOW_LABEL, claims_of
+from muster.workflows.executors.pod_template import claims_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_time import SECOND, parse_duration
-from muster.workflows.model import Node
+from muster.workflows.model import FINISHED_PHASES, NODE_ID, WORKFLOW_LABEL, EventRecorder, Node
 
-NODE_ID = "workflows.argoproj.io/node-id"
-ENDED = frozenset(("Succeeded", "Failed", "Error"))
 DELAY = timedelta(seconds=5)
 """How long a Pod is kept after its end, unless deleteDelayDuration says otherwise, so that watchers see how it
 ended."""
@@ -58,7 +56,7 @@ def resolved_spec(workflow: Object) -> Object:
 def expires_at(workflow: Object) -> datetime | None:
     """Returns when ttlStrategy deletes the workflow, or None if it stays or has not ended."""
     phase, finished = status_of(workflow).get("phase"), status_of(workflow).get("finishedAt")
-    if phase not in ENDED or not finished:
+    if phase not in FINISHED_PHASES or not finished:
         return None
     ttl = resolved_spec(workflow).get("ttlStrategy") or {}
     seconds = ttl.get("secondsAfterSuccess" if phase == "Succeeded" else "secondsAfterFailure")
@@ -104,7 +102,7 @@ def pods_to_delete(workflow: Object, nodes: Mapping[str, Node], pods: Iterable[O
         return []
     phase, finished = status_of(workflow).get("phase"), status_of(workflow).get("finishedAt")
     if not policy.looks_at_pods and not (
-        phase == "Succeeded" or (phase in ENDED and policy.strategy == "OnWorkflowCompletion")
+        phase == "Succeeded" or (phase in FINISHED_PHASES and policy.strategy == "OnWorkflowCompletion")
     ):
         return []
     found = []
@@ -127,7 +125,7 @@ def claims_to_delete(workflow: Object) -> list[Object]:
     needs them."""
     phase = status_of(workflow).get("phase")
     strategy = (resolved_spec(workflow).get("volumeClaimGC") or {}).get("strategy") or "OnWorkflowSuccess"
-    if phase == "Succeeded" or (phase in ENDED and strategy == "OnWorkflowCompletion"):
+    if phase == "Succeeded" or (phase in FINISHED_PHASES and strategy == "OnWorkflowCompletion"):
         return claims_of(workflow, resolved_spec(workflow))
     return []
 
@@ -149,10 +147,6 @@ _RETRY = 60.0
 
 Collect: TypeAlias = Callable[[Object, Mapping[str, Node], Strategy], Awaitable[tuple[Mapping[str, Node], list[str]]]]
 """Deletes a workflow's artifacts of one strategy; returns the changed nodes and the problems."""
-
-
-class EventRecorder(Protocol):
-    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
 
 
 class CleanupController:
@@ -198,7 +192,7 @@ class CleanupController:
             return await self._release(workflow)
         workflow = await self._add_finalizer(workflow)
         waits = [await self._clean_pods(key, workflow)]
-        if status_of(workflow).get("phase") in ENDED:
+        if status_of(workflow).get("phase") in FINISHED_PHASES:
             await asyncio.gather(*(self._delete_claim(workflow, claim) for claim in claims_to_delete(workflow)))
             workflow, is_done = await self._collect_artifacts(workflow, "OnWorkflowCompletion")
             waits += [None if is_done else _RETRY, await self._expire(workflow)]
@@ -215,7 +209,7 @@ class CleanupController:
         await asyncio.gather(*(self._delete(POD, pod) for pod, at in going if at <= now))
         waits = [(at - now).total_seconds() for _, at in going if at > now]
         ended = sum(status_of(pod).get("phase") in _TERMINAL for pod in pods)
-        if policy.looks_at_pods and ended > len(going) and status_of(workflow).get("phase") not in ENDED:
+        if policy.looks_at_pods and ended > len(going) and status_of(workflow).get("phase") not in FINISHED_PHASES:
             waits.append(_SOON)
         return min(waits, default=None)
 
@@ -285,7 +279,7 @@ class CleanupController:
         if after is None:
             return
         begins = before is None or status_of(before).get("phase") != status_of(after).get("phase")
-        if begins or is_deleting(after) or status_of(after).get("phase") in ENDED:
+        if begins or is_deleting(after) or status_of(after).get("phase") in FINISHED_PHASES:
             self._queue.enqueue(key_of(after))
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:

@@ -14,9 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol, TypeAlias
-
-import orjson
+from typing import Any, Protocol, TypeAlias
 
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.cluster import Cluster
@@ -49,12 +47,27 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.kube.status_rows import StatusRowsCluster
+from muster.workflows.engine.memoization import entry_text
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import HeldLocks, LockTable
 from muster.workflows.executors.pod_template import claims_of
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
 from muster.workflows.metrics import Emitter, MetricRegistry
-from muster.workflows.model import Actions, Executor, Launch, Locks, Memo, Node, Outcome, ReportOutcome, Stop
+from muster.workflows.model import (
+    COMPLETED_LABEL,
+    FINISHED_PHASES,
+    PHASE_LABEL,
+    Actions,
+    EventRecorder,
+    Executor,
+    Launch,
+    Locks,
+    Memo,
+    Node,
+    Outcome,
+    ReportOutcome,
+    Stop,
+)
 
 
 class StoreView:
@@ -90,7 +103,7 @@ async def store_memos(cluster: Cluster, namespace: str, memos: Sequence[Memo], n
     """Writes each cache once, however many entries it gets."""
     caches: dict[str, dict[str, str]] = defaultdict(dict)
     for memo in memos:
-        caches[memo.cache][memo.key] = _entry(memo, timestamp(now))
+        caches[memo.cache][memo.key] = entry_text(memo, now)
     for name, entries in caches.items():
         try:
             await cluster.patch(CONFIG_MAP, name, namespace, {"data": entries})
@@ -101,11 +114,6 @@ async def store_memos(cluster: Cluster, namespace: str, memos: Sequence[Memo], n
                 await cluster.patch(CONFIG_MAP, name, namespace, {"data": entries})
 
 
-def _entry(memo: Memo, now: str) -> str:
-    entry = {"nodeID": memo.node, "outputs": memo.outputs, "creationTimestamp": now, "lastHitTimestamp": now}
-    return orjson.dumps(entry).decode()
-
-
 def _cache(name: str, namespace: str, entries: dict[str, str]) -> Object:
     return {
         "apiVersion": "v1",
@@ -114,10 +122,6 @@ def _cache(name: str, namespace: str, entries: dict[str, str]) -> Object:
         "data": entries,
     }
 
-
-PHASE_LABEL = "workflows.argoproj.io/phase"
-COMPLETED_LABEL = "workflows.argoproj.io/completed"
-ENDED = frozenset(("Succeeded", "Failed", "Error"))
 
 Lookup: TypeAlias = Callable[[str, bool], Object | None]
 
@@ -133,10 +137,6 @@ _WRITE_FRACTION = 20
 _FIRST_RETRY, _LAST_RETRY = 0.1, 30.0
 
 log = logging.getLogger(__name__)
-
-
-class EventRecorder(Protocol):
-    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -228,7 +228,7 @@ class WorkflowController:
         if obj is None or is_deleting(obj):
             return None
         if active is None:
-            if status_of(obj).get("phase") in ENDED:
+            if status_of(obj).get("phase") in FINISHED_PHASES:
                 return None
             active = await self._begin(key, obj)
             if active is None:
@@ -438,14 +438,14 @@ class WorkflowController:
     def _restore_locks(self) -> None:
         """Restores locks before any is requested: what held a lock when the server stopped still holds it."""
         for obj in self._workflows.objects.values():
-            if status_of(obj).get("phase") not in ENDED:
+            if status_of(obj).get("phase") not in FINISHED_PHASES:
                 for lock, holders in HeldLocks(status_of(obj).get("synchronization")).holding.items():
                     self._locks.restore(lock, holders)
 
     async def _stop_strays(self) -> None:
         """Ends what still runs of workflows that ended shortly before the server stopped."""
         for obj in list(self._workflows.objects.values()):
-            if status_of(obj).get("phase") in ENDED:
+            if status_of(obj).get("phase") in FINISHED_PHASES:
                 for executor in self._executors.values():
                     await executor.stop_others(obj, ())
 
@@ -477,7 +477,7 @@ def _with_status(obj: Object, status: Mapping[str, Any], wanted: Mapping[str, An
     """Returns the workflow with its new status, its labels, and the metadata from `workflowMetadata`."""
     phase = str(status.get("phase") or "")
     wanted = wanted or {}
-    found = {PHASE_LABEL: phase, COMPLETED_LABEL: str(phase in ENDED).lower()}
+    found = {PHASE_LABEL: phase, COMPLETED_LABEL: str(phase in FINISHED_PHASES).lower()}
     metadata = {**meta(obj), "labels": {**labels_of(obj), **(wanted.get("labels") or {}), **found}}
     if wanted.get("annotations"):
         metadata["annotations"] = {**annotations_of(obj), **wanted["annotations"]}

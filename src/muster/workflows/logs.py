@@ -15,10 +15,9 @@ from muster.kube.objects import Object, annotations_of, name_of, namespace_of, o
 from muster.workflows.engine.node_names import pod_name
 from muster.workflows.executors.resource_actions import STEP_ANNOTATION
 from muster.workflows.kinds import WORKFLOW
+from muster.workflows.model import FINISHED_PHASES, WORKFLOW_LABEL
 
 MAIN = "main"
-POD_LABEL = "workflows.argoproj.io/workflow"
-_ENDED = ("Succeeded", "Failed", "Error")
 _PARALLEL_READS = 8
 _RETRIES, _RETRY_SECONDS = 25, 0.2
 _BURST_SECONDS = 0.02
@@ -66,7 +65,7 @@ def pod_name_of(workflow: Object, node: Object) -> str:
 
 
 def is_finished(workflow: Object) -> bool:
-    return status_of(workflow).get("phase") in _ENDED
+    return status_of(workflow).get("phase") in FINISHED_PHASES
 
 
 async def read_log_lines(cluster: Cluster, workflow: Object, wanted: LogSelection) -> AsyncIterator[list[LogEntry]]:
@@ -97,7 +96,7 @@ class _Reading:
         self._ours: dict[str, bool] = {}
         """By uid of a Pod's owner: whether it is a job whose Pods are wanted."""
         self._jobs = wanted.jobs and (not wanted.pods or bool(wanted.nodes))
-        own = f"{POD_LABEL}={name_of(workflow)}"
+        own = f"{WORKFLOW_LABEL}={name_of(workflow)}"
         self._labels = f"{own},{wanted.selector}" if wanted.selector else own
         self._fields = f"metadata.name={wanted.pods[0]}" if len(wanted.pods) == 1 else ""
 
@@ -146,7 +145,7 @@ class _Reading:
         for pod in sorted(page.items, key=lambda pod: str(status_of(pod).get("startTime") or "")):
             self._add_pod(pod, readers)
         if self._jobs:
-            for pod in (await self._cluster.list(builtin.POD, self._namespace, labels=f"!{POD_LABEL}")).items:
+            for pod in (await self._cluster.list(builtin.POD, self._namespace, labels=f"!{WORKFLOW_LABEL}")).items:
                 if await self._is_of_a_job(pod):
                     self._take(pod, readers)
         if self._wanted.selector:
@@ -187,7 +186,7 @@ class _Reading:
     async def _watch_pods_of_jobs(self, readers: asyncio.TaskGroup) -> None:
         while True:
             try:
-                async for event in self._cluster.watch(builtin.POD, self._namespace, labels=f"!{POD_LABEL}"):
+                async for event in self._cluster.watch(builtin.POD, self._namespace, labels=f"!{WORKFLOW_LABEL}"):
                     if event.type in ("ADDED", "MODIFIED") and await self._is_of_a_job(event.object):
                         self._take(event.object, readers)
             except Gone:

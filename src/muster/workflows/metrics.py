@@ -21,7 +21,7 @@ from muster.workflows.engine.templates import Context
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.lang.tags import substitute
-from muster.workflows.model import Node
+from muster.workflows.model import FINISHED_PHASES, Node
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -262,7 +262,6 @@ class _Snapshot:
         return self._families
 
 
-_ENDED_PHASES = frozenset(("Succeeded", "Failed", "Error"))
 _SILENT = frozenset(("StepGroup", "TaskGroup", "Skipped", "Container"))
 
 
@@ -273,7 +272,7 @@ class Emitter:
     def __init__(self, registry: MetricRegistry, run: Run) -> None:
         self._registry = registry
         self._begun = {key for key, node in run.nodes.items() if node.get("startedAt")}
-        self._ended = {key for key, node in run.nodes.items() if node.get("phase") in _ENDED_PHASES}
+        self._ended = {key for key, node in run.nodes.items() if node.get("phase") in FINISHED_PHASES}
         self._is_begun = bool(run.nodes)
         self._known: dict[tuple[str, ...], Sequence[Mapping[str, Any]]] = {}
 
@@ -285,7 +284,7 @@ class Emitter:
             node = run.nodes[key]
             if node.get("type") in _SILENT or (node.get("nodeFlag") or {}).get("retried"):
                 continue
-            has_ended = node.get("phase") in _ENDED_PHASES
+            has_ended = node.get("phase") in FINISHED_PHASES
             if key in (self._ended if has_ended else self._begun):
                 continue
             (self._ended if has_ended else self._begun).add(key)

@@ -14,6 +14,15 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from muster.kube.objects import Key, Object
 
+PHASE_LABEL = "workflows.argoproj.io/phase"
+COMPLETED_LABEL = "workflows.argoproj.io/completed"
+WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
+"""On the Pods and claims of a workflow: its name."""
+NODE_ID = "workflows.argoproj.io/node-id"
+"""Annotation on a node's Pod."""
+FINISHED_PHASES: frozenset[str] = frozenset(("Succeeded", "Failed", "Error"))
+"""Of a workflow."""
+
 Phase: TypeAlias = Literal["Pending", "Running", "Succeeded", "Skipped", "Failed", "Error", "Omitted"]
 NodeType: TypeAlias = Literal[
     "Pod", "Container", "Steps", "StepGroup", "DAG", "TaskGroup", "Retry", "Skipped", "Suspend", "HTTP", "Plugin"
@@ -197,3 +206,9 @@ class Executor(Protocol):
     async def run(self) -> None:
         """Runs until cancelled."""
         ...
+
+
+class EventRecorder(Protocol):
+    """Records Kubernetes events; see `muster.kube.event_recorder`."""
+
+    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...

@@ -12,7 +12,7 @@ from muster.platform.database.tables import runs, users
 from muster.platform.graphs.bindings import RUN_LABEL
 from muster.platform.permissions import Actor, may
 from muster.platform.records import Subject, run_object_name
-from muster.workflows.logs import POD_LABEL
+from muster.workflows.model import WORKFLOW_LABEL
 
 _AT_ONCE = 500
 _PREFIX = run_object_name("")
@@ -30,7 +30,7 @@ class OwningRun:
 def run_id_of(obj: Object) -> str:
     """Returns the id of the run; '' if there is none."""
     labels = labels_of(obj)
-    workflow = labels.get(POD_LABEL, "")
+    workflow = labels.get(WORKFLOW_LABEL, "")
     return labels.get(RUN_LABEL) or (workflow.removeprefix(_PREFIX) if workflow.startswith(_PREFIX) else "")
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from muster.kube.objects import Object, spec_of, status_of
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.locations import ArtifactError, is_supplied
+from muster.workflows.cleanup import Strategy
 from muster.workflows.model import Node
-
-FINALIZER = "workflows.argoproj.io/artifact-gc"
-"""Keeps a workflow with artifacts to delete until they are deleted."""
-
-Strategy: TypeAlias = Literal["OnWorkflowCompletion", "OnWorkflowDeletion"]
 
 
 class Collected(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller
@@ -32,12 +32,9 @@ from muster.workflows.cron import plan
 from muster.workflows.cron.schedule import Schedule, ScheduleError
 from muster.workflows.kinds import CRON_WORKFLOW, WORKFLOW
 from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.model import EventRecorder
 
 _REFUSALS = (BadRequest, Forbidden, Invalid, NotFound, TooLarge)
-
-
-class EventRecorder(Protocol):
-    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
 
 
 class CronController:

@@ -30,6 +30,7 @@ from muster.workflows.lang.go_time import SECOND
 from muster.workflows.lang.go_time_values import Time
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.lang.tags import substitute
+from muster.workflows.model import FINISHED_PHASES
 from muster.workflows.submit import workflow_from_cron
 
 CRON_LABEL = "workflows.argoproj.io/cron-workflow"
@@ -39,7 +40,6 @@ _PASSED_ON = tuple(
     f"workflows.argoproj.io/{name}"
     for name in ("creator", "creator-email", "creator-preferred-username", "controller-instanceid")
 )
-_ENDED = frozenset(("Succeeded", "Failed", "Error"))
 _NUMBERS = re.compile(r"\{\{\s*cronworkflow\.(failed|succeeded)\s*\}\}")
 _WINDOWS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32))
 
@@ -98,7 +98,7 @@ def update_status(cron: Object, workflows: Sequence[Object]) -> dict[str, Any]:
         if workflow is None:
             continue
         phase = status_of(workflow).get("phase")
-        if phase not in _ENDED:
+        if phase not in FINISHED_PHASES:
             active.append(ref)
         elif phase == "Succeeded":
             status["succeeded"] += 1
@@ -108,7 +108,7 @@ def update_status(cron: Object, workflows: Sequence[Object]) -> dict[str, Any]:
     active += [
         reference(workflow)
         for uid, workflow in known.items()
-        if uid not in listed and status_of(workflow).get("phase") not in _ENDED
+        if uid not in listed and status_of(workflow).get("phase") not in FINISHED_PHASES
     ]
     return {**status, "active": active}
 
@@ -171,7 +171,9 @@ def workflows_to_delete(cron: Object, workflows: Iterable[Object]) -> list[Objec
     """Returns its oldest ended workflows beyond the history limits."""
     spec = spec_of(cron)
     ended = [
-        w for w in workflows if status_of(w).get("phase") in _ENDED and labels_of(w).get(CRON_LABEL) == name_of(cron)
+        w
+        for w in workflows
+        if status_of(w).get("phase") in FINISHED_PHASES and labels_of(w).get(CRON_LABEL) == name_of(cron)
     ]
     ended.sort(key=lambda w: str(status_of(w).get("finishedAt") or ""), reverse=True)
     good = [w for w in ended if status_of(w)["phase"] == "Succeeded"]

@@ -57,7 +57,7 @@ def entry_text(memo: Memo, now: datetime) -> str:
         "creationTimestamp": format_timestamp(now),
         "lastHitTimestamp": format_timestamp(now),
     }
-    return json.dumps(entry, separators=(",", ":"))
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
 
 
 def _entry(data: Mapping[str, str] | None, key: str) -> dict[str, Any] | None:

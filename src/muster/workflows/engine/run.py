@@ -24,6 +24,7 @@ from muster.workflows.engine.templates import Context, Templates, type_of
 from muster.workflows.engine.work_queue import Advanceable, Parent, Position, Work, WorkQueue
 from muster.workflows.engine.workflow_spec import CONTROLS, metadata_variables, resolve_workflow
 from muster.workflows.model import (
+    FINISHED_PHASES,
     Actions,
     ClusterView,
     Launch,
@@ -37,7 +38,6 @@ from muster.workflows.model import (
     WorkflowEvent,
 )
 
-_FINISHED = frozenset(("Succeeded", "Failed", "Error"))
 _ENGINE_FIELDS = frozenset(
     (
         "phase", "startedAt", "finishedAt", "progress", "message", "conditions", "outputs", "synchronization",
@@ -56,7 +56,7 @@ class StatusBuilder:
 
     @property
     def is_finished(self) -> bool:
-        return self.fields.get("phase") in _FINISHED
+        return self.fields.get("phase") in FINISHED_PHASES
 
     def set(self, **fields: Any) -> None:
         """Sets fields; None removes a field."""

@@ -33,13 +33,23 @@ from muster.kube.objects import (
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.locations import LOCAL, ArtifactError, ArtifactMissing, ArtifactUnreachable, is_supplied
 from muster.workflows.executors.pod_outputs import SECONDS, OutputCollector, progress_file, reported_progress
-from muster.workflows.executors.pod_spec import NODE_ID, StagedInputs, build_pod, build_script_config_map
+from muster.workflows.executors.pod_spec import StagedInputs, build_pod, build_script_config_map
 from muster.workflows.executors.pod_status import pod_outcome
-from muster.workflows.executors.pod_template import WORKFLOW_LABEL, CannotRun, input_artifacts
+from muster.workflows.executors.pod_template import CannotRun, input_artifacts
 from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
-from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome, Template
+from muster.workflows.model import (
+    FINISHED_PHASES,
+    NODE_ID,
+    WORKFLOW_LABEL,
+    Launch,
+    Node,
+    Outcome,
+    Outputs,
+    ReportOutcome,
+    Template,
+)
 
 
 class InputStaging:
@@ -137,7 +147,6 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TRIES = 5
 _MAX_REPOSITORIES = 1000
 _ROUTINE = ("", "ContainerCreating", "PodInitializing")
-_ENDS = ("Succeeded", "Failed", "Error")
 
 
 @dataclass(slots=True, eq=False)
@@ -367,7 +376,7 @@ class PodExecutor:
         if not status_of(pod):
             return
         outcome = pod_outcome(pod, leaf.launch.template)
-        if outcome.phase not in _ENDS:
+        if outcome.phase not in FINISHED_PHASES:
             if leaf.stopped and not leaf.stop_sent:
                 leaf.stop_sent = True
                 self._start(self._stop_pod(pod, leaf.force))
@@ -438,7 +447,7 @@ class PodExecutor:
 
     async def _stop_pod(self, pod: Object, force: bool) -> None:
         phase = status_of(pod).get("phase") or "Pending"
-        if phase in _ENDS:
+        if phase in FINISHED_PHASES:
             return
         if phase == "Pending":
             await self._delete(pod, force=force)

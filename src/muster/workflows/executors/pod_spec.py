@@ -27,7 +27,6 @@ from muster.kube.objects import Object, name_of, namespace_of
 from muster.kube.patches import strategic_merge
 from muster.workflows.executors.pod_template import (
     MAIN,
-    WORKFLOW_LABEL,
     CannotRun,
     clean_path,
     input_artifacts,
@@ -41,12 +40,10 @@ from muster.workflows.executors.pod_template import (
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_time import parse_duration
 from muster.workflows.lang.tags import substitute
-from muster.workflows.model import Launch, Template
+from muster.workflows.model import COMPLETED_LABEL, NODE_ID, WORKFLOW_LABEL, Launch, Template
 
 GROUP = "workflows.argoproj.io"
-COMPLETED_LABEL = f"{GROUP}/completed"
 ON_EXIT_LABEL = f"{GROUP}/on-exit"
-NODE_ID = f"{GROUP}/node-id"
 NODE_NAME = f"{GROUP}/node-name"
 SCRIPT = "muster.dev/script"
 PROGRESS_FILE = "/tmp/.argo-progress"  # noqa: S108  (a container's own)

@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.kube.objects import Object, meta, name_of, namespace_of, owner_reference, spec_of, status_of, uid_of
 from muster.workflows.lang.tags import substitute
-from muster.workflows.model import Launch, Template
+from muster.workflows.model import WORKFLOW_LABEL, Launch, Template
 
 MAIN = "main"
 LONGEST_TEXT = "muster.dev/longest-text"
@@ -98,9 +98,6 @@ def archives_logs(template: Template, spec: Mapping[str, Any], repository: Mappi
         return True
     own = (template.get("archiveLocation") or {}).get("archiveLogs")
     return bool(own if own is not None else spec.get("archiveLogs"))
-
-
-WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
 
 
 def claims_of(workflow: Object, spec: Object | None = None) -> list[Object]:

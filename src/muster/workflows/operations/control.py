@@ -8,7 +8,7 @@ from typing import Any
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, timestamp
 from muster.kube.selectors import parse_fields
-from muster.workflows.model import Node, Outputs, Phase
+from muster.workflows.model import FINISHED_PHASES, Node, Outputs, Phase
 
 
 class NodeSelector:
@@ -43,9 +43,6 @@ def _field(node: Node, path: str) -> str:
     return "" if found is None else str(found)
 
 
-_ENDED = frozenset(("Succeeded", "Failed", "Error"))
-
-
 def stop(workflow: Object, node_field_selector: str = "", message: str = "", *, now: str = "") -> Object:
     """Starts nothing new, stops what runs, and runs exit handlers. With a selector, the selected suspended nodes fail
     and the rest continues. Raises BadRequest."""
@@ -61,7 +58,7 @@ def terminate(workflow: Object) -> Object:
 
 def suspend(workflow: Object) -> Object:
     """Starts nothing new. Raises BadRequest."""
-    if status_of(workflow).get("phase") in _ENDED:
+    if status_of(workflow).get("phase") in FINISHED_PHASES:
         raise BadRequest("cannot suspend completed workflows")
     return {**workflow, "spec": {**spec_of(workflow), "suspend": True}}
 
@@ -101,7 +98,7 @@ def set_outputs(
             new["outputs"] = _supply_outputs(node, outputs)
         if phase is not None:
             new["phase"] = phase
-            if phase in _ENDED:
+            if phase in FINISHED_PHASES:
                 new["finishedAt"] = moment
         return new
 
@@ -115,7 +112,7 @@ def is_suspended(node: Node) -> bool:
 
 
 def _shut_down(workflow: Object, strategy: str) -> Object:
-    if status_of(workflow).get("phase") in _ENDED:
+    if status_of(workflow).get("phase") in FINISHED_PHASES:
         raise BadRequest(
             f'cannot shutdown a completed workflow: workflow: "{name_of(workflow)}", namespace: '
             f'"{namespace_of(workflow)}"'

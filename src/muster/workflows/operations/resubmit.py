@@ -21,15 +21,8 @@ from muster.kube.objects import (
 from muster.workflows.engine.node_names import node_id
 from muster.workflows.executors.resource import RETRIES
 from muster.workflows.executors.resource_actions import STEP_ANNOTATION
-from muster.workflows.model import Node
-from muster.workflows.operations.retry import (
-    ARCHIVING_LABEL,
-    COMPLETED_LABEL,
-    PHASE_LABEL,
-    retry,
-    with_parameters,
-    without_shutdown,
-)
+from muster.workflows.model import COMPLETED_LABEL, PHASE_LABEL, Node
+from muster.workflows.operations.retry import ARCHIVING_LABEL, retry, with_parameters, without_shutdown
 
 PREVIOUS_LABEL = "workflows.argoproj.io/resubmitted-from-workflow"
 _OWN_LABELS = (

@@ -14,7 +14,7 @@ from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, spec_of, status_of, timestamp
 from muster.workflows.engine.node_names import pod_name, step_of
 from muster.workflows.executors.resource import RETRIES
-from muster.workflows.model import Node, Template
+from muster.workflows.model import COMPLETED_LABEL, PHASE_LABEL, Node, Template
 from muster.workflows.operations.control import NodeSelector, template_name
 from muster.workflows.submit import SubmissionError, override_parameters
 
@@ -173,10 +173,7 @@ def _override_arguments(spec: Object, parameters: Sequence[str]) -> Object:
 
 
 ARCHIVING_LABEL = "workflows.argoproj.io/workflow-archiving-status"
-COMPLETED_LABEL = "workflows.argoproj.io/completed"
-PHASE_LABEL = "workflows.argoproj.io/phase"
 _DONE = frozenset(("Succeeded", "Skipped", "Omitted"))
-_ENDED = frozenset(("Succeeded", "Failed", "Error"))
 
 
 class RetryResult(NamedTuple):
