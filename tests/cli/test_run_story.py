@@ -92,8 +92,8 @@ def test_a_manifest_of_another_cluster_brings_its_namespace(muster: Muster) -> N
     assert muster("get", "pods", "-n", "mine", "-o", "name").ok().out == "pod/near\n"
     applied = muster("apply", "-f", "far.yaml")
     assert applied.err == (
-        'far.yaml:5 metadata.namespace: there is no namespace "kubeflow"; '
-        "`muster create namespace kubeflow` makes one\n"
+        'far.yaml:5 metadata.namespace: namespace "kubeflow" does not exist; '
+        "create it with `muster create namespace kubeflow`\n"
     )
     muster("create", "namespace", "kubeflow").ok()
     muster("apply", "-f", "far.yaml").ok()

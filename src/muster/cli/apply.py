@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -19,14 +19,16 @@ from muster.cli.workflow_lookup import LATEST, find_single_workflow, resolve_wor
 from muster.kube.cluster import Cluster, Propagation
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.manifests import Document, dump, load_manifests
 from muster.kube.objects import Object, meta, name_of, namespace_of, uid_of, version_of
+
+if TYPE_CHECKING:
+    from muster.kube.manifests import Document
 
 ApplyChange: TypeAlias = Literal["created", "configured", "unchanged", "serverside-applied"]
 DryRunOption = Annotated[str, typer.Option("--dry-run", help="none, or server: validate everything but store nothing.")]
 OutputOption = Annotated[str, typer.Option("--output", "-o", help="Print the objects as yaml, json or name.")]
 MANAGER = "muster"
-_One: TypeAlias = Callable[[Document], Awaitable[tuple[Kind, Object, str]]]
+_StoreOne: TypeAlias = "Callable[[Document], Awaitable[tuple[Kind, Object, str]]]"
 
 
 @on_cluster
@@ -146,6 +148,8 @@ def _namespaces_to_create(words: list[str]) -> list[Document]:
     if not names:
         raise CommandError("the name is missing; use `muster create namespace NAME`")
     made = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names)
+    from muster.kube.manifests import dump, load_manifests  # YAML is slow to import
+
     return [one for obj in made for one in load_manifests(dump(obj), "namespace")]
 
 
@@ -154,7 +158,7 @@ def _check_dry_run(dry_run: str) -> None:
         raise CommandError(f'--dry-run: "{dry_run}" is not a known value; use server or none')
 
 
-async def _store_each(documents: Iterable[Document], one: _One, dry_run: str, output: str) -> None:
+async def _store_each(documents: Iterable[Document], one: _StoreOne, dry_run: str, output: str) -> None:
     """Stores the documents one by one. An error in one does not stop the others."""
     format = parse_format(output)
     suffix = " (server dry run)" if dry_run == "server" else ""
