@@ -3,8 +3,8 @@ import { queryOptions } from "@tanstack/react-query"
 import { api, data, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
-export type Machine = Schema<"MachineAnswer">
-export type WholeMachine = Schema<"WholeMachine">
+export type ClusterNode = Schema<"MachineAnswer">
+export type ClusterNodeDetail = Schema<"WholeMachine">
 export type Amount = Schema<"AmountAnswer">
 export type Queue = Schema<"QueueAnswer">
 export type PodGroup = Schema<"PodGroupAnswer">
@@ -14,13 +14,13 @@ export type Usage = Schema<"UsageAnswer">
 const AGAIN = 5_000
 const MOST = 200
 
-export const machinesQuery = queryOptions({
+export const nodesQuery = queryOptions({
   queryKey: ["machines"],
   queryFn: ({ signal }) => api.GET("/api/v1/nodes", { signal }).then(data),
   refetchInterval: AGAIN,
 })
 
-export const machineQuery = (node: string) =>
+export const nodeQuery = (node: string) =>
   queryOptions({
     queryKey: ["machines", node],
     queryFn: ({ signal }) => api.GET("/api/v1/nodes/{node}", { params: { path: { node } }, signal }).then(data),

@@ -6,7 +6,7 @@ import type { LogSource } from "./log"
 import { filledIn } from "./workflows"
 
 export type Job = Schema<"Job">
-export type WholeJob = Schema<"JobDetail">
+export type JobDetail = Schema<"JobDetail">
 export type JobState = Job["state"]
 export type JobRole = Schema<"JobRole">
 export type JobMember = Schema<"JobMember">
@@ -57,7 +57,7 @@ export const jobQuery = (path: JobPlace) =>
     queryFn: ({ signal }) => api.GET("/api/v1/jobs/{namespace}/{kind}/{name}", { params: { path }, signal }).then(data),
   })
 
-export const jobHappeningsQuery = (path: JobPlace) =>
+export const jobEventsQuery = (path: JobPlace) =>
   queryOptions({
     queryKey: ["jobs", "one", path, "happenings"],
     queryFn: ({ signal }) =>
@@ -143,7 +143,7 @@ export function useLiveJob(place: JobPlace): boolean {
     setGone(false)
     const source = new EventSource(events)
     source.addEventListener("job", (event) => {
-      client.setQueryData(jobQuery(place).queryKey, JSON.parse(event.data as string) as WholeJob)
+      client.setQueryData(jobQuery(place).queryKey, JSON.parse(event.data as string) as JobDetail)
       for (const part of ["happenings", "yaml"])
         void client.invalidateQueries({ queryKey: ["jobs", "one", place, part] })
     })

@@ -6,7 +6,7 @@ import { filledIn } from "./workflows"
 
 export type Module = Schema<"Module">
 export type ModuleVersion = Schema<"ModuleVersion">
-export type WholeModuleVersion = Schema<"ModuleVersionDetail">
+export type ModuleVersionDetail = Schema<"ModuleVersionDetail">
 export type Review = Schema<"Review">
 export type ReviewState = Review["state"]
 

@@ -5,10 +5,10 @@ import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
 export type Run = Schema<"Run">
-export type WholeRun = Schema<"RunDetail">
+export type RunDetail = Schema<"RunDetail">
 export type RunState = Run["state"]
 export type RunNode = Schema<"RunNode">
-export type WholeNode = Schema<"RunNodeDetail">
+export type RunNodeDetail = Schema<"RunNodeDetail">
 
 export interface RunFilter {
   q?: string
@@ -144,7 +144,7 @@ export function useLiveRun(run: string): void {
     const take = () => {
       timer = undefined
       const told = JSON.parse(newest) as Run & { node_states: RunNode[] }
-      client.setQueryData<WholeRun>(runQuery(run).queryKey, (whole) => whole && { ...whole, ...told })
+      client.setQueryData<RunDetail>(runQuery(run).queryKey, (whole) => whole && { ...whole, ...told })
       void client.invalidateQueries({ queryKey: ["runs", "one", run, "nodes"] })
     }
     const source = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events`)

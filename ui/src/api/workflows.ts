@@ -5,10 +5,10 @@ import { api, data, queryClient, type Schema } from "./client"
 
 export type Workflow = Schema<"Workflow">
 export type Version = Schema<"Version">
-export type WholeVersion = Schema<"VersionDetail">
+export type VersionDetail = Schema<"VersionDetail">
 export type Stored = Schema<"StoredVersion">
 export type Change = Schema<"Change">
-export type GraphProblem = Schema<"Finding">
+export type GraphFinding = Schema<"Finding">
 
 export interface WorkflowFilter {
   q?: string
@@ -93,7 +93,7 @@ export function manifestAddress(workflow: string, version: string): string {
   return `/api/v1/workflows/${encodeURIComponent(workflow)}/versions/${encodeURIComponent(version)}/manifest`
 }
 
-export async function checkGraph(document: GraphDocument, signal?: AbortSignal): Promise<GraphProblem[]> {
+export async function checkGraph(document: GraphDocument, signal?: AbortSignal): Promise<GraphFinding[]> {
   const found = await api.POST("/api/v1/graphs/check", { body: { document: plain(document) }, signal }).then(data)
   return found.problems
 }

@@ -84,7 +84,7 @@ const version = createRoute({
   getParentRoute: () => shell,
   path: "/workflows/$workflow/versions/$version",
   validateSearch: texts("node", "tab"),
-  component: lazyRouteComponent(() => import("@/pages/workflows/version"), "VersionDetail"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/version"), "VersionPage"),
 })
 
 const copy = createRoute({
@@ -119,7 +119,7 @@ const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$run",
   validateSearch: texts("node", "tab", "view"),
-  component: lazyRouteComponent(() => import("@/pages/runs/detail"), "RunDetail"),
+  component: lazyRouteComponent(() => import("@/pages/runs/detail"), "RunPage"),
 })
 
 const modules = createRoute({
@@ -239,7 +239,7 @@ const job = createRoute({
   getParentRoute: () => shell,
   path: "/jobs/$namespace/$kind/$name",
   validateSearch: texts("tab", "pods"),
-  component: lazyRouteComponent(() => import("@/pages/jobs/detail"), "JobDetail"),
+  component: lazyRouteComponent(() => import("@/pages/jobs/detail"), "JobPage"),
 })
 
 const jobRoutes = [jobs, newJob, job] as const

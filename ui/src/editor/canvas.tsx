@@ -1,7 +1,7 @@
 /** The canvas that a graph is drawn on. */
 import { type Edge, type OnConnect, type OnEdgesChange, type OnNodesChange, Panel, useReactFlow } from "@xyflow/react"
 import { useCallback, useEffect, useMemo, useRef } from "react"
-import type { GraphProblem } from "@/api/workflows"
+import type { GraphFinding } from "@/api/workflows"
 import type { Position } from "@/graph/document"
 import { canConnect, connected, type Drawing, type DrawnNode, edgeId, NODE_SIZE, placeOf } from "@/graph/drawing"
 import { Flow } from "@/graph/flow"
@@ -142,7 +142,7 @@ interface Count {
   warnings: number
 }
 
-function counted(drawing: Drawing, problems: GraphProblem[]): Map<string, Count> {
+function counted(drawing: Drawing, problems: GraphFinding[]): Map<string, Count> {
   const found = new Map<string, Count>()
   for (const problem of problems) {
     const { key } = placeOf(drawing, problem.path)

@@ -1,7 +1,7 @@
 /** A version from an Argo Workflow: pasted, dropped or chosen as a file, and checked while it is typed. */
 import { FileUp } from "lucide-react"
 import { type DragEvent, useEffect, useState } from "react"
-import { type GraphProblem, importManifest } from "@/api/workflows"
+import { type GraphFinding, importManifest } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
 import { ProblemView } from "@/components/feedback"
@@ -21,7 +21,7 @@ interface Props {
 
 interface Found {
   document: GraphDocument | null
-  problems: GraphProblem[]
+  problems: GraphFinding[]
 }
 
 export function ManifestEditor({ text, change, open }: Props) {

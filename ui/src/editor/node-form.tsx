@@ -1,6 +1,6 @@
 /** The form of a node. Its fields and sections come from the table in graph/node-fields. */
 import { type ComponentType, useMemo, useState } from "react"
-import type { GraphProblem } from "@/api/workflows"
+import type { GraphFinding } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
 import { Code, Field, Input, Select, TextArea, Tick } from "@/components/form"
 import type { GraphNode } from "@/graph/document"
@@ -32,7 +32,7 @@ export interface NodeFormProps {
 interface Props {
   drawing: Drawing
   node: DrawnNode
-  problems?: GraphProblem[]
+  problems?: GraphFinding[]
   change?: NodeFormProps["change"]
   redraw?: (drawing: Drawing) => void
 }

@@ -1,6 +1,6 @@
 import { createContext, useContext } from "react"
 import { createStore, type StoreApi, useStore } from "zustand"
-import type { GraphProblem } from "@/api/workflows"
+import type { GraphFinding } from "@/api/workflows"
 import type { Position } from "@/graph/document"
 import {
   added,
@@ -30,7 +30,7 @@ export interface Canvas {
   future: Drawing[]
   /** The drawing as it was saved. */
   saved: Drawing
-  problems: GraphProblem[]
+  problems: GraphFinding[]
   checking: boolean
   /** The field that the side form shows and focuses. */
   wanted?: { key?: string; field: string; count: number }

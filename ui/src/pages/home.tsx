@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import { CircleCheck, ListChecks, Plus, TriangleAlert, Workflow as WorkflowIcon } from "lucide-react"
 import { api, data, useMe } from "@/api/client"
-import { clustersNowQuery, machinesQuery } from "@/api/cluster"
+import { clustersNowQuery, nodesQuery } from "@/api/cluster"
 import { workflowsQuery } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
@@ -152,7 +152,7 @@ export function ClusterUsage() {
   const w = useTexts(clusterTexts)
   const language = usePreferences((all) => all.language)
   const clusters = useQuery(clustersNowQuery).data?.items
-  const machines = useQuery({ ...machinesQuery, enabled: clusters?.length === 0 }).data?.items
+  const machines = useQuery({ ...nodesQuery, enabled: clusters?.length === 0 }).data?.items
   if (!clusters) return null
   const mine = clusters.filter((cluster) => cluster.usable).slice(0, MOST)
   const amounts = sumAmounts((machines ?? []).flatMap((machine) => machine.amounts)).filter(({ resource }) =>

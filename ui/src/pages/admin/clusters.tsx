@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router"
 import { Layers } from "lucide-react"
 import { useMemo, useState } from "react"
 import { clusterListQuery, deleteCluster, saveCluster } from "@/api/admin"
-import { clusterQuery, machinesQuery, type VirtualCluster } from "@/api/cluster"
+import { clusterQuery, nodesQuery, type VirtualCluster } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"
 import type { Column } from "@/components/data-table"
 import { Dialog, FormDialog, text } from "@/components/dialog"
@@ -98,7 +98,7 @@ function ClusterForm({ cluster, close }: { cluster?: VirtualCluster; close: () =
   const { [GPU]: gpu = "", cpu = "", memory = "", ...others } = cluster?.sku ?? { cpu: "1", memory: "4Gi" }
   const [resources, setResources] = useState<Pair[]>(Object.entries(others))
   const [labels, setLabels] = useState<Pair[]>(Object.entries(cluster?.node_selector ?? {}))
-  const machines = useQuery(machinesQuery).data?.items ?? []
+  const machines = useQuery(nodesQuery).data?.items ?? []
   const wanted = Object.entries(asRecord(labels))
   const matching = machines.filter((machine) => wanted.every(([name, value]) => machine.labels[name] === value)).length
   return (

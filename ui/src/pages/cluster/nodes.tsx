@@ -5,7 +5,7 @@ import { getRouteApi, Link } from "@tanstack/react-router"
 import { Server } from "lucide-react"
 import { useMemo } from "react"
 import type { Schema } from "@/api/client"
-import { type Amount, type Machine, machineQuery, machinesQuery } from "@/api/cluster"
+import { type Amount, type ClusterNode, nodeQuery, nodesQuery } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { type Column, DataTable } from "@/components/data-table"
@@ -37,7 +37,7 @@ export function Nodes() {
   const w = useTexts(clusterTexts)
   const language = usePreferences((all) => all.language)
   const c = useTexts(commonTexts)
-  const found = useQuery(machinesQuery)
+  const found = useQuery(nodesQuery)
   const machines = found.data?.items
   const others = useMemo(
     () =>
@@ -46,8 +46,8 @@ export function Nodes() {
       ),
     [machines],
   )
-  const columns = useMemo((): Column<Machine>[] => {
-    const amount = (resource: string, header: string): Column<Machine> => ({
+  const columns = useMemo((): Column<ClusterNode>[] => {
+    const amount = (resource: string, header: string): Column<ClusterNode> => ({
       id: resource,
       header,
       className: "min-w-32",
@@ -96,7 +96,7 @@ export function Nodes() {
   )
 }
 
-export function MachineState({ machine }: { machine: Machine }) {
+export function MachineState({ machine }: { machine: ClusterNode }) {
   const w = useTexts(clusterTexts)
   return (
     <span className="inline-flex flex-wrap gap-1">
@@ -131,7 +131,7 @@ export function NodePage() {
   const language = usePreferences((all) => all.language)
   const c = useTexts(commonTexts)
   const { node } = route.useParams()
-  const found = useQuery(machineQuery(node))
+  const found = useQuery(nodeQuery(node))
   const machine = found.data
   const amounts = useMemo(
     (): Column<Amount>[] => [

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi } from "@tanstack/react-router"
-import { machinesQuery } from "@/api/cluster"
+import { nodesQuery } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"
 import { Meter } from "@/components/meter"
 import { Page } from "@/components/page"
@@ -50,7 +50,7 @@ export function ClusterPage() {
 function Totals() {
   const w = useTexts(clusterTexts)
   const language = usePreferences((all) => all.language)
-  const machines = useQuery(machinesQuery).data?.items
+  const machines = useQuery(nodesQuery).data?.items
   if (!machines) return null
   const ready = machines.filter((each) => each.ready)
   const amounts = sumAmounts(machines.flatMap((each) => each.amounts)).filter(({ resource }) => SHOWN.test(resource))

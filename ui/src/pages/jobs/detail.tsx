@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Trash2 } from "lucide-react"
-import { type JobPlace, jobHappeningsQuery, jobQuery, jobYamlQuery, useLiveJob } from "@/api/jobs"
+import { type JobPlace, jobEventsQuery, jobQuery, jobYamlQuery, useLiveJob } from "@/api/jobs"
 import { Button } from "@/components/button"
 import { CodeView } from "@/components/code"
 import { EventList } from "@/components/event-list"
@@ -19,7 +19,7 @@ import { Overview, Reasons } from "./overview"
 
 const route = getRouteApi("/shell/jobs/$namespace/$kind/$name")
 
-export function JobDetail() {
+export function JobPage() {
   const w = useTexts(jobTexts)
   const c = useTexts(commonTexts)
   const place = route.useParams()
@@ -114,7 +114,7 @@ export function JobDetail() {
 }
 
 function Events({ place }: { place: JobPlace }) {
-  const events = useQuery(jobHappeningsQuery(place))
+  const events = useQuery(jobEventsQuery(place))
   if (events.error) return <ProblemView error={events.error} />
   if (!events.data) return <Loading />
   return <EventList events={[...events.data].reverse()} className="divide-y rounded-lg border bg-card" />

@@ -1,7 +1,7 @@
 /** The logs of several replicas side by side. */
 
 import { useState } from "react"
-import { type JobMember, type JobPlace, type JobRole, jobLog, type WholeJob } from "@/api/jobs"
+import { type JobDetail, type JobMember, type JobPlace, type JobRole, jobLog } from "@/api/jobs"
 import { Button } from "@/components/button"
 import { Input, Tick } from "@/components/form"
 import { LogView } from "@/components/log-view"
@@ -36,7 +36,7 @@ export function chosenPods(roles: JobRole[], written: string | undefined): strin
 }
 
 interface Props {
-  job: WholeJob
+  job: JobDetail
   place: JobPlace
   chosen: string[]
   choose: (pods: string[]) => void

@@ -2,7 +2,7 @@
 
 import { Link } from "@tanstack/react-router"
 import { CircleAlert, Hourglass, ScrollText } from "lucide-react"
-import { type JobMember, type JobReason, type JobRole, placeOf, type WholeJob } from "@/api/jobs"
+import { type JobDetail, type JobMember, type JobReason, type JobRole, placeOf } from "@/api/jobs"
 import { type Language, usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
@@ -14,7 +14,7 @@ import { classes } from "@/lib/classes"
 import { JobStateBadge } from "./badges"
 
 /** Why the job is waiting or failed: one sentence, then the other reasons. */
-export function Reasons({ job }: { job: WholeJob }) {
+export function Reasons({ job }: { job: JobDetail }) {
   const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
   const [first, ...more] = job.reasons
@@ -67,7 +67,7 @@ const FILLS: Record<JobMember["state"], string> = {
 }
 const FEW = 32
 
-export function Overview({ job }: { job: WholeJob }) {
+export function Overview({ job }: { job: JobDetail }) {
   const w = useTexts(jobTexts)
   return (
     <div className="grid gap-4 xl:grid-cols-[2fr_1fr]">
@@ -84,7 +84,7 @@ export function Overview({ job }: { job: WholeJob }) {
   )
 }
 
-function Role({ job, role }: { job: WholeJob; role: JobRole }) {
+function Role({ job, role }: { job: JobDetail; role: JobRole }) {
   const w = useTexts(jobTexts)
   return (
     <div className="rounded-lg border bg-card">
@@ -110,7 +110,7 @@ function Role({ job, role }: { job: WholeJob; role: JobRole }) {
   )
 }
 
-function Members({ job, role }: { job: WholeJob; role: JobRole }) {
+function Members({ job, role }: { job: JobDetail; role: JobRole }) {
   const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
   // Of very many replicas, only those with a problem get a row.
@@ -179,7 +179,7 @@ function Members({ job, role }: { job: WholeJob; role: JobRole }) {
   )
 }
 
-function Group({ job }: { job: WholeJob }) {
+function Group({ job }: { job: JobDetail }) {
   const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
   const group = job.group
@@ -214,7 +214,7 @@ function phaseTone(phase: string): "running" | "succeeded" | "warning" | "waitin
   return phase === "Pending" || phase === "Unknown" ? "warning" : "waiting"
 }
 
-function Conditions({ job }: { job: WholeJob }) {
+function Conditions({ job }: { job: JobDetail }) {
   const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
   return (

@@ -5,12 +5,12 @@ import {
   buildLog,
   type Module,
   type ModuleVersion,
+  type ModuleVersionDetail,
   moduleQuery,
   modulesChanged,
   type Review,
   reviewsQuery,
   WHILE_BUILDING,
-  type WholeModuleVersion,
 } from "@/api/modules"
 import { moduleVersionQuery, moduleVersionsQuery } from "@/api/options"
 import { Badge, MODULE_STATES, ModuleStateBadge } from "@/components/badge"
@@ -126,7 +126,7 @@ function VersionChoice({
   select,
 }: {
   module: Module
-  version: WholeModuleVersion
+  version: ModuleVersionDetail
   select: (version: string) => void
 }) {
   const w = useTexts(moduleTexts)
@@ -152,7 +152,7 @@ function VersionChoice({
   )
 }
 
-function BuildLog({ module, version }: { module: string; version: WholeModuleVersion }) {
+function BuildLog({ module, version }: { module: string; version: ModuleVersionDetail }) {
   return (
     <section className="h-[30rem] overflow-hidden rounded-lg border bg-card">
       <LogView

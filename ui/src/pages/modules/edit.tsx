@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { useState } from "react"
 import { queryClient, useMe } from "@/api/client"
-import { createModule, editModule, type Module, moduleQuery, type WholeModuleVersion } from "@/api/modules"
+import { createModule, editModule, type Module, type ModuleVersionDetail, moduleQuery } from "@/api/modules"
 import { moduleVersionQuery } from "@/api/options"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
@@ -80,7 +80,7 @@ export function EditModule() {
   )
 }
 
-function Editing({ module, version }: { module: Module; version: WholeModuleVersion }) {
+function Editing({ module, version }: { module: Module; version: ModuleVersionDetail }) {
   const w = useTexts(moduleTexts)
   const navigate = editRoute.useNavigate()
   const [start] = useState(() => moduleText(module, version))

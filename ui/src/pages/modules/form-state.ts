@@ -1,5 +1,5 @@
 /** The state of a module form: what it starts with, and what can be checked before the server sees it. */
-import type { Module, ModuleText, WholeModuleVersion } from "@/api/modules"
+import type { Module, ModuleText, ModuleVersionDetail } from "@/api/modules"
 
 export const EMPTY_MODULE: ModuleText = {
   name: "",
@@ -19,7 +19,7 @@ export const EMPTY_MODULE: ModuleText = {
 export const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 
 /** The form of an existing module. */
-export function moduleText(module: Module, version: WholeModuleVersion): ModuleText {
+export function moduleText(module: Module, version: ModuleVersionDetail): ModuleText {
   const { git_url, git_ref, dockerfile, build_dir, readme_path, env, inputs, outputs } = version
   return {
     name: module.name,

@@ -8,9 +8,9 @@ import {
   decideReview,
   type Module,
   type ModuleVersion,
+  type ModuleVersionDetail,
   type Review,
   stepModule,
-  type WholeModuleVersion,
 } from "@/api/modules"
 import { Button } from "@/components/button"
 import { Confirm, Dialog } from "@/components/dialog"
@@ -68,7 +68,7 @@ export function AskReview({ module, version, close }: { module: Module; version:
 
 interface Props {
   module: Module
-  version: WholeModuleVersion
+  version: ModuleVersionDetail
   /** The latest review. */
   review: Review | undefined
   showLog: () => void

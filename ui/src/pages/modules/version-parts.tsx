@@ -1,7 +1,7 @@
 /** The parts of a module version that its page and its review show. */
 import { GitBranch } from "lucide-react"
 import type { ReactNode } from "react"
-import type { ModuleVersion, WholeModuleVersion } from "@/api/modules"
+import type { ModuleVersion, ModuleVersionDetail } from "@/api/modules"
 import { Badge } from "@/components/badge"
 import { Markdown } from "@/components/markdown"
 import { Time } from "@/components/time"
@@ -10,7 +10,7 @@ import { useTexts } from "@/i18n/translate"
 import { sizeText } from "@/lib/amounts"
 import { linkAddress } from "@/lib/markdown-parser"
 
-export function Readme({ version }: { version: WholeModuleVersion }) {
+export function Readme({ version }: { version: ModuleVersionDetail }) {
   const w = useTexts(moduleTexts)
   if (!version.built) return <p className="text-muted-foreground">{w("noReadme")}</p>
   if (!version.readme.trim()) return <p className="text-muted-foreground">{w("emptyReadme")}</p>

@@ -5,7 +5,7 @@ import { getRouteApi, Link } from "@tanstack/react-router"
 import { Boxes, Check, Undo2, X } from "lucide-react"
 import { useMemo, useState } from "react"
 import { useMe } from "@/api/client"
-import { buildLog, decideReview, type Review, reviewQuery, type WholeModuleVersion } from "@/api/modules"
+import { buildLog, decideReview, type ModuleVersionDetail, type Review, reviewQuery } from "@/api/modules"
 import { moduleVersionQuery, moduleVersionsQuery } from "@/api/options"
 import { asProblem } from "@/api/problem"
 import { usePreferences } from "@/app/preferences"
@@ -44,7 +44,7 @@ const LABELS: Record<ModuleChange["field"], keyof typeof moduleTexts> = {
 }
 
 /** The changes compared with the published version, or with nothing if there is none. */
-export function Changes({ before, after }: { before: WholeModuleVersion | undefined; after: WholeModuleVersion }) {
+export function Changes({ before, after }: { before: ModuleVersionDetail | undefined; after: ModuleVersionDetail }) {
   const w = useTexts(reviewTexts)
   const m = useTexts(moduleTexts)
   const v = useTexts(workflowTexts)

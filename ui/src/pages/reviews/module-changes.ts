@@ -1,11 +1,11 @@
 /** What differs between two versions of a module. */
-import type { WholeModuleVersion } from "@/api/modules"
+import type { ModuleVersionDetail } from "@/api/modules"
 
 export const PLAIN_FIELDS = ["git_url", "git_ref", "git_commit", "dockerfile", "build_dir", "readme_path"] as const
 export const LIST_FIELDS = ["env", "inputs", "outputs"] as const
 
 type Compared = Pick<
-  WholeModuleVersion,
+  ModuleVersionDetail,
   (typeof PLAIN_FIELDS)[number] | (typeof LIST_FIELDS)[number] | "entrypoint" | "readme"
 >
 

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { lazy, Suspense, useCallback, useMemo } from "react"
-import { runQuery, useLiveRun, type WholeRun } from "@/api/runs"
+import { type RunDetail, runQuery, useLiveRun } from "@/api/runs"
 import { usePreferences } from "@/app/preferences"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
@@ -21,7 +21,7 @@ import { Timeline } from "./timeline"
 const route = getRouteApi("/shell/runs/$run")
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
 
-export function RunDetail() {
+export function RunPage() {
   const language = usePreferences((all) => all.language)
   const w = useTexts(runTexts)
   const c = useTexts(commonTexts)
@@ -115,7 +115,7 @@ function Graph({
   selected,
   select,
 }: {
-  run: WholeRun
+  run: RunDetail
   selected?: string
   select: (node: string | undefined) => void
 }) {
@@ -151,7 +151,7 @@ function Graph({
   )
 }
 
-function Configuration({ run }: { run: WholeRun }) {
+function Configuration({ run }: { run: RunDetail }) {
   const w = useTexts(runTexts)
   if (run.parameters === null) return <p className="text-muted-foreground">{w("notShared")}</p>
   const written = (run.document as unknown as GraphDocument).parameters ?? []

@@ -3,7 +3,7 @@ import { getRouteApi, Link } from "@tanstack/react-router"
 import { Play } from "lucide-react"
 import { type FormEvent, useState } from "react"
 import { asProblem } from "@/api/problem"
-import { copyRun, createRun, runQuery, type WholeRun } from "@/api/runs"
+import { copyRun, createRun, type RunDetail, runQuery } from "@/api/runs"
 import { versionQuery, versionsQuery, workflowsQuery } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
@@ -34,7 +34,7 @@ export function NewRun() {
 }
 
 /** A run of a version, or a copy of another run. */
-function RunForm({ source }: { source?: WholeRun }) {
+function RunForm({ source }: { source?: RunDetail }) {
   const w = useTexts(runTexts)
   const c = useTexts(commonTexts)
   const language = usePreferences((all) => all.language)

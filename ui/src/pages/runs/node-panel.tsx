@@ -6,11 +6,11 @@ import { type ReactNode, useState } from "react"
 import { runLog } from "@/api/log"
 import {
   outputAddress,
+  type RunDetail,
+  type RunNodeDetail,
   runNodeEventsQuery,
   runNodePodsQuery,
   runNodeQuery,
-  type WholeNode,
-  type WholeRun,
 } from "@/api/runs"
 import { usePreferences } from "@/app/preferences"
 import { Badge, StateBadge } from "@/components/badge"
@@ -29,7 +29,7 @@ import { useTexts, useTranslate } from "@/i18n/translate"
 const route = getRouteApi("/shell/runs/$run")
 const OVER = new Set(["succeeded", "failed", "stopped", "skipped"])
 
-export function NodePanel({ run, node: name }: { run: WholeRun; node: string }) {
+export function NodePanel({ run, node: name }: { run: RunDetail; node: string }) {
   const language = usePreferences((all) => all.language)
   const w = useTexts(runTexts)
   const { tab } = route.useSearch()
@@ -95,7 +95,7 @@ function Value({ children }: { children: ReactNode }) {
   )
 }
 
-function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
+function InputsOutputs({ run, node }: { run: string; node: RunNodeDetail }) {
   const w = useTexts(runTexts)
   const text = useTranslate()
   const c = useTexts(commonTexts)
@@ -139,7 +139,7 @@ function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
   )
 }
 
-function Details({ node }: { node: WholeNode }) {
+function Details({ node }: { node: RunNodeDetail }) {
   const text = useTranslate()
   const language = usePreferences((all) => all.language)
   const w = useTexts(runTexts)
@@ -195,7 +195,7 @@ function Details({ node }: { node: WholeNode }) {
   )
 }
 
-function Logs({ run, node }: { run: string; node: WholeNode }) {
+function Logs({ run, node }: { run: string; node: RunNodeDetail }) {
   const w = useTexts(runTexts)
   const [chosen, setChosen] = useState(0)
   const [pod, setPod] = useState("")

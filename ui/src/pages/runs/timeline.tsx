@@ -1,6 +1,6 @@
 /** When each node ran. */
 import { useEffect, useState } from "react"
-import type { WholeRun } from "@/api/runs"
+import type { RunDetail } from "@/api/runs"
 import { StateBadge } from "@/components/badge"
 import { classes } from "@/lib/classes"
 import { duration } from "@/lib/times"
@@ -12,7 +12,7 @@ const BARS: Record<string, string> = {
 }
 
 interface Props {
-  run: WholeRun
+  run: RunDetail
   selected?: string
   select: (node: string) => void
 }

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { useState } from "react"
 import { moduleVersionQuery } from "@/api/options"
-import { copyVersion, createVersion, createWorkflow, versionQuery, type WholeVersion } from "@/api/workflows"
+import { copyVersion, createVersion, createWorkflow, type VersionDetail, versionQuery } from "@/api/workflows"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Field, Select } from "@/components/form"
 import { Page } from "@/components/page"
@@ -122,7 +122,7 @@ export function CopyVersion() {
 }
 
 /** Copies to the same workflow or a new one; everything can be edited. */
-function Copy({ source }: { source: WholeVersion }) {
+function Copy({ source }: { source: VersionDetail }) {
   const w = useTexts(workflowTexts)
   const e = useTexts(editorTexts)
   const { into } = copyRoute.useSearch()

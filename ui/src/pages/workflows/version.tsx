@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Copy, Download, Pencil, Play } from "lucide-react"
 import { lazy, Suspense, useMemo } from "react"
-import { manifestAddress, manifestQuery, versionQuery, type WholeVersion } from "@/api/workflows"
+import { manifestAddress, manifestQuery, type VersionDetail, versionQuery } from "@/api/workflows"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -20,7 +20,7 @@ import { workflowTexts } from "@/i18n/workflows"
 const route = getRouteApi("/shell/workflows/$workflow/versions/$version")
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
 
-export function VersionDetail() {
+export function VersionPage() {
   const w = useTexts(workflowTexts)
   const { workflow, version } = route.useParams()
   const search = route.useSearch()
@@ -113,7 +113,7 @@ export function VersionDetail() {
   )
 }
 
-function Graph({ version }: { version: WholeVersion }) {
+function Graph({ version }: { version: VersionDetail }) {
   const w = useTexts(workflowTexts)
   const { node: selected } = route.useSearch()
   const navigate = route.useNavigate()
@@ -145,7 +145,7 @@ function Graph({ version }: { version: WholeVersion }) {
   )
 }
 
-function Parameters({ version }: { version: WholeVersion }) {
+function Parameters({ version }: { version: VersionDetail }) {
   const w = useTexts(workflowTexts)
   const c = useTexts(commonTexts)
   if (!version.parameters.length) return <p className="text-muted-foreground">{w("noParameters")}</p>
@@ -181,7 +181,7 @@ function Manifest({ workflow, version }: { workflow: string; version: string }) 
   )
 }
 
-function Details({ version }: { version: WholeVersion }) {
+function Details({ version }: { version: VersionDetail }) {
   const w = useTexts(workflowTexts)
   const c = useTexts(commonTexts)
   const rows: [string, React.ReactNode][] = [
