@@ -107,7 +107,7 @@ async def test_a_kill_during_a_build(server: RealServer, tmp_path: Path) -> None
     assert await actions(client, "module") == ["create", "build", "built"]
     folder = platform_folder(server.home) / "modules" / version["module_id"] / "1"
     assert sorted(path.name for path in folder.iterdir()) == ["build.log", "code"]
-    assert (await client.get("modules/hash/versions/1/log")).count("the build begins again") == 2
+    assert (await client.get("modules/hash/versions/1/log")).count("the build starts again") == 2
     assert "Traceback" not in server.log()
 
 
@@ -121,7 +121,7 @@ async def test_a_server_that_ends_every_time_gives_up(server: RealServer, tmp_pa
         await client_of(server).get("health")
     version = await over(client_of(server))
     assert (version["state"], version["steps"]) == ("build failed", ["retry"])
-    assert "the server ended 4 times during this build" in version["reason"]
+    assert "the server stopped 4 times during this build" in version["reason"]
 
 
 @pytest.mark.timeout(300)

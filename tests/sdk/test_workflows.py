@@ -73,9 +73,9 @@ async def test_what_the_server_refuses_is_an_error_with_its_reasons(served: Serv
         with pytest.raises(PlatformError) as stranger:
             Muster(served.url, "mst_nonsense").workflows.get("x")
         assert stranger.value.status == 401
-        with pytest.raises(PlatformError, match="does not answer"):
+        with pytest.raises(PlatformError, match="does not respond"):
             Muster("http://127.0.0.1:1", "x").workflows.get("x")
-        with pytest.raises(PlatformError, match="no address"):
+        with pytest.raises(PlatformError, match="is not a URL"):
             Muster("localhost:80", "x")
 
     await asyncio.to_thread(story)

@@ -49,7 +49,7 @@ class Transport:
     def __init__(self, url: str, token: str, timeout: float = 60.0) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise PlatformError(0, "unreachable", f'"{url}" is no address; write http://HOST:PORT or https://HOST')
+            raise PlatformError(0, "unreachable", f'"{url}" is not a URL; use http://HOST:PORT or https://HOST')
         self.url = url.rstrip("/")
         self._is_safe = parts.scheme == "https"
         self._host, self._base = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
@@ -71,7 +71,7 @@ class Transport:
             response = connection.getresponse()
             raw, kind = response.read(), response.headers.get_content_type()
         except (OSError, HTTPException) as error:
-            raise PlatformError(0, "unreachable", f"{self.url} does not answer: {error}") from None
+            raise PlatformError(0, "unreachable", f"{self.url} does not respond: {error}") from None
         finally:
             connection.close()
         if response.status >= 400:
@@ -104,7 +104,7 @@ class Transport:
             except (OSError, HTTPException) as error:
                 losses += 1
                 if losses > _MOST_LOSSES:
-                    raise PlatformError(0, "unreachable", f"{self.url} does not answer: {error}") from None
+                    raise PlatformError(0, "unreachable", f"{self.url} does not respond: {error}") from None
             time.sleep(min(0.1 * 2**losses, 5.0))
 
     def _events(self, path: str, query: Mapping[str, Any], last: str) -> Iterator[Event]:
@@ -179,5 +179,5 @@ def _problem(status: int, raw: bytes, kind: str) -> PlatformError:
     except ValueError:
         said = {}
     faults = tuple(parse_record(FieldFault, error) for error in said.get("errors") or ())
-    detail = said.get("detail") or f"the server answered {status}"
+    detail = said.get("detail") or f"the server responded with {status}"
     return PlatformError(status, str(said.get("type") or "").removeprefix("/problems/"), detail, faults)

@@ -105,7 +105,7 @@ def start_detached(home: Path, timeout: float = 60.0, options: Sequence[str] = (
             raise ServerError(said or f"the server ended with exit code {process.returncode}; see {log}")
         time.sleep(0.02)
     process.terminate()
-    raise ServerError(f"the server did not answer within {timeout:.0f} s; see {log}")
+    raise ServerError(f"the server did not respond within {timeout:.0f} s; see {log}")
 
 
 def stop(home: Path, timeout: float = 30.0) -> ServerInfo | None:
@@ -120,7 +120,7 @@ def stop(home: Path, timeout: float = 30.0) -> ServerInfo | None:
         if now is None or now.pid != info.pid:
             return info
         time.sleep(0.02)
-    raise ServerError(f"process {info.pid} did not end within {timeout:.0f} s; end it with: kill -9 {info.pid}")
+    raise ServerError(f"process {info.pid} did not stop within {timeout:.0f} s; stop it with: kill -9 {info.pid}")
 
 
 def _take_over(file: IO[bytes], home: Path) -> None:

@@ -100,7 +100,7 @@ _WRITER = """
 import asyncio, sys
 from sqlalchemy import insert
 from muster.platform.database.database import Database
-from muster.platform.users.tables import settings
+from muster.platform.database.tables import settings
 
 async def main():
     database = await Database.open(sys.argv[1])
@@ -139,8 +139,8 @@ async def test_kill_9_loses_nothing_that_was_acknowledged_and_leaves_nothing_hal
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("mysql://root@localhost/x", '"mysql" is not supported; write sqlite:///PATH or postgresql://'),
-        ("nonsense", '"nonsense" is no database; write sqlite:///PATH'),
+        ("mysql://root@localhost/x", '"mysql" is not supported; use sqlite:///PATH or postgresql://'),
+        ("nonsense", '"nonsense" is not a database URL; use sqlite:///PATH'),
         ("sqlite://", "SQLite needs a file"),
         ("sqlite:////proc/nowhere/platform.db", "the database /proc/nowhere/platform.db cannot be used: No such file"),
         ("postgresql://ann:hunter2@127.0.0.1:1/x", r"postgresql://ann:\*\*\*@127.0.0.1:1/x cannot be used: .*refused"),

@@ -75,5 +75,5 @@ def test_a_step_that_another_area_depends_on_goes_without_saying(tmp_path: Path)
 
 
 def test_a_step_without_a_number_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"add_column\.py: a migration is called AREA_NNNN"):
+    with pytest.raises(ValueError, match=r"add_column\.py: a migration must be named AREA_NNNN"):
         latest_per_area(["add_column"])

@@ -153,7 +153,7 @@ def test_paths_in_a_repository(written: str, path: str) -> None:
 
 @pytest.mark.parametrize("written", ["..", "../a", "a/../b", "/..", ".git", "a/.GIT/hooks", "a\nb", "a\\b", "a\0"])
 def test_paths_that_lead_elsewhere(written: str) -> None:
-    with pytest.raises(ValueError, match=r"out of the repository|git's own|characters"):
+    with pytest.raises(ValueError, match=r"out of the repository|the folder .git|characters"):
         inner_path(written)
 
 
@@ -225,7 +225,7 @@ def test_a_readme_that_is_none(tmp_path: Path, name: str, content: bytes | None,
 
 def test_a_readme_that_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "README.md")
-    with pytest.raises(CheckoutError, match="is no file"):
+    with pytest.raises(CheckoutError, match="is not a file"):
         read_readme(tmp_path, "README.md")
 
 

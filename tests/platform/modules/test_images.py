@@ -45,8 +45,8 @@ def test_flags_are_apart_and_lines_are_known() -> None:
     [
         ("", "line 1: there is no FROM"),
         ("RUN a\nFROM b", "line 1: RUN comes before the first FROM"),
-        ("FROM a\nRUM b", 'line 2: "RUM" is no instruction'),
-        ("FROM a\nRUN", "line 2: RUN says nothing"),
+        ("FROM a\nRUM b", 'line 2: "RUM" is not a known instruction'),
+        ("FROM a\nRUN", "line 2: RUN has no arguments"),
         ("FROM a AS", "line 1: write FROM IMAGE"),
         ("FROM a b", "line 1: write FROM IMAGE"),
         ("FROM a\nRUN <<EOF\nb", "line 2: <<EOF has no end"),
@@ -149,5 +149,5 @@ def test_where_the_code_is_put_without_an_image(text: str, place: str) -> None:
 
 @pytest.mark.parametrize("folder", ["/usr", "/etc", "/tmp", "/tmp/workflow_space", "/proc/self", "/dev/shm"])
 def test_folders_that_a_container_needs_are_not_covered(folder: str) -> None:
-    with pytest.raises(RuleError, match="write WORKDIR /app"):
+    with pytest.raises(RuleError, match="use WORKDIR /app"):
         place_of_code(plan_image(f"FROM a\nWORKDIR {folder}\n{RUN}"))

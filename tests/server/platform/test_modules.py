@@ -179,7 +179,7 @@ async def test_a_build_that_fails_says_why_and_can_be_tried_again(place: Place) 
     assert (await place.over(place.ann, "hash-text"))["git_commit"] == mended
     log = await place.ann.get("modules/hash-text/versions/1/log")
     assert "a module has no CMD" in log
-    assert "the build begins again" in log
+    assert "the build starts again" in log
 
 
 async def test_the_log_is_followed_and_resumed(place: Place) -> None:

@@ -119,12 +119,14 @@ def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise DatabaseError(f'"{url}" is no database; write sqlite:///PATH or postgresql://USER@HOST/NAME') from None
+        raise DatabaseError(
+            f'"{url}" is not a database URL; use sqlite:///PATH or postgresql://USER@HOST/NAME'
+        ) from None
     if parsed.drivername in {"postgresql", "postgres"}:
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername not in {"sqlite", "postgresql+psycopg"}:
         raise DatabaseError(
-            f'"{parsed.drivername}" is not supported; write sqlite:///PATH or postgresql://USER@HOST/NAME'
+            f'"{parsed.drivername}" is not supported; use sqlite:///PATH or postgresql://USER@HOST/NAME'
         )
     return parsed
 

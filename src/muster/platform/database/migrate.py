@@ -40,7 +40,7 @@ def latest_per_area(names: Iterable[str]) -> set[str]:
     for name in sorted(names):
         match = _NAME.fullmatch(name)
         if match is None:
-            raise ValueError(f"{name}.py: a migration is called AREA_NNNN, as in users_0001")
+            raise ValueError(f"{name}.py: a migration must be named AREA_NNNN, as in users_0001")
         last[match[1]] = name
     return set(last.values())
 

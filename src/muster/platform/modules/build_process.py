@@ -153,9 +153,9 @@ async def run_command(
         left = max(0.0, here.deadline - asyncio.get_running_loop().time())
         await asyncio.wait({ended, watch}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         if watch.done():
-            raise BuildFailed(f"it takes more than {here.most_bytes // 1_000_000} MB")
+            raise BuildFailed(f"the build uses more than {here.most_bytes // 1_000_000} MB")
         if not ended.done():
-            raise BuildFailed("it took too long")
+            raise BuildFailed("the build took too long")
         await asyncio.gather(*readers)
     finally:
         watch.cancel()

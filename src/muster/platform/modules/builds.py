@@ -118,7 +118,7 @@ async def build_version(
         root = work / "repository"
         await asyncio.to_thread(shutil.rmtree, root / ".git")
         readme, plan = await asyncio.to_thread(check_source, order, root)
-        log.say(f"the rules are kept: {order.readme_path} is there, the entry point is {list(plan.entrypoint)}")
+        log.say(f"the source is valid: {order.readme_path} exists, the entry point is {list(plan.entrypoint)}")
         if builder is not None:
             return await _image(order, root, plan, builder, here, commit, readme)
         return await _folder(order, root, folder, plan, here, commit, readme)
@@ -155,7 +155,7 @@ def place_of_code(plan: ImagePlan) -> str:
         place = plan.target or USUAL_FOLDER
     covered = (*_NOT_OURS, WORKSPACE, normpath(f"{WORKSPACE}/.."))
     if place in covered or place.startswith(("/proc/", "/sys/", "/dev/")):
-        raise RuleError(f"WORKDIR {place}: the code cannot be put there without an image engine; write WORKDIR /app")
+        raise RuleError(f"WORKDIR {place}: the code cannot be mounted there without an image engine; use WORKDIR /app")
     return place
 
 
@@ -196,11 +196,11 @@ async def _folder(
     source = resolve_inside(code, plan.source)
     if plan.source and source.is_dir() and place == plan.target:
         code = source
-    here.log.say("no image engine is in use: the folder itself runs, in this machine's environment")
+    here.log.say("there is no image engine: the folder runs in the environment of this host")
     if plan.ignored:
-        here.log.say(f"not carried out: {', '.join(plan.ignored)}")
+        here.log.say(f"not executed: {', '.join(plan.ignored)}")
     size = await asyncio.to_thread(_keep, code, folder / CODE)
-    here.log.say(f"kept {order.image} as a folder ({size / 1_000_000:.1f} MB)")
+    here.log.say(f"stored {order.image} as a folder ({size / 1_000_000:.1f} MB)")
     return Built(commit, readme, plan.entrypoint, place, dict(plan.env), str(folder / CODE), size)
 
 
@@ -252,7 +252,7 @@ def resume_builds(connection: Connection, was_put_off: Callable[[str, int], bool
             .values(interruptions=row.interruptions + 1, attempts=row.attempts + 1)
         )
         if row.interruptions + 1 > MOST_INTERRUPTIONS:
-            told = f"the server ended {row.interruptions + 1} times during this build; is there enough memory for it?"
+            told = f"the server stopped {row.interruptions + 1} times during this build; does it have enough memory?"
             store_failure(connection, row.id, row.attempts + 1, told)
     return [row.id for row in begun]
 
@@ -462,7 +462,7 @@ class Builds:
         try:
             builder = await self._image_builder()
             if attempt > 1:
-                _note(folder / LOG, "the build begins again")
+                _note(folder / LOG, "the build starts again")
             built = await build_version(claim.order, folder, self._settings, builder, pin)
         except asyncio.CancelledError:
             if folder.is_dir():
@@ -472,7 +472,7 @@ class Builds:
             reason = str(error)
         except OSError as error:
             log.exception("the build %s failed", version_id)
-            reason = f"the server could not do it: {error.strerror or error}"
+            reason = f"the operating system refused it: {error.strerror or error}"
             _note(folder / LOG, f"error: {reason}")
         else:
             await self._database.write(lambda connection: store_build(connection, version_id, attempt, built))
@@ -488,7 +488,7 @@ class Builds:
             return self._builder
         found = await find_builder(self._wanted, self._engines)
         if isinstance(found, str):
-            raise BuildFailed(f"no image can be built on this machine: {found}")
+            raise BuildFailed(f"no image can be built on this host: {found}")
         self._builder = found
         log.info("images of modules are built with %s", " ".join(found.build))
         return found

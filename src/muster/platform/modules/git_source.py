@@ -51,9 +51,9 @@ class RepositoryError(ValueError):
 def read_repository(url: str) -> Repository:
     """Pure. Whether a local one may be used is another question: see `local_problem`."""
     if not url or len(url) > LONGEST_URL or not url.isprintable() or url != url.strip() or " " in url:
-        raise RepositoryError(f"it has to be one word of at most {LONGEST_URL} characters; {_WRITE}")
+        raise RepositoryError(f"it must be one word of at most {LONGEST_URL} characters; {_WRITE}")
     if url.startswith("-"):
-        raise RepositoryError(f"it begins with -, as options do; {_WRITE}")
+        raise RepositoryError(f"it starts with -, like an option; {_WRITE}")
     if "::" in url.partition("/")[0]:
         raise RepositoryError(f'"{url.partition("::")[0]}::" would run a program; {_WRITE}')
     if url.startswith("/") or url.lower().startswith("file:"):
@@ -62,7 +62,7 @@ def read_repository(url: str) -> Repository:
         return _remote(url)
     scp = _SCP.fullmatch(url)
     if scp is None:
-        raise RepositoryError(f"this is no address of a repository; {_WRITE}")
+        raise RepositoryError(f"this is not the address of a repository; {_WRITE}")
     user, host, path = scp.groups()
     return _ssh(user, host, "", "/" + path if not path.startswith("/") else path, is_relative=path[0] != "/")
 
@@ -96,10 +96,10 @@ def credentials_in(url: str) -> list[str]:
 def ref_problem(ref: str) -> str:
     """Why it is not a valid branch, tag or commit; '' if it is."""
     if _REF.fullmatch(ref) is None or len(ref) > 250:
-        return "write a branch or tag: letters, digits, ., _, -, /, +, # and @, beginning with a letter or digit"
+        return "use a branch or tag: letters, digits, ., _, -, /, +, # and @, starting with a letter or digit"
     parts = ref.split("/")
     if ".." in ref or "@{" in ref or "" in parts or any(p.startswith(".") or p.endswith((".lock", ".")) for p in parts):
-        return "git does not allow such a name; write a branch or tag that the repository has"
+        return "git does not allow this name; use a branch or tag of the repository"
     return ""
 
 
@@ -112,10 +112,10 @@ def _local(url: str) -> Repository:
     if url.lower().startswith("file:"):
         parts = urlsplit(url)
         if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
-            raise RepositoryError("a local repository is written file:///PATH")
+            raise RepositoryError("write a local repository as file:///PATH")
         path = unquote(parts.path)
     if not path.startswith("/") or not path.isprintable():
-        raise RepositoryError("a local repository is written with its whole path, as in /srv/git/module.git")
+        raise RepositoryError("a local repository needs an absolute path, such as /srv/git/module.git")
     return Repository("file", path)
 
 
@@ -123,13 +123,13 @@ def _remote(url: str) -> Repository:
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     if scheme not in _SCHEMES:
-        raise RepositoryError(f'"{parts.scheme}" is no protocol that is allowed; {_WRITE}')
+        raise RepositoryError(f'"{parts.scheme}" is not an allowed protocol; {_WRITE}')
     try:
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise RepositoryError(f"the port is no number; {_WRITE}") from None
+        raise RepositoryError(f"the port is not a number; {_WRITE}") from None
     if _HOST.fullmatch(host) is None:
-        raise RepositoryError(f'"{host}" is no host; {_WRITE}')
+        raise RepositoryError(f'"{host}" is not a valid host; {_WRITE}')
     if parts.query or parts.fragment:
         raise RepositoryError("leave out what follows ? or #")
     if len(parts.path) < 2:
@@ -137,7 +137,7 @@ def _remote(url: str) -> Repository:
     shown_port = f":{port}" if port else ""
     if scheme == "ssh":
         if parts.password:
-            raise RepositoryError("ssh takes no password here; give the server a key instead")
+            raise RepositoryError("ssh does not support passwords here; use a key of the server instead")
         return _ssh(parts.username or "", host, shown_port, parts.path)
     shown = f"[{host}]" if ":" in host else host
     address = urlunsplit((scheme, f"{shown}{shown_port}", parts.path, "", ""))
@@ -146,7 +146,7 @@ def _remote(url: str) -> Repository:
     if user or parts.password:
         pair = f"{user}:{unquote(parts.password or '')}"
         if not pair.isprintable():
-            raise RepositoryError("the user or password has characters that cannot be sent")
+            raise RepositoryError("the user or password contains characters that cannot be sent")
         header = "Authorization: Basic " + base64.b64encode(pair.encode()).decode()
     return Repository("https" if scheme == "https" else "http", address, header, host)
 
@@ -154,11 +154,11 @@ def _remote(url: str) -> Repository:
 def _ssh(user: str, host: str, port: str, path: str, *, is_relative: bool = False) -> Repository:
     # ssh takes a host that starts with - for an option. Git refuses such hosts, too.
     if _HOST.fullmatch(host) is None:
-        raise RepositoryError(f'"{host}" is no host; {_WRITE}')
+        raise RepositoryError(f'"{host}" is not a valid host; {_WRITE}')
     if user and _USER.fullmatch(user) is None:
-        raise RepositoryError(f'"{user}" is no user; {_WRITE}')
+        raise RepositoryError(f'"{user}" is not a valid user; {_WRITE}')
     if path.startswith("/-"):
-        raise RepositoryError("the path begins with -, as options do")
+        raise RepositoryError("the path starts with -, like an option")
     account = f"{user}@" if user else ""
     if is_relative:
         return Repository("ssh", f"{account}{host}:{path[1:]}", host=host)
@@ -180,12 +180,12 @@ class CheckoutError(ValueError):
 def inner_path(written: str) -> str:
     """Normalizes a path in the repository; `/` is the whole repository. Raises ValueError."""
     if not written.isprintable() or "\\" in written:
-        raise ValueError("it has characters that no path in a repository has")
+        raise ValueError("it contains characters that are not valid in a path")
     parts = [part for part in written.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise ValueError('it leads out of the repository; leave out ".."')
     if any(part == ".git" for part in (part.lower() for part in parts)):
-        raise ValueError("git's own folder is none of the module's")
+        raise ValueError("the folder .git cannot be used")
     return "/".join(parts)
 
 
@@ -240,7 +240,7 @@ def read_text(root: Path, relative: str, what: str, longest: int = LONGEST_READM
         raise CheckoutError(f'{what}: there is no file "{relative}" in the repository') from None
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise CheckoutError(f'{what}: "{relative}" is no file')
+            raise CheckoutError(f'{what}: "{relative}" is not a file')
         content = file.read(longest + 1)
     if len(content) > longest:
         raise CheckoutError(f'{what}: "{relative}" is larger than {longest // 1000} kB')
@@ -252,12 +252,12 @@ def read_text(root: Path, relative: str, what: str, longest: int = LONGEST_READM
 
 def read_readme(root: Path, relative: str) -> str:
     if not relative.lower().endswith(_MARKDOWN):
-        raise CheckoutError(f'readme: "{relative}" is not Markdown; it has to be a file such as README.md')
+        raise CheckoutError(f'readme: "{relative}" is not Markdown; use a file such as README.md')
     text = read_text(root, relative, "readme")
     if "\0" in text:
         raise CheckoutError(f'readme: "{relative}" is not text')
     if not text.strip():
-        raise CheckoutError(f'readme: "{relative}" is empty; say what the module does, takes and gives')
+        raise CheckoutError(f'readme: "{relative}" is empty; describe what the module does, its inputs and its outputs')
     return text
 
 
@@ -295,7 +295,7 @@ async def fetch(repository: Repository, ref: str, commit: str, into: Path, here:
     )  # fmt: skip
     found = (await git.output("rev-parse", "--verify", "--quiet", "FETCH_HEAD^{commit}")).decode().strip()
     if not is_commit(found) or (is_commit(wanted) and found != wanted):
-        raise BuildFailed(f'"{ref}" is no commit, or no longer the one that is pinned')
+        raise BuildFailed(f'"{ref}" is not a commit, or not the pinned one any more')
     problem = listing_problem(await git.output("ls-tree", "-r", "-l", "-z", found), here.most_bytes, MOST_FILES)
     if problem:
         raise BuildFailed(f"the repository cannot be used: {problem}")

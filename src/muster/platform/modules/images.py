@@ -159,14 +159,14 @@ def _instruction(whole: str, line: int) -> Instruction:
     keyword, _, rest = whole.strip().replace("\t", " ").partition(" ")
     keyword = keyword.upper()
     if keyword not in _KNOWN:
-        raise DockerfileError(f'line {line}: "{keyword}" is no instruction')
+        raise DockerfileError(f'line {line}: "{keyword}" is not a known instruction')
     value = rest.strip()
     flags: list[str] = []
     while match := _FLAG.match(value):
         flags.append(match[0].strip())
         value = value[match.end() :]
     if not value:
-        raise DockerfileError(f"line {line}: {keyword} says nothing")
+        raise DockerfileError(f"line {line}: {keyword} has no arguments")
     return Instruction(line, keyword, value, tuple(flags))
 
 
@@ -253,7 +253,7 @@ def _entrypoint(chain: list[Instruction]) -> tuple[str, ...]:
         told = 'in this form ENTRYPOINT loses the arguments --name=value; write it as ENTRYPOINT ["python", "main.py"]'
         raise RuleError(f"line {given[-1].line}: {told}")
     if not words or not words[0]:
-        raise RuleError(f"line {given[-1].line}: ENTRYPOINT is empty; write the program that is to run")
+        raise RuleError(f"line {given[-1].line}: ENTRYPOINT is empty; write the program to run")
     return words
 
 
@@ -282,7 +282,7 @@ def _pairs(instruction: Instruction, variables: Mapping[str, str]) -> dict[str, 
     while position < len(instruction.value):
         match = _PAIR.match(instruction.value, position)
         if match is None:
-            raise DockerfileError(f"line {instruction.line}: write ENV NAME=VALUE, with quotes around blanks")
+            raise DockerfileError(f"line {instruction.line}: write ENV NAME=VALUE, with quotes around spaces")
         found[match[1]] = _unquoted(match[2], variables)
         position = match.end()
     return found
@@ -410,7 +410,7 @@ async def _output(command: Sequence[str]) -> str:
         async with asyncio.timeout(_CHECK_SECONDS):
             output, _ = await process.communicate()
     except TimeoutError:
-        return "it gave no answer"
+        return "it did not respond"
     finally:
         if process.returncode is None:
             process.kill()

@@ -146,10 +146,10 @@ class _App:
                 log.debug("%s %s: %s", call.method, call.path, error)
                 return
             log.warning("%s %s failed: %s", call.method, call.path, error)
-            made = failure(ApiError(f"the machine would not do it: {error}"))
+            made = failure(ApiError(f"The operating system refused the request: {error}"))
         except Exception:
             log.exception("%s %s failed", call.method, call.path)
-            made = failure(ApiError("Internal error occurred; the server's log says more"))
+            made = failure(ApiError("Internal error occurred; see the server log"))
         if made is None:
             return
         if call.started:
