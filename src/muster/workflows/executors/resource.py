@@ -87,7 +87,7 @@ IsAllowed: TypeAlias = Callable[[str, str, str, Kind, str, str], str]
 
 BASELINE = "edit"
 """The role of workflows in their namespace if they name no service account. Who may run a workflow there can start any
-Pod anyway, and nobody should have to write Roles on a laptop. It grants nothing on Roles, other namespaces or the
+Pod anyway, and a laptop should not require Roles. It grants nothing on Roles, other namespaces or the
 cluster."""
 
 ARGO_SERVER = "argo-server"
