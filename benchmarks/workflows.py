@@ -32,7 +32,7 @@ from benchmarks.peers import PREFECT, ROOT, python_of
 from benchmarks.shapes import tasks
 
 from muster.kube.objects import Object, name_of, status_of
-from muster.server.serving import Serving, serving
+from muster.server.serving import RunningServer, run_server
 from muster.server.settings import Settings, read_settings
 from muster.workflows.kinds import WORKFLOW
 
@@ -134,7 +134,7 @@ def _marginal(shape: str, home: Path) -> float:
 
 
 async def _muster(home: Path, shape: str, count: int, profiler: cProfile.Profile | None = None) -> Cost:
-    async with serving(_settings(home, count)) as server:
+    async with run_server(_settings(home, count)) as server:
         await _run(server, _workflow("warm-up", tasks("fan-out", 1)))
         workflow = _workflow("bench", tasks(shape, count))
         meter = Meter()
@@ -150,7 +150,7 @@ async def _memoized(home: Path, count: int) -> tuple[float, float]:
     """Wall seconds of the run that fills the cache and of the one that finds everything there."""
     memoize = {"key": "{{inputs.parameters.task}}", "maxAge": "1h", "cache": {"configMap": {"name": "cache"}}}
     seconds = []
-    async with serving(_settings(home, count)) as server:
+    async with run_server(_settings(home, count)) as server:
         for number in range(2):
             started = time.perf_counter()
             await _run(server, _workflow(f"memo-{number}", tasks("fan-out", count), memoize))
@@ -163,7 +163,7 @@ def _settings(home: Path, count: int) -> Settings:
     return read_settings(home, {"node": {"name": "bench", "capacity": capacity}, "durability": "process"})
 
 
-async def _run(server: Serving, workflow: Object) -> None:
+async def _run(server: RunningServer, workflow: Object) -> None:
     name = name_of(workflow)
     made = await server.cluster.create(workflow)
     async with asyncio.timeout(900):

@@ -31,7 +31,7 @@ from muster.embedded.node.settings import ImageSettings
 from muster.kube.errors import AlreadyExists, ApiError
 from muster.kube.manifests import Document, ManifestError, load_manifest_files
 from muster.kube.objects import Object, annotations_of, key_of, labels_of, name_of, namespace_of, status_of
-from muster.server.serving import serving
+from muster.server.serving import run_server
 from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 
@@ -133,7 +133,7 @@ async def run(folder: Path, only: Sequence[str] = (), *, everything: bool = Fals
     with TemporaryDirectory(prefix="muster-conformance-") as home:
         capacity = {"cpu": "1000", "memory": "1Ti", "pods": "1000"}
         settings = read_settings(Path(home), {"node": {"capacity": capacity}, "images": substitute_images()})
-        async with serving(settings) as server:
+        async with run_server(settings) as server:
             for thing in SURROUNDINGS:
                 await _apply(server.cluster, thing)
             for _, document in documents:

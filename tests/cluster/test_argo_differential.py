@@ -16,7 +16,7 @@ from muster.kube.errors import AlreadyExists
 from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, labels_of, meta, name_of, status_of
 from muster.kube.remote.client import RemoteCluster
-from muster.server.serving import serving
+from muster.server.serving import run_server
 from muster.server.settings import read_settings
 from tests.cluster.conftest import Needs
 from tools.cluster import addons, images
@@ -80,7 +80,7 @@ async def test_both_bring_every_workflow_to_the_same_end(needs: Needs, remote: R
     chosen = candidates()
     node = {"capacity": {"cpu": "1000", "memory": "1Ti"}}
     settings = read_settings(tmp_path / "home", {"node": node, "images": substitute_images()})
-    async with serving(settings) as box:
+    async with run_server(settings) as box:
         for thing in surroundings():
             await _put(box.cluster, thing)
             await _put(remote, _for_argo(thing))

@@ -34,9 +34,9 @@ def test_a_second_server_is_told_about_the_first(tmp_path: Path) -> None:
 
 def test_a_killed_server_leaves_no_ghost(tmp_path: Path) -> None:
     script = (
-        "import sys, time, pathlib; from muster.server.pidfile import claimed\n"
+        "import sys, time, pathlib; from muster.server.pidfile import claim_home\n"
         "home = pathlib.Path(sys.argv[1])\n"
-        "with claimed(home) as announce:\n"
+        "with claim_home(home) as announce:\n"
         "    announce('https://127.0.0.1:1', home / 'k')\n"
         "    print('here', flush=True); time.sleep(60)\n"
     )

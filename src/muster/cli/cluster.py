@@ -16,7 +16,7 @@ from muster.cli.options import ContextName, Debug, Gang, Kubeconfig, Namespace, 
 from muster.cli.output import echo
 from muster.cli.session import connect, home, load_settings
 from muster.kube.errors import ApiError
-from muster.server.pidfile import ServerError, ServerInfo, running_server, start_detached, stop
+from muster.server.pidfile import ServerError, ServerInfo, running_server, start_detached, stop_server
 
 
 def up(
@@ -41,10 +41,10 @@ def up(
         gc.disable()  # None of the modules that are imported now becomes garbage.
         import uvloop
 
-        from muster.server.serving import serve
+        from muster.server.serving import serve_until_signal
 
         gc.enable()
-        uvloop.run(serve(settings, on_ready=_print_ready))
+        uvloop.run(serve_until_signal(settings, on_ready=_print_ready))
     except ServerError as error:
         raise _to_command_error(error) from None
 
@@ -53,7 +53,7 @@ def down(debug: Debug = False) -> None:
     """Stop the embedded cluster; running Pods keep running."""
     configure_logging(debug)
     try:
-        stopped = stop(home())
+        stopped = stop_server(home())
     except ServerError as error:
         raise _to_command_error(error) from None
     if stopped is None:

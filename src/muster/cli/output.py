@@ -12,9 +12,6 @@ from typing import IO, Any, TypeAlias
 
 from muster.kube.objects import parse_time
 
-# Merged from output: Plain tables as kubectl prints them, and colour where the reader has a terminal for it.
-
-
 _STYLES = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36",
     "bright_green": "92", "bright_yellow": "93", "bright_blue": "94", "bright_magenta": "95", "bright_cyan": "96",
@@ -94,9 +91,6 @@ def _width(text: str) -> int:
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
-
-
-# Merged from sections: The shape of `describe`: labels and values, indented, each block's values aligned.
 
 
 NONE = "<none>"

@@ -141,10 +141,10 @@ async def connect_or_start(
                     takeover.cancel()
                     await asyncio.gather(takeover, return_exceptions=True)
         return
-    from muster.server.serving import serving
+    from muster.server.serving import run_server
 
     try:
-        async with serving(load_settings(runtime, gang=gang)) as server:
+        async with run_server(load_settings(runtime, gang=gang)) as server:
             yield Session(
                 server.cluster, namespace or "default", box=server.cluster, in_the_box=True, warn_of=_warn_once()
             )
@@ -185,10 +185,10 @@ async def _take_over_cluster() -> None:
         await asyncio.sleep(_LOOK_SECONDS)
         if running_server(home()) is not None:
             continue
-        from muster.server.serving import serving
+        from muster.server.serving import run_server
 
         with suppress(ServerError):  # somebody else was quicker
-            async with serving(load_settings()):
+            async with run_server(load_settings()):
                 await asyncio.Event().wait()
 
 

@@ -108,7 +108,7 @@ def start_detached(home: Path, timeout: float = 60.0, options: Sequence[str] = (
     raise ServerError(f"the server did not respond within {timeout:.0f} s; see {log}")
 
 
-def stop(home: Path, timeout: float = 30.0) -> ServerInfo | None:
+def stop_server(home: Path, timeout: float = 30.0) -> ServerInfo | None:
     """Stops the server and waits for it. Running Pods continue; the next server adopts them."""
     info = running_server(home)
     if info is None:

@@ -80,13 +80,13 @@ def start_workflow_controllers(box: Box) -> WorkflowServices:
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class RunningServer:
     cluster: EmbeddedCluster
     info: ServerInfo
 
 
 @asynccontextmanager
-async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Serving]:
+async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[RunningServer]:
     """Runs a whole server for as long as the block lasts; with `web`, the platform, too. Pods that run when it ends
     continue; the next server adopts them. Raises ServerError if it cannot start."""
     home = settings.home
@@ -121,7 +121,7 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
                     if web
                     else ""
                 )
-                yield Serving(box.cluster, announce(url, kubeconfig, page))
+                yield RunningServer(box.cluster, announce(url, kubeconfig, page))
 
 
 def _open_box(settings: Settings, catalogue: Catalogue) -> Box:
@@ -145,13 +145,13 @@ async def _engine(runtime: RuntimeName) -> ImageEngine | None:
     return found
 
 
-async def serve(settings: Settings, on_ready: Callable[[ServerInfo], None] | None = None) -> None:
+async def serve_until_signal(settings: Settings, on_ready: Callable[[ServerInfo], None] | None = None) -> None:
     """Serves until SIGINT or SIGTERM."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    async with serving(settings, web=True) as server:
+    async with run_server(settings, web=True) as server:
         if on_ready is not None:
             on_ready(server.info)
         await ended.wait()

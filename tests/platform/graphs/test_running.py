@@ -16,7 +16,7 @@ from muster.kube.objects import Object, annotations_of, name_of, status_of
 from muster.platform.graphs.compile import compile_run, secret_for, to_workflow
 from muster.platform.graphs.context import AvailableModule, Context
 from muster.platform.graphs.model import Document
-from muster.server.serving import serving
+from muster.server.serving import run_server
 from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 from tests.platform.graphs.samples import RUN, SEED_LOG, graph, node, seed_example, training
@@ -26,7 +26,7 @@ NASTY = "a b\"c' $HOME `id` $(id) $$ ; exit 1 #\n{{workflow.name}} {{=1+1}} 中"
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
-    async with serving(read_settings(tmp_path / "home", {"durability": "process"})) as server:
+    async with run_server(read_settings(tmp_path / "home", {"durability": "process"})) as server:
         yield server.cluster
 
 

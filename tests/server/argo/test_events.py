@@ -9,7 +9,7 @@ import pytest
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, labels_of
-from muster.server.argo.events import is_meant, workflow_of
+from muster.server.argo.events import matches_event, workflow_for_event
 from muster.workflows.kinds import WORKFLOW
 from tests.server.argo.served import Argo, hello
 
@@ -44,13 +44,13 @@ def binding(selector: str = "true", **submit: Any) -> Object:
     ],
 )
 def test_selectors(selector: str, meant: bool) -> None:
-    assert is_meant(binding(selector), SCOPE) is meant
+    assert matches_event(binding(selector), SCOPE) is meant
 
 
 @pytest.mark.parametrize("selector", ["payload.", "payload.branch", "nonsense > 3"])
 def test_a_bad_selector_is_named(selector: str) -> None:
     with pytest.raises(BadRequest, match=r"spec\.event\.selector"):
-        is_meant(binding(selector), SCOPE)
+        matches_event(binding(selector), SCOPE)
 
 
 def test_the_workflow_is_made_of_the_event() -> None:
@@ -60,7 +60,7 @@ def test_the_workflow_is_made_of_the_event() -> None:
         {"name": "files", "valueFrom": {"event": "payload.files"}},
     ]
     metadata = {"generateName": '"run-" + payload.branch + "-"', "labels": {"branch": "payload.branch"}}
-    made = workflow_of(binding(arguments={"parameters": parameters}, metadata=metadata), SCOPE)
+    made = workflow_for_event(binding(arguments={"parameters": parameters}, metadata=metadata), SCOPE)
     assert made["metadata"]["generateName"] == "run-main-"
     assert labels_of(made)["branch"] == "main"
     assert labels_of(made)["workflows.argoproj.io/workflow-event-binding"] == "on-push"
@@ -72,7 +72,7 @@ def test_the_workflow_is_made_of_the_event() -> None:
 
 
 def test_a_name_is_taken_as_it_is() -> None:
-    made = workflow_of(binding(metadata={"name": '"exactly"'}), SCOPE)
+    made = workflow_for_event(binding(metadata={"name": '"exactly"'}), SCOPE)
     assert (made["metadata"]["name"], "generateName" in made["metadata"]) == ("exactly", False)
 
 
@@ -86,7 +86,7 @@ def test_a_name_is_taken_as_it_is() -> None:
 )
 def test_what_cannot_be_made_is_explained(submit: dict[str, Any], told: str) -> None:
     with pytest.raises(BadRequest, match=told):
-        workflow_of(binding(**submit), SCOPE)
+        workflow_for_event(binding(**submit), SCOPE)
 
 
 async def test_an_event_starts_what_it_is_meant_to(argo: Argo) -> None:

@@ -9,9 +9,9 @@ import pytest
 from muster.kube.errors import BadRequest, MethodNotAllowed, NotFound
 from muster.kube.objects import Object, name_of
 from muster.server.argo.access import label_value
-from muster.server.argo.app import Routes, matched, route
+from muster.server.argo.app import Routes, match_path, route
 from muster.server.argo.requests import parse_fields
-from muster.server.argo.workflows import parse_wanted, select
+from muster.server.argo.workflows import parse_list_query, select_page
 
 
 def workflow(name: str, created: int, finished: int = 0) -> Object:
@@ -43,14 +43,14 @@ ALL = [workflow("old-done", 1, 5), workflow("run-a", 2), workflow("done", 3, 4),
     ],
 )
 def test_selection(query: dict[str, str], names: list[str]) -> None:
-    assert [name_of(one) for one in select(ALL, parse_wanted(query)).items] == names
+    assert [name_of(one) for one in select_page(ALL, parse_list_query(query)).items] == names
 
 
 def test_pages_say_how_to_go_on() -> None:
     counted = {"listOptions.limit": "3", "listOptions.fieldSelector": "ext.showRemainingItemCount=true"}
-    page = select(ALL, parse_wanted(counted))
-    assert (page.next_offset, page.remaining, parse_wanted(counted).counted) == (3, 1, True)
-    assert select(ALL, parse_wanted({})).next_offset is None
+    page = select_page(ALL, parse_list_query(counted))
+    assert (page.next_offset, page.remaining, parse_list_query(counted).counted) == (3, 1, True)
+    assert select_page(ALL, parse_list_query({})).next_offset is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_pages_say_how_to_go_on() -> None:
 )
 def test_what_cannot_be_meant_is_named(query: dict[str, str], told: str) -> None:
     with pytest.raises(BadRequest, match=told):
-        parse_wanted(query, "a")
+        parse_list_query(query, "a")
 
 
 WHOLE = {
@@ -128,7 +128,7 @@ async def _handler(request: Any) -> None:
     ],
 )
 def test_patterns(pattern: str, path: str, names: dict[str, str] | None) -> None:
-    assert matched(route("GET", pattern, _handler).pattern, path.split("/")) == names
+    assert match_path(route("GET", pattern, _handler).pattern, path.split("/")) == names
 
 
 def test_routes_know_what_is_theirs() -> None:

@@ -8,7 +8,7 @@ import aiohttp
 import yaml
 
 from muster.kube.objects import Object, status_of
-from muster.server.serving import serving
+from muster.server.serving import run_server
 from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 
@@ -36,7 +36,7 @@ WORKFLOW_OBJECT: Object = {
 
 
 async def test_a_counter_of_a_template_is_told_to_who_may_ask(tmp_path: Path) -> None:
-    async with serving(read_settings(tmp_path, {})) as server:
+    async with run_server(read_settings(tmp_path, {})) as server:
         await server.cluster.create(WORKFLOW_OBJECT)
         async for event in server.cluster.watch(WORKFLOW, "default"):
             if status_of(event.object).get("phase") == "Succeeded":

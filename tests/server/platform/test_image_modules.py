@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.platform.database.database import sqlite_url
-from muster.server.serving import serving
+from muster.server.serving import run_server
 from muster.server.settings import read_settings
 from tests.embedded.node.busybox_image import make_image, podman_here
 from tests.platform.graphs.samples import graph
@@ -35,7 +35,7 @@ async def muster(tmp_path: Path) -> AsyncIterator[Whole]:
         "database": sqlite_url(tmp_path / "platform.db"),
         "modules": {"localRepositories": [str(tmp_path / "git")]},
     }
-    async with serving(read_settings(tmp_path / "home", said), web=True) as server:
+    async with run_server(read_settings(tmp_path / "home", said), web=True) as server:
         yield Whole(server.info.web, tmp_path / "home", server.cluster)
 
 

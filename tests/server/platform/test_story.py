@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from muster.server.serving import serving
+from muster.server.serving import run_server
 from muster.server.settings import read_settings
 from tests.platform.modules.git_repositories import GitRepository
 from tests.server.platform.served import Client
@@ -26,7 +26,7 @@ async def muster(tmp_path: Path, database_url: str) -> AsyncIterator[Whole]:
         "database": database_url,
         "modules": {"localRepositories": [str(tmp_path / "git")]},
     }
-    async with serving(read_settings(tmp_path / "home", said), web=True) as server:
+    async with run_server(read_settings(tmp_path / "home", said), web=True) as server:
         yield Whole(server.info.web, tmp_path / "home", server.cluster)
 
 

@@ -15,7 +15,7 @@ import orjson
 from muster.embedded.cluster import EmbeddedCluster
 from muster.platform.graphs.model import Document
 from muster.platform.users.local_secrets import local_token, platform_folder
-from muster.server.serving import serving
+from muster.server.serving import run_server
 from muster.server.settings import read_settings
 from tests.server.platform.served import Client
 
@@ -46,7 +46,7 @@ class Whole:
 @asynccontextmanager
 async def whole_muster(home: Path, database_url: str) -> AsyncIterator[Whole]:
     settings = read_settings(home, {"durability": "process", "web": {"port": 0}, "database": database_url})
-    async with serving(settings, web=True) as server:
+    async with run_server(settings, web=True) as server:
         yield Whole(server.info.web, home, server.cluster)
 
 

@@ -24,8 +24,8 @@ LATEST = "@latest"
 Batch: TypeAlias = list[WatchEvent]
 
 
-class OnBehalf:
-    """Objects are as the store has them: a Workflow without its nodes, unless `whole` is called."""
+class AuthorizedCluster:
+    """Objects are as the store has them: a Workflow without its nodes, unless `with_nodes` is called."""
 
     def __init__(self, cluster: EmbeddedCluster, gate: AccessControl, user: User) -> None:
         self.cluster = cluster
@@ -87,7 +87,7 @@ class OnBehalf:
         self.require("get", builtin.POD, namespace, pod, "log")
         return self.cluster.logs(pod, namespace, query)
 
-    def whole(self, workflow: Object) -> Object:
+    def with_nodes(self, workflow: Object) -> Object:
         return self.cluster.with_status_rows(workflow, WORKFLOW)
 
     async def find(self, name: str, namespace: str, uid: str = "") -> Object:
@@ -97,7 +97,7 @@ class OnBehalf:
             if uid and uid_of(found) != uid:
                 raise NotFound(f'workflows.argoproj.io "{name}" with the uid {uid} not found')
             return found
-        last = latest((await self.list(WORKFLOW, namespace)).items)
+        last = find_latest((await self.list(WORKFLOW, namespace)).items)
         if last is None:
             raise NotFound("no workflows found")
         return last
@@ -110,19 +110,19 @@ class OnBehalf:
         raise NotFound("not found")
 
 
-def latest(workflows: list[Object]) -> Object | None:
+def find_latest(workflows: list[Object]) -> Object | None:
     return max(workflows, key=creation_order, default=None)
 
 
-Deed: TypeAlias = Literal["Update", "Suspend", "Stop", "Terminate", "Resume", "Retry"]
+UserAction: TypeAlias = Literal["Update", "Suspend", "Stop", "Terminate", "Resume", "Retry"]
 _PREFIX = "workflows.argoproj.io"
 
 
-def created_by(user: User, obj: Object) -> Object:
+def label_creator(user: User, obj: Object) -> Object:
     return _labelled(obj, {f"{_PREFIX}/creator": label_value(user.name)})
 
 
-def labelled_by(user: User, obj: Object, deed: Deed) -> Object:
+def label_actor(user: User, obj: Object, deed: UserAction) -> Object:
     return _labelled(obj, {f"{_PREFIX}/actor": label_value(user.name), f"{_PREFIX}/action": deed})
 
 
@@ -135,7 +135,7 @@ def _labelled(obj: Object, labels: Mapping[str, str]) -> Object:
     return {**obj, "metadata": {**meta(obj), "labels": {**labels_of(obj), **labels}}}
 
 
-async def require_sound(api: OnBehalf, obj: Object, *, strict: bool = False) -> None:
+async def require_valid(api: AuthorizedCluster, obj: Object, *, strict: bool = False) -> None:
     """Raises Invalid with everything that is wrong. With `strict`, for lint requests, values that only a run needs may
     be missing, but unknown fields are errors."""
     kind = api.cluster.catalogue.of_object(obj)

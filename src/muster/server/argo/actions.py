@@ -10,8 +10,8 @@ import orjson
 from muster.kube import builtin
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, name_of, namespace_of
-from muster.server.argo import archive
-from muster.server.argo.access import Deed, created_by, labelled_by, require_sound
+from muster.server.argo import workflows
+from muster.server.argo.access import UserAction, label_actor, label_creator, require_valid
 from muster.server.argo.requests import Request
 from muster.server.kubernetes.request import ApiResponse
 from muster.workflows.kinds import WORKFLOW
@@ -43,8 +43,8 @@ async def resubmit(request: Request) -> ApiResponse:
 
 
 async def resubmit_archived(request: Request) -> ApiResponse:
-    namespace, name = await archive.archived_name(request)
-    return await _resubmitted(request, request.api.whole(await request.api.find(name, namespace)))
+    namespace, name = await workflows.archived_name(request)
+    return await _resubmitted(request, request.api.with_nodes(await request.api.find(name, namespace)))
 
 
 async def suspend(request: Request) -> ApiResponse:
@@ -82,33 +82,33 @@ async def set_node(request: Request) -> ApiResponse:
     )
 
 
-async def _changed(request: Request, deed: Deed, operation: Callable[[Object], Object]) -> ApiResponse:
+async def _changed(request: Request, deed: UserAction, operation: Callable[[Object], Object]) -> ApiResponse:
     workflow = await _found(request)
     request.api.require("update", WORKFLOW, namespace_of(workflow), name_of(workflow))
-    await apply.write(request.api.cluster, workflow, labelled_by(request.api.user, operation(workflow), deed))
+    await apply.write(request.api.cluster, workflow, label_actor(request.api.user, operation(workflow), deed))
     now = await request.api.cluster.get(WORKFLOW, name_of(workflow), namespace_of(workflow))
-    return request.answer(request.api.whole(now))
+    return request.answer(request.api.with_nodes(now))
 
 
-async def _marked(request: Request, workflow: Object, deed: Deed) -> Object:
+async def _marked(request: Request, workflow: Object, deed: UserAction) -> Object:
     """Returns the current workflow with a label that names the user of the action."""
     cluster = request.api.cluster
     where = (WORKFLOW, name_of(workflow), namespace_of(workflow))
-    labels = labelled_by(request.api.user, {"metadata": {}}, deed)
-    return request.api.whole(await cluster.patch(*where, labels))
+    labels = label_actor(request.api.user, {"metadata": {}}, deed)
+    return request.api.with_nodes(await cluster.patch(*where, labels))
 
 
 async def _resubmitted(request: Request, workflow: Object) -> ApiResponse:
     body = await request.body()
     new = resubmitted(workflow, memoized=bool(body.get("memoized")), parameters=_parameters(body))
-    new = created_by(request.api.user, new)
-    await require_sound(request.api, new)
+    new = label_creator(request.api.user, new)
+    await require_valid(request.api, new)
     stored = await request.api.create(new, WORKFLOW)
-    return request.answer(request.api.whole(stored))
+    return request.answer(request.api.with_nodes(stored))
 
 
 async def _found(request: Request) -> Object:
-    return request.api.whole(await request.api.find(request.name, request.namespace))
+    return request.api.with_nodes(await request.api.find(request.name, request.namespace))
 
 
 def _outputs(text: str) -> dict[str, str]:

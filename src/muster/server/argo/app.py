@@ -1,22 +1,25 @@
-"""Argo Server's API as an ASGI application. What is not Argo's goes to the application behind it."""
+"""Argo Server's API as an ASGI application. Requests that are not Argo's go to the application behind it."""
 
 from __future__ import annotations
 
 import logging
+import platform
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from muster import __version__
 from muster.embedded.auth.identity import Identity
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store.admission import collect_warnings
 from muster.kube.errors import ApiError, MethodNotAllowed, NotFound
-from muster.server.argo import actions, archive, events, info, logs, sync, watches, workflows
-from muster.server.argo.access import OnBehalf
+from muster.kube.rbac import SERVICE_ACCOUNT_PREFIX
+from muster.server.argo import actions, events, streams, sync, workflows
+from muster.server.argo.access import AuthorizedCluster
 from muster.server.argo.artifacts import Downloads, Reader
-from muster.server.argo.requests import Request, failure
+from muster.server.argo.requests import Request, error_response
 from muster.server.argo.templates import (
     CLUSTER_WORKFLOW_TEMPLATES,
     CRON_WORKFLOWS,
@@ -27,6 +30,58 @@ from muster.server.argo.templates import (
 )
 from muster.server.kubernetes.access import AccessControl
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, send_response
+
+ARGO_VERSION = "v4.0.7"
+"""The version of Argo whose API this is."""
+
+
+async def info(request: Request) -> ApiResponse:
+    modals = {"feedback": False, "firstTimeUser": False, "newVersion": False}
+    return request.answer({"managedNamespace": "", "links": [], "columns": [], "modals": modals, "navColor": ""})
+
+
+async def version(request: Request) -> ApiResponse:
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return request.answer({
+        "version": f"{ARGO_VERSION}+muster.{__version__}",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "gitCommit": "",
+        "gitTag": ARGO_VERSION,
+        "gitTreeState": "clean",
+        "goVersion": "",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"linux/{machine}",
+    })  # fmt: skip
+
+
+def metrics_handler(text: Callable[[datetime], str]) -> Callable[[Request], Awaitable[ApiResponse]]:
+    """The Prometheus metrics of workflows."""
+
+    async def told(request: Request) -> ApiResponse:
+        request.api.require_path("/metrics")
+        return ApiResponse(text(datetime.now(UTC)).encode(), media="text/plain; version=0.0.4; charset=utf-8")
+
+    return told
+
+
+async def userinfo(request: Request) -> ApiResponse:
+    user = request.api.user
+    told: dict[str, object] = {"subject": user.name, "name": user.name, "groups": sorted(user.groups)}
+    if user.name.startswith(SERVICE_ACCOUNT_PREFIX):
+        namespace, _, name = user.name[len(SERVICE_ACCOUNT_PREFIX) :].partition(":")
+        told |= {
+            "serviceAccountName": name,
+            "serviceAccountNamespace": namespace,
+            "issuer": "kubernetes/serviceaccount",
+        }
+    return request.answer(told)
+
+
+async def collect_event(request: Request) -> ApiResponse:
+    """Accepts usage events of Argo's web UI and ignores them."""
+    await request.body()
+    return request.answer({})
+
 
 Handler: TypeAlias = Callable[[Request], Awaitable[ApiResponse | None]]
 
@@ -60,13 +115,13 @@ class Routes:
         known = self._routes.get(_prefix(parts))
         if known is None or _prefix(parts) not in _SHARED:
             return known is not None
-        return any(one.method == method and matched(one.pattern, parts) is not None for one in known)
+        return any(one.method == method and match_path(one.pattern, parts) is not None for one in known)
 
     def find(self, method: str, path: str) -> tuple[Handler, dict[str, str]]:
         parts = path.removeprefix("/").split("/")
         others: set[str] = set()
         for one in self._routes.get(_prefix(parts), ()):
-            names = matched(one.pattern, parts)
+            names = match_path(one.pattern, parts)
             if names is None:
                 continue
             if one.method == method or (method == "HEAD" and one.method == "GET"):
@@ -77,7 +132,7 @@ class Routes:
         raise NotFound(f"there is nothing at {path}")
 
 
-def matched(pattern: Iterable[str], parts: list[str]) -> dict[str, str] | None:
+def match_path(pattern: Iterable[str], parts: list[str]) -> dict[str, str] | None:
     """Returns the values of names in braces, or None. A name may be empty: `/workflows/` means all namespaces."""
     names: dict[str, str] = {}
     wanted = list(pattern)
@@ -121,7 +176,7 @@ def argo_app(
     if artifacts is not None:
         routes += _downloads(Downloads(artifacts))
     if metrics is not None:
-        routes.append(route("GET", "/metrics", info.metrics(metrics)))
+        routes.append(route("GET", "/metrics", metrics_handler(metrics)))
     return _App(cluster, AccessControl(identity), otherwise, Routes(routes))
 
 
@@ -140,16 +195,16 @@ class _App:
         try:
             made = await self._answer(call)
         except ApiError as error:
-            made = failure(error)
+            made = error_response(error)
         except OSError as error:
             if isinstance(error, ConnectionError) or error.errno is None:
                 log.debug("%s %s: %s", call.method, call.path, error)
                 return
             log.warning("%s %s failed: %s", call.method, call.path, error)
-            made = failure(ApiError(f"The operating system refused the request: {error}"))
+            made = error_response(ApiError(f"The operating system refused the request: {error}"))
         except Exception:
             log.exception("%s %s failed", call.method, call.path)
-            made = failure(ApiError("Internal error occurred; see the server log"))
+            made = error_response(ApiError("Internal error occurred; see the server log"))
         if made is None:
             return
         if call.started:
@@ -162,7 +217,7 @@ class _App:
         await self._gate.authenticate(call)
         handler, names = self._routes.find(call.method, call.path)
         with collect_warnings() as call.warnings:
-            return await handler(Request(call, names, OnBehalf(self._cluster, self._gate, call.user)))
+            return await handler(Request(call, names, AuthorizedCluster(self._cluster, self._gate, call.user)))
 
 
 def _routes() -> list[Route]:
@@ -180,37 +235,40 @@ def _routes() -> list[Route]:
         route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/stop", actions.stop),
         route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/terminate", actions.terminate),
         route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/set", actions.set_node),
-        route("GET", f"{_V1}/workflows/{{namespace}}/{{name}}/log", logs.workflow_log),
-        route("GET", f"{_V1}/workflows/{{namespace}}/{{name}}/{{podName}}/log", logs.workflow_log),
-        route("GET", f"{_V1}/workflow-events/{{namespace}}", watches.workflows),
-        route("GET", f"{_V1}/stream/events/{{namespace}}", watches.events),
+        route("GET", f"{_V1}/workflows/{{namespace}}/{{name}}/log", streams.workflow_log),
+        route("GET", f"{_V1}/workflows/{{namespace}}/{{name}}/{{podName}}/log", streams.workflow_log),
+        route("GET", f"{_V1}/workflow-events/{{namespace}}", streams.watch_workflows),
+        route("GET", f"{_V1}/stream/events/{{namespace}}", streams.watch_events),
         *_service(f"{_V1}/workflow-templates/{{namespace}}", WORKFLOW_TEMPLATES),
         *_service(f"{_V1}/cluster-workflow-templates", CLUSTER_WORKFLOW_TEMPLATES),
         *_service(f"{_V1}/cron-workflows/{{namespace}}", CRON_WORKFLOWS),
         route("PUT", f"{_V1}/cron-workflows/{{namespace}}/{{name}}/suspend", suspend_cron),
         route("PUT", f"{_V1}/cron-workflows/{{namespace}}/{{name}}/resume", resume_cron),
-        route("GET", f"{_V1}/archived-workflows", archive.list_all),
-        route("GET", f"{_V1}/archived-workflows/{{uid}}", archive.get),
-        route("DELETE", f"{_V1}/archived-workflows/{{uid}}", archive.delete),
-        route("PUT", f"{_V1}/archived-workflows/{{uid}}/retry", archive.retry),
+        route("GET", f"{_V1}/archived-workflows", workflows.list_archived),
+        route("GET", f"{_V1}/archived-workflows/{{uid}}", workflows.get_archived),
+        route("DELETE", f"{_V1}/archived-workflows/{{uid}}", workflows.delete_archived),
+        route("PUT", f"{_V1}/archived-workflows/{{uid}}/retry", workflows.retry_archived),
         route("PUT", f"{_V1}/archived-workflows/{{uid}}/resubmit", actions.resubmit_archived),
-        route("GET", f"{_V1}/archived-workflows-label-keys", archive.label_keys),
-        route("GET", f"{_V1}/archived-workflows-label-values", archive.label_values),
+        route("GET", f"{_V1}/archived-workflows-label-keys", workflows.label_keys),
+        route("GET", f"{_V1}/archived-workflows-label-values", workflows.label_values),
         route("POST", f"{_V1}/events/{{namespace}}/{{discriminator}}", events.receive),
         route("GET", f"{_V1}/workflow-event-bindings/{{namespace}}", events.list_bindings),
-        *(route("GET", f"{_V1}/{plural}/{{namespace}}", events.none) for plural in ("event-sources", "sensors")),
         *(
-            route("GET", f"{_V1}/stream/{plural}/{{namespace}}", watches.nothing)
+            route("GET", f"{_V1}/{plural}/{{namespace}}", events.list_nothing)
+            for plural in ("event-sources", "sensors")
+        ),
+        *(
+            route("GET", f"{_V1}/stream/{plural}/{{namespace}}", streams.watch_nothing)
             for plural in ("event-sources", "sensors")
         ),
         route("POST", f"{_V1}/sync/{{namespace}}", sync.create),
         route("GET", f"{_V1}/sync/{{namespace}}/{{key}}", sync.get),
         route("PUT", f"{_V1}/sync/{{namespace}}/{{key}}", sync.update),
         route("DELETE", f"{_V1}/sync/{{namespace}}/{{key}}", sync.delete),
-        route("GET", f"{_V1}/info", info.info),
-        route("GET", f"{_V1}/version", info.version),
-        route("GET", f"{_V1}/userinfo", info.userinfo),
-        route("POST", f"{_V1}/tracking/event", info.collect_event),
+        route("GET", f"{_V1}/info", info),
+        route("GET", f"{_V1}/version", version),
+        route("GET", f"{_V1}/userinfo", userinfo),
+        route("POST", f"{_V1}/tracking/event", collect_event),
     ]
 
 

@@ -70,7 +70,7 @@ class Downloads:
             raise BadRequest(f'"{names["direction"]}" is neither inputs nor outputs')
         workflow = await _of_discriminator(request)
         name, _, inside = names["rest"].partition("/")
-        artifact = artifact_of(workflow, names["nodeId"], names["direction"], name)
+        artifact = find_artifact(workflow, names["nodeId"], names["direction"], name)
         artifact = {**artifact, **await self._inside(request, workflow, artifact, inside)}
         below = await self._keys(workflow, artifact)
         key = key_of(artifact).strip("/")
@@ -84,7 +84,7 @@ class Downloads:
         return ApiResponse(page, media="text/html; charset=utf-8", headers=list(_SECURITY))
 
     async def _download(self, request: Request, workflow: Object, direction: str) -> None:
-        artifact = artifact_of(workflow, request.names["nodeId"], direction, request.names["artifactName"])
+        artifact = find_artifact(workflow, request.names["nodeId"], direction, request.names["artifactName"])
         artifact = {**artifact, **await self._inside(request, workflow, artifact, "")}
         await self._send(request, workflow, artifact)
 
@@ -128,7 +128,7 @@ class Downloads:
         await stream(request.call, pieces(), media=media, first_piece_seconds=None, headers=headers)
 
 
-def artifact_of(workflow: Object, node: str, direction: str, name: str) -> Artifact:
+def find_artifact(workflow: Object, node: str, direction: str, name: str) -> Artifact:
     found = (status_of(workflow).get("nodes") or {}).get(node)
     if found is None:
         raise NotFound(f'the workflow has no node "{node}"')
@@ -163,11 +163,11 @@ def _explained(error: ArtifactError) -> ApiError:
 
 
 async def _by_name(request: Request) -> Object:
-    return request.api.whole(await request.api.find(request.name, request.namespace))
+    return request.api.with_nodes(await request.api.find(request.name, request.namespace))
 
 
 async def _by_uid(request: Request) -> Object:
-    return request.api.whole(await request.api.find_by_uid(request.names["uid"]))
+    return request.api.with_nodes(await request.api.find_by_uid(request.names["uid"]))
 
 
 async def _of_discriminator(request: Request) -> Object:
@@ -175,10 +175,10 @@ async def _of_discriminator(request: Request) -> Object:
     names = request.names
     match names["discriminator"]:
         case "workflows":
-            return request.api.whole(await request.api.find(names["id"], request.namespace))
+            return request.api.with_nodes(await request.api.find(names["id"], request.namespace))
         case "archived-workflows":
             found = await request.api.find_by_uid(names["id"])
             if namespace_of(found) != request.namespace:
                 raise NotFound("not found")
-            return request.api.whole(found)
+            return request.api.with_nodes(found)
     raise BadRequest(f'"{names["discriminator"]}" is neither workflows nor archived-workflows')

@@ -9,7 +9,7 @@ import orjson
 
 from muster.kube.errors import ApiError, BadRequest
 from muster.kube.objects import Object, labels_of, meta, name_of, spec_of
-from muster.server.argo.access import OnBehalf, created_by, require_sound
+from muster.server.argo.access import AuthorizedCluster, label_creator, require_valid
 from muster.server.argo.requests import Request
 from muster.server.kubernetes.negotiation import JSON
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, parse_body
@@ -56,7 +56,7 @@ async def list_bindings(request: Request) -> ApiResponse:
     })  # fmt: skip
 
 
-async def none(request: Request) -> ApiResponse:
+async def list_nothing(request: Request) -> ApiResponse:
     """Event sources and sensors, which Argo Events would bring."""
     return request.answer({"metadata": {}, "items": []})
 
@@ -70,7 +70,7 @@ def headers_of(call: ApiRequest) -> dict[str, list[str]]:
     return found
 
 
-def is_meant(binding: Object, scope: Mapping[str, Any]) -> bool:
+def matches_event(binding: Object, scope: Mapping[str, Any]) -> bool:
     """Raises BadRequest if the selector is not valid or not a boolean."""
     selector = str((spec_of(binding).get("event") or {}).get("selector") or "")
     answer = _value(selector, scope, "spec.event.selector")
@@ -79,7 +79,7 @@ def is_meant(binding: Object, scope: Mapping[str, Any]) -> bool:
     return answer
 
 
-def workflow_of(binding: Object, scope: Mapping[str, Any]) -> Object:
+def workflow_for_event(binding: Object, scope: Mapping[str, Any]) -> Object:
     """The workflow that the event starts. Raises BadRequest."""
     submit = spec_of(binding)["submit"]
     ref = submit.get("workflowTemplateRef") or {}
@@ -103,16 +103,16 @@ def workflow_of(binding: Object, scope: Mapping[str, Any]) -> Object:
     return {**workflow, "metadata": metadata, "spec": {**spec_of(workflow), **arguments}}
 
 
-async def _dispatch(api: OnBehalf, binding: Object, scope: Mapping[str, Any], namespace: str) -> None:
+async def _dispatch(api: AuthorizedCluster, binding: Object, scope: Mapping[str, Any], namespace: str) -> None:
     submit = spec_of(binding).get("submit")
-    if not is_meant(binding, scope) or not submit:
+    if not matches_event(binding, scope) or not submit:
         return
     ref = submit.get("workflowTemplateRef") or {}
     kind = CLUSTER_WORKFLOW_TEMPLATE if ref.get("clusterScope") else WORKFLOW_TEMPLATE
     await api.get(kind, str(ref.get("name") or ""), namespace if kind.namespaced else "")
-    workflow = created_by(api.user, workflow_of(binding, scope))
+    workflow = label_creator(api.user, workflow_for_event(binding, scope))
     workflow = {**workflow, "metadata": {**meta(workflow), "namespace": namespace}}
-    await require_sound(api, workflow)
+    await require_valid(api, workflow)
     await api.create(workflow, WORKFLOW)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from muster.kube.errors import ApiError, BadRequest
-from muster.server.argo.access import OnBehalf
+from muster.server.argo.access import AuthorizedCluster
 from muster.server.kubernetes.negotiation import JSON
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, json_response, parse_body, stream
 
@@ -89,7 +89,7 @@ def code_of(error: ApiError) -> Code:
     return _CODES.get(error.code) or (_UNKNOWN_REQUEST if error.code < 500 else _INTERNAL)
 
 
-def failure(error: ApiError) -> ApiResponse:
+def error_response(error: ApiError) -> ApiResponse:
     code = code_of(error)
     made = json_response({"code": code.number, "message": error.message}, status=code.http)
     if code.http == 401:
@@ -97,7 +97,7 @@ def failure(error: ApiError) -> ApiResponse:
     return made
 
 
-def stream_failure(error: ApiError) -> dict[str, Any]:
+def stream_error(error: ApiError) -> dict[str, Any]:
     """The last message of a stream that has already started."""
     code = code_of(error)
     told = {"grpc_code": code.number, "http_code": code.http, "message": error.message, "http_status": code.text}
@@ -115,7 +115,7 @@ class Request:
     call: ApiRequest
     names: dict[str, str]
     """What the braces in the route's pattern stand for."""
-    api: OnBehalf
+    api: AuthorizedCluster
 
     @property
     def namespace(self) -> str:
@@ -161,7 +161,7 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def framed(message: Any, events: bool) -> bytes:
+def frame_message(message: Any, events: bool) -> bytes:
     text = orjson.dumps(message)
     return b"data: " + text + b"\n\n" if events else text + b"\n"
 
@@ -177,11 +177,11 @@ async def _pieces(messages: AsyncGenerator[Any, None], events: bool) -> AsyncGen
                         yield b":\n"
                     continue
                 begun = True
-                yield framed({"result": message}, events)
+                yield frame_message({"result": message}, events)
         except ApiError as error:
             if not begun:
                 raise
-            yield framed(stream_failure(error), events)
+            yield frame_message(stream_error(error), events)
 
 
 async def _with_pauses(messages: AsyncGenerator[Any, None]) -> AsyncIterator[Any]:

@@ -13,7 +13,7 @@ _CONFIG_MAP_TYPES = ("", "CONFIGMAP", "0")
 
 
 async def create(request: Request) -> ApiResponse:
-    name, key, limit = _asked(await request.body(), "")
+    name, key, limit = _parse_body(await request.body(), "")
     try:
         found = await request.api.get(CONFIG_MAP, name, request.namespace)
     except NotFound:
@@ -26,43 +26,43 @@ async def create(request: Request) -> ApiResponse:
             },
             CONFIG_MAP,
         )
-        return _told(request, name, key, limit)
+        return _limit_response(request, name, key, limit)
     if key in (found.get("data") or {}):
         raise AlreadyExists(f'the ConfigMap "{name}" has a limit "{key}" already; update it instead')
     await request.api.patch(CONFIG_MAP, name, request.namespace, {"data": {key: str(limit)}})
-    return _told(request, name, key, limit)
+    return _limit_response(request, name, key, limit)
 
 
 async def get(request: Request) -> ApiResponse:
-    name, key = _where(request)
-    text = await _current(request, name, key)
+    name, key = _parse_query(request)
+    text = await _current_limit(request, name, key)
     if not text.strip().isdigit():
         raise BadRequest(f'the limit "{key}" of the ConfigMap "{name}" is "{text}", which is no number')
-    return _told(request, name, key, int(text))
+    return _limit_response(request, name, key, int(text))
 
 
 async def update(request: Request) -> ApiResponse:
-    name, key, limit = _asked(await request.body(), request.names["key"])
-    await _current(request, name, key)
+    name, key, limit = _parse_body(await request.body(), request.names["key"])
+    await _current_limit(request, name, key)
     await request.api.patch(CONFIG_MAP, name, request.namespace, {"data": {key: str(limit)}})
-    return _told(request, name, key, limit)
+    return _limit_response(request, name, key, limit)
 
 
 async def delete(request: Request) -> ApiResponse:
-    name, key = _where(request)
-    await _current(request, name, key)
+    name, key = _parse_query(request)
+    await _current_limit(request, name, key)
     await request.api.patch(CONFIG_MAP, name, request.namespace, {"data": {key: None}})
     return request.answer({})
 
 
-async def _current(request: Request, name: str, key: str) -> str:
+async def _current_limit(request: Request, name: str, key: str) -> str:
     data = (await request.api.get(CONFIG_MAP, name, request.namespace)).get("data") or {}
     if key not in data:
         raise NotFound(f'the ConfigMap "{name}" has no limit "{key}"')
     return str(data[key])
 
 
-def _where(request: Request) -> tuple[str, str]:
+def _parse_query(request: Request) -> tuple[str, str]:
     _require_config_map(request.option("type"))
     name = request.option("cmName")
     if not name:
@@ -70,7 +70,7 @@ def _where(request: Request) -> tuple[str, str]:
     return name, request.names["key"]
 
 
-def _asked(body: dict[str, Any], key: str) -> tuple[str, str, int]:
+def _parse_body(body: dict[str, Any], key: str) -> tuple[str, str, int]:
     _require_config_map(str(body.get("type") or ""))
     name, key = str(body.get("cmName") or ""), key or str(body.get("key") or "")
     limit = body.get("limit")
@@ -86,6 +86,6 @@ def _require_config_map(kind: str) -> None:
         raise Unimplemented("limits are kept in ConfigMaps here, not in a database: use --type configmap")
 
 
-def _told(request: Request, name: str, key: str, limit: int) -> ApiResponse:
+def _limit_response(request: Request, name: str, key: str, limit: int) -> ApiResponse:
     """Without a type: ConfigMap is the zero value, which Go omits."""
     return request.answer({"cmName": name, "namespace": request.namespace, "key": key, "limit": limit})

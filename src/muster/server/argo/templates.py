@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from muster.kube.errors import BadRequest
 from muster.kube.kinds import Kind
 from muster.kube.objects import meta, name_of, version_of
-from muster.server.argo.access import created_by, labelled_by, require_sound
+from muster.server.argo.access import label_actor, label_creator, require_valid
 from muster.server.argo.requests import Request
-from muster.server.argo.workflows import placed
+from muster.server.argo.workflows import object_from_body
 from muster.server.kubernetes.request import ApiResponse
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW, WORKFLOW_TEMPLATE
 
@@ -24,9 +24,9 @@ class Service:
 
     async def create(self, request: Request) -> ApiResponse:
         body = await request.body()
-        obj = placed(body.get(self.field), self.field, self.kind, request.namespace)
-        obj = created_by(request.api.user, obj)
-        await require_sound(request.api, obj)
+        obj = object_from_body(body.get(self.field), self.field, self.kind, request.namespace)
+        obj = label_creator(request.api.user, obj)
+        await require_valid(request.api, obj)
         dry_run = bool((body.get("createOptions") or {}).get("dryRun"))
         return request.answer(await request.api.create(obj, self.kind, dry_run=dry_run))
 
@@ -59,12 +59,12 @@ class Service:
 
     async def update(self, request: Request) -> ApiResponse:
         body = await request.body()
-        obj = placed(body.get(self.field), self.field, self.kind, request.namespace)
+        obj = object_from_body(body.get(self.field), self.field, self.kind, request.namespace)
         name = name_of(obj) or request.name
         if request.name and name != request.name:
             raise BadRequest(f'the request is for "{request.name}", but the object\'s name is "{name}"')
-        obj = labelled_by(request.api.user, {**obj, "metadata": {**meta(obj), "name": name}}, "Update")
-        await require_sound(request.api, obj)
+        obj = label_actor(request.api.user, {**obj, "metadata": {**meta(obj), "name": name}}, "Update")
+        await require_valid(request.api, obj)
         if not version_of(obj):
             now = await request.api.get(self.kind, name, request.namespace)
             obj = {**obj, "metadata": {**meta(obj), "resourceVersion": version_of(now)}}
@@ -76,8 +76,8 @@ class Service:
 
     async def lint(self, request: Request) -> ApiResponse:
         body = await request.body()
-        obj = placed(body.get(self.field), self.field, self.kind, request.namespace)
-        await require_sound(request.api, obj, strict=True)
+        obj = object_from_body(body.get(self.field), self.field, self.kind, request.namespace)
+        await require_valid(request.api, obj, strict=True)
         return request.answer(obj)
 
 

@@ -1,4 +1,7 @@
-"""Workflows: create, submit, list, get, delete, lint."""
+"""Workflows and the workflow archive: create, submit, list, get, delete, lint.
+
+A workflow that has ended stays in the store, so the archive lists the ended workflows of the store.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from muster.kube.errors import BadRequest
+from muster.kube.errors import AlreadyExists, BadRequest, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, status_of, timestamp
-from muster.server.argo.access import created_by, require_sound
+from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, parse_time, status_of, timestamp, uid_of
+from muster.kube.selectors import parse_labels
+from muster.server.argo.access import label_creator, require_valid
 from muster.server.argo.requests import Request
 from muster.server.kubernetes.request import ApiResponse
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW, WORKFLOW, WORKFLOW_TEMPLATE
+from muster.workflows.logs import is_finished
 from muster.workflows.submit import (
     SubmissionError,
     SubmitOptions,
@@ -25,7 +30,7 @@ from muster.workflows.submit import (
 _NAME_FILTERS = ("Exact", "Contains", "Prefix", "NotEquals")
 
 
-class Wanted(NamedTuple):
+class ListQuery(NamedTuple):
     namespace: str = ""
     labels: str = ""
     name: str = ""
@@ -47,8 +52,8 @@ class Page(NamedTuple):
     remaining: int
 
 
-def parse_wanted(query: Mapping[str, str], namespace: str = "") -> Wanted:
-    wanted = Wanted(
+def parse_list_query(query: Mapping[str, str], namespace: str = "") -> ListQuery:
+    wanted = ListQuery(
         namespace=namespace,
         labels=query.get("listOptions.labelSelector", ""),
         name_filter=query.get("nameFilter") or "Exact",
@@ -66,7 +71,7 @@ def parse_wanted(query: Mapping[str, str], namespace: str = "") -> Wanted:
     return wanted
 
 
-def select(workflows: Sequence[Object], wanted: Wanted) -> Page:
+def select_page(workflows: Sequence[Object], wanted: ListQuery) -> Page:
     """Those that still run come first, the newest first; then what has finished, the last to finish first."""
     chosen = [workflow for workflow in workflows if _matches(workflow, wanted)]
     chosen.sort(key=_created, reverse=True)
@@ -77,7 +82,7 @@ def select(workflows: Sequence[Object], wanted: Wanted) -> Page:
     return Page(chosen[wanted.offset : end], end if remaining else None, remaining)
 
 
-def _narrowed(wanted: Wanted, requirement: str) -> Wanted:
+def _narrowed(wanted: ListQuery, requirement: str) -> ListQuery:
     for start, field in (
         ("metadata.namespace=", "namespace"),
         ("metadata.name!=", "other_name"),
@@ -108,7 +113,7 @@ def _narrowed(wanted: Wanted, requirement: str) -> Wanted:
     raise BadRequest(f"unsupported requirement {requirement}: workflows are selected by metadata.name and labels")
 
 
-def _matches(workflow: Object, wanted: Wanted) -> bool:
+def _matches(workflow: Object, wanted: ListQuery) -> bool:
     name = name_of(workflow)
     if wanted.prefix and not name.startswith(wanted.prefix):
         return False
@@ -172,13 +177,13 @@ _SOURCES = {kind.kind: kind for kind in (WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEM
 
 async def create(request: Request) -> ApiResponse:
     body = await request.body()
-    workflow = placed(body.get("workflow"), "workflow", WORKFLOW, request.namespace)
-    workflow = created_by(request.api.user, workflow)
-    await require_sound(request.api, workflow)
+    workflow = object_from_body(body.get("workflow"), "workflow", WORKFLOW, request.namespace)
+    workflow = label_creator(request.api.user, workflow)
+    await require_valid(request.api, workflow)
     if (body.get("createOptions") or {}).get("dryRun"):
         return request.answer(workflow)
     stored = await request.api.create(workflow, WORKFLOW, dry_run=bool(body.get("serverDryRun")))
-    return request.answer(request.api.whole(stored))
+    return request.answer(request.api.with_nodes(stored))
 
 
 async def submit(request: Request) -> ApiResponse:
@@ -188,11 +193,11 @@ async def submit(request: Request) -> ApiResponse:
         workflow = await _from_resource(
             request, str(body.get("resourceKind") or ""), str(body.get("resourceName") or "")
         )
-        workflow = apply_options(created_by(request.api.user, workflow), submit_options(options))
+        workflow = apply_options(label_creator(request.api.user, workflow), submit_options(options))
     except SubmissionError as error:
         raise BadRequest(str(error)) from None
-    workflow = placed(workflow, "workflow", WORKFLOW, request.namespace)
-    await require_sound(request.api, workflow)
+    workflow = object_from_body(workflow, "workflow", WORKFLOW, request.namespace)
+    await require_valid(request.api, workflow)
     if options.get("dryRun"):
         return request.answer(workflow)
     stored = await request.api.create(workflow, WORKFLOW, dry_run=bool(options.get("serverDryRun")))
@@ -202,11 +207,11 @@ async def submit(request: Request) -> ApiResponse:
 async def get(request: Request) -> ApiResponse:
     found = await request.api.find(request.name, request.namespace, request.option("uid"))
     fields = request.fields
-    return request.answer(fields.cut(request.api.whole(found) if fields.wants("status.nodes") else found))
+    return request.answer(fields.cut(request.api.with_nodes(found) if fields.wants("status.nodes") else found))
 
 
 async def list_all(request: Request) -> ApiResponse:
-    wanted = parse_wanted(request.call.query, request.namespace)
+    wanted = parse_list_query(request.call.query, request.namespace)
     return request.answer(await _listed(request, wanted))
 
 
@@ -222,12 +227,12 @@ async def delete(request: Request) -> ApiResponse:
 
 async def lint(request: Request) -> ApiResponse:
     body = await request.body()
-    workflow = placed(body.get("workflow"), "workflow", WORKFLOW, request.namespace)
-    await require_sound(request.api, workflow, strict=True)
-    return request.answer(created_by(request.api.user, workflow))
+    workflow = object_from_body(body.get("workflow"), "workflow", WORKFLOW, request.namespace)
+    await require_valid(request.api, workflow, strict=True)
+    return request.answer(label_creator(request.api.user, workflow))
 
 
-def placed(obj: Any, field: str, kind: Kind, namespace: str) -> Object:
+def object_from_body(obj: Any, field: str, kind: Kind, namespace: str) -> Object:
     """The object in a request, with its kind and namespace, which clients may leave out."""
     if not isinstance(obj, dict):
         raise BadRequest(f"the request has no {field}")
@@ -270,11 +275,11 @@ async def _from_resource(request: Request, word: str, name: str) -> Object:
     return workflow_from_template(name, cluster_scope=kind is CLUSTER_WORKFLOW_TEMPLATE)
 
 
-async def _listed(request: Request, wanted: Wanted) -> Object:
+async def _listed(request: Request, wanted: ListQuery) -> Object:
     api, fields = request.api, request.fields
     listing = await api.list(WORKFLOW, wanted.namespace, labels=wanted.labels)
-    page = select(listing.items, wanted)
-    items = [api.whole(one) for one in page.items] if fields.wants("items.status.nodes") else page.items
+    page = select_page(listing.items, wanted)
+    items = [api.with_nodes(one) for one in page.items] if fields.wants("items.status.nodes") else page.items
     metadata: Object = {"resourceVersion": listing.resource_version}
     if page.next_offset is not None:
         metadata["continue"] = str(page.next_offset)
@@ -285,3 +290,68 @@ async def _listed(request: Request, wanted: Wanted) -> Object:
         "apiVersion": WORKFLOW.api_version,
         **fields.cut({"metadata": metadata, "items": items}),
     }
+
+
+async def list_archived(request: Request) -> ApiResponse:
+    wanted = parse_list_query(request.call.query, request.option("namespace"))
+    listing = await request.api.list(WORKFLOW, wanted.namespace, labels=wanted.labels)
+    page = select_page([workflow for workflow in listing.items if is_finished(workflow)], wanted)
+    metadata: Object = {}
+    if page.next_offset is not None:
+        metadata["continue"] = str(page.next_offset)
+    if wanted.counted:
+        metadata["remainingItemCount"] = page.remaining
+    fields = request.fields
+    items = [request.api.with_nodes(one) for one in page.items] if fields.wants("items.status.nodes") else page.items
+    return request.answer(fields.cut({"metadata": metadata, "items": items}))
+
+
+async def get_archived(request: Request) -> ApiResponse:
+    return request.answer(request.api.with_nodes(await _find_archived(request)))
+
+
+async def delete_archived(request: Request) -> ApiResponse:
+    workflow = await _find_archived(request)
+    await request.api.delete(WORKFLOW, name_of(workflow), namespace_of(workflow), uid=uid_of(workflow))
+    return request.answer({})
+
+
+async def label_keys(request: Request) -> ApiResponse:
+    keys = {key for workflow in await _list_ended(request) for key in labels_of(workflow)}
+    return request.answer({"items": sorted(keys)})
+
+
+async def label_values(request: Request) -> ApiResponse:
+    key = request.option("listOptions.labelSelector")
+    parse_labels(key)
+    if not key or any(sign in key for sign in "=!,() "):
+        raise BadRequest(f'listOptions.labelSelector is "{key}"; name one label')
+    values = {labels_of(workflow)[key] for workflow in await _list_ended(request) if key in labels_of(workflow)}
+    return request.answer({"items": sorted(values)})
+
+
+async def retry_archived(request: Request) -> ApiResponse:
+    workflow = await _find_archived(request)
+    raise AlreadyExists(f'Workflow "{name_of(workflow)}" already exists on cluster, use argo retry {{name}} instead')
+
+
+async def archived_name(request: Request) -> tuple[str, str]:
+    """Its namespace and name."""
+    workflow = await _find_archived(request)
+    return namespace_of(workflow), name_of(workflow)
+
+
+async def _list_ended(request: Request) -> list[Object]:
+    listing = await request.api.list(WORKFLOW, request.option("namespace"))
+    return [workflow for workflow in listing.items if is_finished(workflow)]
+
+
+async def _find_archived(request: Request) -> Object:
+    uid = request.names["uid"]
+    if uid:
+        found = await request.api.find_by_uid(uid)
+    else:
+        found = await request.api.find(request.option("name"), request.option("namespace"))
+    if not is_finished(found):
+        raise NotFound("not found")
+    return found

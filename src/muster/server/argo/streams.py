@@ -1,20 +1,91 @@
-"""Logs of a workflow, or of one of its Pods, as a stream of lines."""
+"""What Argo's API streams: changes of workflows, events about them, and logs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from muster.kube import builtin
-from muster.kube.cluster import LogQuery
+from muster.kube.cluster import LogQuery, WatchEvent
 from muster.kube.errors import BadRequest
-from muster.kube.objects import parse_time
+from muster.kube.objects import name_of, parse_time, uid_of
+from muster.server.argo.access import LATEST
 from muster.server.argo.requests import Request
 from muster.server.kubernetes.request import is_true
+from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_regex import compile_regex
 from muster.workflows.logs import MAIN, LogSelection, read_log_lines
+
+_NAME = re.compile(r"metadata\.name==?([^,]+)")
+
+
+async def watch_workflows(request: Request) -> None:
+    await request.stream(_workflow_changes(request))
+
+
+async def watch_events(request: Request) -> None:
+    await request.stream(_event_changes(request))
+
+
+async def watch_nothing(request: Request) -> None:
+    """Streams of Argo Events' kinds, which do not exist here."""
+    await request.stream(_nothing())
+
+
+async def _workflow_changes(request: Request) -> AsyncIterator[Any]:
+    api = request.api
+    selector = request.option("listOptions.fieldSelector")
+    named = _NAME.search(selector)
+    if named is not None:
+        # Fails at once if the workflow does not exist.
+        workflow = await api.find(named[1], request.namespace)
+        if named[1] == LATEST:
+            selector = selector.replace(LATEST, name_of(workflow))
+    fields = request.fields.below("result.object.")
+    with_nodes = fields.wants("status.nodes")
+    async for batch in api.watch(
+        WORKFLOW,
+        request.namespace,
+        labels=request.option("listOptions.labelSelector"),
+        fields=selector,
+        version=request.option("listOptions.resourceVersion"),
+    ):
+        for event in latest_of_each(batch):
+            obj = api.with_nodes(event.object) if with_nodes else event.object
+            yield {"type": event.type, "object": fields.cut(obj)}
+
+
+async def _event_changes(request: Request) -> AsyncIterator[Any]:
+    async for batch in request.api.watch(
+        builtin.EVENT,
+        request.namespace,
+        labels=request.option("listOptions.labelSelector"),
+        fields=request.option("listOptions.fieldSelector"),
+        version=request.option("listOptions.resourceVersion"),
+    ):
+        for event in batch:
+            yield event.object
+
+
+async def _nothing() -> AsyncIterator[Any]:
+    return
+    yield
+
+
+def latest_of_each(batch: list[WatchEvent]) -> list[WatchEvent]:
+    """Skips intermediate states for slow clients: a workflow with thousands of nodes is megabytes. An ADDED event is
+    never skipped."""
+    last: dict[str, WatchEvent] = {}
+    for event in batch:
+        if event.type == "BOOKMARK":
+            continue
+        earlier = last.pop(uid_of(event.object), None)
+        is_new = earlier is not None and earlier.type == "ADDED" and event.type == "MODIFIED"
+        last[uid_of(event.object)] = WatchEvent("ADDED", event.object) if is_new else event
+    return list(last.values())
 
 
 async def workflow_log(request: Request) -> None:
@@ -54,7 +125,7 @@ async def _entries(request: Request) -> AsyncIterator[Any]:
         query=query,
     )
     fits = _grep(request.option("grep"))
-    async for bunch in read_log_lines(api.cluster, api.whole(workflow), wanted):
+    async for bunch in read_log_lines(api.cluster, api.with_nodes(workflow), wanted):
         for entry in bunch:
             content = f"{entry.stamp} {entry.text}" if query.timestamps else entry.text
             if fits(content):
