@@ -53,7 +53,7 @@ def test_a_module_from_its_repository_to_its_end(cluster: Muster, repository: Gi
     assert review in cluster("reviews", "list", "--state", "open").ok().out
     refused = cluster("reviews", "approve", review)
     assert refused.code == 1
-    assert "nobody may decide their own review" in refused.err
+    assert "you may not decide your own review" in refused.err
     assert cluster("reviews", "withdraw", review).ok().out == "hash-text@2 is private again\n"
     assert cluster("modules", "deprecate", "hash-text@2").code == 1
     cluster("modules", "delete", "hash-text").ok()

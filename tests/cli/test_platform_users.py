@@ -86,7 +86,7 @@ def test_somebody_works_with_a_token_until_it_is_revoked(cluster: Muster, tmp_pa
         told = as_other(cluster, "login", web(cluster), *words, config=tmp_path)
         assert (told.code, told.err[:30]) == (1, "error: no token; pass --token ")
     wrong = as_other(cluster, "login", web(cluster), "--token", "mst_wrong", config=tmp_path)
-    assert wrong.err == "error: this token is not known, was revoked, or has expired\n"
+    assert wrong.err == "error: this token is unknown, was revoked, or has expired\n"
     assert not (tmp_path / "muster").exists()
     said = as_other(cluster, "login", web(cluster), "--token", secret, config=tmp_path).ok().out
     assert re.fullmatch(rf"logged in to {re.escape(web(cluster))} as \S+ \(admin\)\n", said)
