@@ -316,5 +316,5 @@ def _grace_seconds(grace_period: int, *, now: bool, force: bool) -> int | None:
         return 1
     if force:
         return 0
-    # Without --force nobody is cut off at once: 0 means 1, as in kubectl.
+    # Without --force, 0 means 1, as in kubectl: Pods always get a moment to exit.
     return None if grace_period < 0 else max(grace_period, 1)

@@ -123,7 +123,7 @@ def _read_stdin(loop: asyncio.AbstractEventLoop, typed_input: asyncio.Queue[byte
     try:
         loop.add_reader(descriptor, readable)
     except (PermissionError, OSError):
-        # A regular file is always readable, and so cannot be waited for.
+        # A regular file is always readable, so the event loop cannot wait for it.
         while data := os.read(descriptor, _PIECE):
             typed_input.put_nowait(data)
         typed_input.put_nowait(b"")

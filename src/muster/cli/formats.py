@@ -54,7 +54,7 @@ def format_objects(
         else {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}}
     )
     if format.kind == "yaml":
-        from muster.kube.manifests import dump  # YAML takes a while to import, and is seldom wanted
+        from muster.kube.manifests import dump  # YAML is slow to import and rarely needed
 
         return dump(value)
     if format.kind == "json":
@@ -63,7 +63,7 @@ def format_objects(
 
 
 def format_json(value: Any) -> str:
-    # Four spaces, as kubectl writes it; orjson can only do two.
+    # kubectl indents with four spaces; orjson supports only two.
     return json.dumps(value, indent=4, ensure_ascii=False) + "\n"
 
 

@@ -115,7 +115,7 @@ async def _find_workflow(session: Session, words: Sequence[str]) -> Object | Non
 
 
 async def _show_workflow(session: Session, workflow: Object, watch: bool) -> None:
-    from muster.cli.workflow_tree import print_workflow, watch_until_finished  # few who get something get a workflow
+    from muster.cli.workflow_tree import print_workflow, watch_until_finished  # rarely needed
 
     if watch:
         await watch_until_finished(session, workflow)

@@ -87,7 +87,7 @@ async def _print_workflow_logs(session: Session, target: str, node: str, query: 
     """Prints the logs of a workflow or of one of its nodes. Returns False if the target is not a workflow."""
     if not await _is_workflow(session, target):
         return False
-    from muster.cli.workflow_follow import LogView, print_logs  # few who want a log want a workflow's
+    from muster.cli.workflow_follow import LogView, print_logs  # rarely needed
 
     view = LogView(
         node=node,
@@ -114,7 +114,7 @@ async def _is_workflow(session: Session, target: str) -> bool:
         except NotFound:
             return False
         return True
-    # The first Pod of a workflow has the workflow's name.
+    # A workflow of one Pod gives it the workflow's name.
     return labels_of(pod).get("workflows.argoproj.io/workflow") == name
 
 
@@ -234,7 +234,7 @@ class _LogPrinter:
                 if newline:
                     self._emit(source, [split_timestamp(line) for line in whole.decode(errors="replace").split("\n")])
         except BadRequest as error:
-            # It has not begun: nothing to print is not a failure of the others.
+            # The container has not started, so it has no log yet.
             warn(f"{source}: {error.message}")
         if rest:
             self._emit(source, [split_timestamp(rest.decode(errors="replace"))])

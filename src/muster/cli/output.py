@@ -22,7 +22,7 @@ _MIN_WIDTH, _PADDING = 6, 3
 
 
 def supports_color(stream: IO[str] | None = None) -> bool:
-    """Whether colours and redrawing are welcome there: a terminal, and nobody said NO_COLOR."""
+    """Whether the stream is a terminal that supports colors and redrawing, and NO_COLOR is not set."""
     out = stream or sys.stdout
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -32,25 +32,25 @@ def colorize(text: str, style: str, *, on: bool) -> str:
 
 
 def pick_color(number: int) -> str:
-    """A colour for the n-th of many things that should be told apart."""
+    """Returns a color for the n-th of several things, so that they can be distinguished."""
     return PREFIX_COLOURS[number % len(PREFIX_COLOURS)]
 
 
 def echo(text: str = "") -> None:
-    """A line of the command's answer, now: a reader at the other end of a pipe is not kept waiting."""
+    """Prints a line of output and flushes it, so that a reader of a pipe does not wait."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def warn(text: str) -> None:
-    """A line that is not part of the answer."""
+    """Prints a line to stderr, which is not part of the output."""
     sys.stdout.flush()
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 class TableWriter:
-    """Rows under headers. Widths are remembered, so that rows which come later line up."""
+    """Rows under headers. Column widths are kept, so that later rows align."""
 
     def __init__(self, headers: Sequence[str], *, show_headers: bool = True) -> None:
         self._headers: list[str] | None = list(headers) if show_headers else None
@@ -80,7 +80,7 @@ def _cell(value: Any) -> str:
         return "<none>" if value is None else ""
     if isinstance(value, bool):
         return str(value).lower()
-    # A cell is one line: the rest of a longer text is for `describe`.
+    # A cell is one line; `describe` shows the whole text.
     first, newline, _ = str(value).partition("\n")
     return f"{first}..." if newline else first
 
@@ -107,7 +107,7 @@ class SectionGrid:
 SectionValue: TypeAlias = "str | Sequence[str] | Sequence[Section] | SectionGrid"
 Section: TypeAlias = "tuple[str, SectionValue]"
 Sections: TypeAlias = list[Section]
-"""A value that is a list of strings stands in one column, a list of fields is a block of its own."""
+"""A list of strings is printed in one column, a list of sections as an indented block."""
 
 
 def render_sections(fields: Sequence[Section], indent: int = 0) -> list[str]:
@@ -136,14 +136,14 @@ def format_pairs(mapping: Mapping[str, Any] | None, separator: str = "=") -> lis
 
 
 def format_timestamp(text: str | None) -> str:
-    """A time stamp as `describe` writes it, in the reader's time zone."""
+    """Returns a timestamp in the format of `describe`, in the local time zone."""
     if not text:
         return "<unknown>"
     return parse_time(text).astimezone().strftime("%a, %d %b %Y %H:%M:%S %z")
 
 
 def to_section(value: Any) -> SectionValue:
-    """Any part of an object as fields, for kinds nobody has written a description of."""
+    """Converts any part of an object to sections, for kinds without a description of their own."""
     if isinstance(value, Mapping):
         return [(label_for_key(str(key)), to_section(inner)) for key, inner in sorted(value.items())] or NONE
     if isinstance(value, list):
@@ -154,7 +154,7 @@ def to_section(value: Any) -> SectionValue:
 
 
 def label_for_key(key: str) -> str:
-    """`creationTimestamp` -> `Creation Timestamp`. What is no identifier stays as it is."""
+    """Turns `creationTimestamp` into `Creation Timestamp`. Keys that are not identifiers stay unchanged."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", key):
         return key
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", key).split(" ")

@@ -189,11 +189,11 @@ class _Stream:
     async def _read_next(self) -> None:
         latest = self._begun
         if self._read < latest - 1 and self._read >= 0:
-            # One came and went unseen: its log is still there as the previous one.
+            # An attempt ended before it was noticed. Its log is still available as the previous one.
             await self._follow(previous=True)
         await self._follow(previous=False)
         while not (self._over >= latest or self.ending):
-            # The log ends with the container, but so does a connection with its server: only the status tells which.
+            # A log ends with its container, or because the connection broke. Only the status tells which.
             self._changed.clear()
             try:
                 async with asyncio.timeout(_STATUS_TIMEOUT):
@@ -208,7 +208,7 @@ class _Stream:
                 await self._copy(previous)
                 return
             except (ApiError, OSError, TimeoutError):
-                # Not there yet, or the connection broke. What was seen is not shown again.
+                # The log does not exist yet, or the connection broke. Lines that were emitted are not emitted again.
                 await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
 
     async def _copy(self, previous: bool) -> None:

@@ -207,7 +207,7 @@ class _Run:
         called = resource_name(one.kind, name_of(one.object))
         self.display.say(f"{called} {one.change}", "dim")
         if is_workload(one.object) and one.change in ("configured", "unchanged"):
-            # One that has ended would have been replaced.
+            # A finished workload would have been replaced.
             self.display.say(f"{called} is already running; following it. To start it again, delete it first", "yellow")
 
     async def _wait_until_done(self, session: Session, watch: RunWatch) -> bool:

@@ -206,7 +206,7 @@ def _job_counts(obj: Mapping[str, Any]) -> str:
     status, spec = status_of(obj), spec_of(obj)
     if obj.get("kind") != "Job" or not str(obj.get("apiVersion")).startswith("batch/"):
         return str(status.get("progress") or "")
-    # A Pod that has just ended stands in a list of its own until the Job's controller has let go of it.
+    # A Pod that has just ended is in a list of its own until the Job controller has processed it.
     fresh = status.get("uncountedTerminatedPods") or {}
     succeeded, failed = (int(status.get(end) or 0) + len(fresh.get(end) or ()) for end in ("succeeded", "failed"))
     wanted = spec.get("completions") or spec.get("parallelism") or 1
@@ -281,7 +281,7 @@ class PlainDisplay:
             if line is not None and line not in self._waits:
                 self.say(line)
             if line is not None and row.stage == "Pending":
-                self._waits.add(line)  # an image that is tried again and again is news once
+                self._waits.add(line)  # a repeated attempt, such as an image pull, is printed once
 
     def settle(self, board: ProgressBoard, now: float) -> None:
         self.update(board, now)
@@ -340,7 +340,7 @@ class LiveDisplay:
 
     def update(self, board: ProgressBoard, now: float) -> None:
         for row in board.rows.values():
-            # A row of the table has one line, too short for what somebody has to do.
+            # A table row has one line, which is too short for instructions.
             if "\n" in row.note and row.note not in self._told:
                 self._told.add(row.note)
                 self.say(progress_line(row, None) or "", "yellow")
@@ -361,7 +361,7 @@ class LiveDisplay:
         trees = self._trees(board, height)
         rows, rest = fit_rows(board.without_workflows(), max(height - sum(tree.plain.count("\n") for tree in trees), 4))
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-        # If anything has to give way, it is the note.
+        # If the line is too long, the note is cut off.
         table.add_column(no_wrap=True, min_width=min(max((len(r.title) + 2 * d + 2 for d, r in rows), default=0), 50))
         table.add_column(no_wrap=True, min_width=max((len(r.state) for _, r in rows), default=0))
         table.add_column(no_wrap=True, min_width=5, justify="right")

@@ -45,7 +45,7 @@ def find_outcome(obj: Mapping[str, Any]) -> Outcome | None:
     if not is_workload(obj):
         return None
     status = status_of(obj)
-    # The phase goes first: a Workflow that failed has the condition Completed as well.
+    # The phase comes first: a failed Workflow has the condition Completed, too.
     return _find_outcome_by_phase(status) or _find_outcome_by_conditions(status)
 
 
@@ -136,7 +136,7 @@ async def check_documents(session: Session, documents: Sequence[Document]) -> No
         except AlreadyExists:
             continue
         except NotFound:
-            # Its namespace may well be among the documents; if not, storing it will say so.
+            # The documents may contain its namespace. If not, storing the object fails.
             continue
         except ApiError as error:
             complaints.append(format_document_error(error, document))

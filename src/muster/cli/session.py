@@ -187,7 +187,7 @@ async def _take_over_cluster() -> None:
             continue
         from muster.server.serving import run_server
 
-        with suppress(ServerError):  # somebody else was quicker
+        with suppress(ServerError):  # another process took over first
             async with run_server(load_settings()):
                 await asyncio.Event().wait()
 

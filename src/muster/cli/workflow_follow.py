@@ -49,7 +49,7 @@ async def print_logs(session: Session, workflow: Object, view: LogView) -> None:
     printer = _Printer(view.timestamps)
     jobs = _creates_objects(workflow)
     if jobs:
-        await session.discover()  # what they are may be known to the server alone
+        await session.discover()  # the workflow may create objects of kinds that only the server knows
     wanted = LogSelection(
         pods=tuple(pods.values()), container=view.container, query=query, jobs=jobs, nodes=tuple(pods)
     )

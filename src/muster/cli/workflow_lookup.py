@@ -111,7 +111,7 @@ async def list_workflow_summaries(session: Session, namespace: str, labels: str 
             items: list[Object] = answer.get("items") or []
             return items
         except NotFound:
-            pass  # a real cluster: its API server knows nothing of Argo's
+            pass  # the API server of a real cluster does not serve Argo's API
     page = await session.cluster.list(workflow_kind(), namespace, labels=labels)
     return page.items
 
