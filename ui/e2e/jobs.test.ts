@@ -115,7 +115,7 @@ test("a waiting gang says what it waits for, and is suspended and resumed", asyn
   await expect(why).toContainText("The gang is waiting for resources", { timeout: 30_000 })
   await expect(why).toContainText("nvidia.com/gpu", { timeout: 30_000 })
   const group = page.getByRole("region", { name: "PodGroup" })
-  await expect(group).toContainText("Pending")
+  await expect(group).toContainText(/Waiting (in queue|for resources)/)
   await expectAccessible(page)
   await page.getByRole("button", { name: "Suspend" }).click()
   await page.getByRole("dialog").getByRole("button", { name: "Suspend" }).click()

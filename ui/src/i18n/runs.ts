@@ -25,6 +25,8 @@ export const runTexts = texts({
   failed: ["Failed", "失败"],
   stopped: ["Stopped", "已停止"],
   skipped: ["Skipped", "已跳过"],
+  terminated: ["Terminated", "已结束"],
+  unknown: ["Unknown", "未知"],
   stopping: ["Stopping", "停止中"],
   progress: ["Nodes", "节点"],
   started: ["Started", "开始时间"],

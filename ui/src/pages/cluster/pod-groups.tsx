@@ -58,10 +58,7 @@ export function Groups({ queue, phase, choose }: Props) {
       {
         id: "phase",
         header: w("phase"),
-        cell: (group) => {
-          const known = PHASES[group.phase]
-          return <Badge tone={known?.tone ?? "plain"}>{known ? w(known.word) : group.phase}</Badge>
-        },
+        cell: (group) => <PodGroupPhase phase={group.phase} />,
       },
       { id: "members", header: w("members"), cell: ({ running, members }) => w("membersOf", { running, members }) },
       {
@@ -148,4 +145,10 @@ export function Groups({ queue, phase, choose }: Props) {
         ))}
     </div>
   )
+}
+
+export function PodGroupPhase({ phase }: { phase: string }) {
+  const w = useTexts(clusterTexts)
+  const known = PHASES[phase]
+  return <Badge tone={known?.tone ?? "plain"}>{known ? w(known.word) : phase}</Badge>
 }

@@ -11,6 +11,7 @@ import { conditionName, jobTexts } from "@/i18n/jobs"
 import { statusMessage } from "@/i18n/server-messages"
 import { type Translate, useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
+import { PodGroupPhase } from "@/pages/cluster/pod-groups"
 import { JobStateBadge } from "./badges"
 
 /** Why the job is waiting or failed: one sentence, then the other reasons. */
@@ -187,7 +188,7 @@ function Group({ job }: { job: JobDetail }) {
     <section aria-label={w("group")} className="rounded-lg border bg-card">
       <h2 className="flex items-center gap-2 border-b px-3 py-2">
         {w("group")}
-        {group && <Badge tone={phaseTone(group.phase)}>{group.phase}</Badge>}
+        {group && <PodGroupPhase phase={group.phase} />}
       </h2>
       {!group && <p className="p-3 text-[13px] text-muted-foreground">{w("noGroup")}</p>}
       {group && (
@@ -206,12 +207,6 @@ function Group({ job }: { job: JobDetail }) {
       )}
     </section>
   )
-}
-
-function phaseTone(phase: string): "running" | "succeeded" | "warning" | "waiting" {
-  if (phase === "Running") return "running"
-  if (phase === "Completed") return "succeeded"
-  return phase === "Pending" || phase === "Unknown" ? "warning" : "waiting"
 }
 
 function Conditions({ job }: { job: JobDetail }) {

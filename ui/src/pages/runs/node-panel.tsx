@@ -25,6 +25,7 @@ import { commonTexts } from "@/i18n/common"
 import { runTexts } from "@/i18n/runs"
 import { statusMessage } from "@/i18n/server-messages"
 import { useTexts, useTranslate } from "@/i18n/translate"
+import { skuText } from "@/lib/amounts"
 
 const route = getRouteApi("/shell/runs/$run")
 const OVER = new Set(["succeeded", "failed", "stopped", "skipped"])
@@ -143,7 +144,6 @@ function Details({ node }: { node: RunNodeDetail }) {
   const text = useTranslate()
   const language = usePreferences((all) => all.language)
   const w = useTexts(runTexts)
-  const resources = Object.entries(node.resources).map(([name, amount]) => `${name}: ${amount}`)
   return (
     <>
       <Block title={text(NODE_FIELDS.command.label)}>{node.command ? <Value>{node.command}</Value> : <None />}</Block>
@@ -151,7 +151,7 @@ function Details({ node }: { node: RunNodeDetail }) {
         <code className="font-mono text-[13px] break-all">{node.image || "–"}</code>
       </Block>
       <Block title={text(SECTIONS.resources)}>
-        <p className="text-[13px]">{resources.join(", ") || "–"}</p>
+        <p className="text-[13px]">{skuText(node.resources, language) || "–"}</p>
         {node.cluster && (
           <p className="text-[13px]">
             {w("cluster")}: {node.cluster} × {node.skus}
@@ -247,6 +247,19 @@ function Logs({ run, node }: { run: string; node: RunNodeDetail }) {
   )
 }
 
+const POD_PHASES: Record<string, keyof typeof runTexts> = {
+  Pending: "waiting",
+  Running: "running",
+  Succeeded: "succeeded",
+  Failed: "failed",
+}
+
+const CONTAINER_STATES: Record<string, keyof typeof runTexts> = {
+  waiting: "waiting",
+  running: "running",
+  terminated: "terminated",
+}
+
 function Containers({ run, node }: { run: string; node: string }) {
   const w = useTexts(runTexts)
   const pods = useQuery(runNodePodsQuery(run, node))
@@ -266,14 +279,14 @@ function Containers({ run, node }: { run: string; node: string }) {
   return pods.data.map((pod) => (
     <Block key={pod.name} title={pod.name}>
       <p className="text-[13px] text-muted-foreground">
-        {pod.phase} · {pod.host || "–"} · {pod.address || "–"}
+        {w(POD_PHASES[pod.phase] ?? "unknown")} · {pod.host || "–"} · {pod.address || "–"}
       </p>
       {pod.message && <p className="text-[13px]">{pod.message}</p>}
       {pod.containers.map((container) => (
         <div key={container.name} className="rounded border p-2 text-[13px]">
           <p className="flex flex-wrap items-center gap-2">
             <span className="font-medium">{container.name}</span>
-            <Badge>{container.state}</Badge>
+            <Badge>{w(CONTAINER_STATES[container.state] ?? "unknown")}</Badge>
             {container.exit_code !== null && <span>{w("exitCode", { code: container.exit_code })}</span>}
             {container.restarts > 0 && <span>{w("restarts", { n: container.restarts })}</span>}
           </p>
