@@ -44,8 +44,8 @@ from muster.platform.database.tables import audit, now, run_nodes, runs, to_micr
 from muster.platform.graphs.document import content_hash, to_canonical
 from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.users.accounts import insert_user
+from muster.platform.users.credentials import local_token, platform_folder, prepare_secrets
 from muster.platform.users.links import ensure_local_admin
-from muster.platform.users.local_secrets import local_token, platform_folder, prepare_secrets
 from muster.platform.users.tokens import create_token
 from muster.server.https import serve_http
 from muster.server.platform.app import platform_app

@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from muster.embedded.scheduler.cycle import run_cycle
-from muster.embedded.scheduler.settings import SchedulerSettings
+from muster.embedded.scheduler.model import SchedulerSettings
 from muster.embedded.scheduler.state import SchedulerState
 from muster.kube.objects import Object
-from muster.kube.pod_resources import pod_requests
+from muster.kube.quantity import pod_requests
 
 GANG = 8
 CREATED = "2024-01-01T00:00:00Z"

@@ -32,10 +32,9 @@ from operator import attrgetter
 from pathlib import Path
 
 from muster.kube.builtin import NAMESPACE, POD, SERVICE_ACCOUNT
-from muster.kube.conditions import is_condition_true
+from muster.kube.controller import Informer
 from muster.kube.errors import NotFound
-from muster.kube.informer import Informer
-from muster.kube.objects import Object, name_of, status_of, uid_of
+from muster.kube.objects import Object, is_condition_true, name_of, status_of, uid_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
 from muster.operator.install_manifests import build_crds

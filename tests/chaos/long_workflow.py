@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from muster.kube.objects import Object, name_of, status_of
-from muster.workflows.engine.node_names import pod_name
+from muster.workflows.engine.node_tree import pod_name
 from muster.workflows.kinds import WORKFLOW
 
 BOOK = "book"

@@ -10,9 +10,8 @@ from random import Random
 
 from muster.kube.builtin import CONFIG_MAP, JOB, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.cluster import LogQuery
-from muster.kube.conditions import is_condition_true
 from muster.kube.errors import Unavailable
-from muster.kube.objects import Object, controller_of, is_deleting, name_of, spec_of, status_of
+from muster.kube.objects import Object, controller_of, is_condition_true, is_deleting, name_of, spec_of, status_of
 from muster.kube.remote.client import RemoteCluster
 from tests.chaos.ledger import Ledger, Order
 from tests.chaos.real_server import PATIENCE, RealServer, eventually, has_ended, phase_of, until_pods

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from muster.platform.users.local_secrets import local_token, platform_folder
+from muster.platform.users.credentials import local_token, platform_folder
 from muster.server.pidfile import running_server
 from tests.chaos.real_server import RealServer, eventually
 from tests.platform.fixtures import *  # noqa: F403 (fixtures are found by their names here)

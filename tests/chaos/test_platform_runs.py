@@ -16,7 +16,7 @@ import pytest
 
 from muster.kube.builtin import POD, SECRET
 from muster.kube.objects import name_of
-from muster.platform.users.local_secrets import local_token, platform_folder
+from muster.platform.users.credentials import local_token, platform_folder
 from muster.server.pidfile import running_server
 from muster.workflows.kinds import WORKFLOW
 from tests.chaos.real_server import RealServer

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.cli.errors import CommandError
-from muster.cli.options import parse_duration
+from muster.cli.session import parse_duration
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from muster.cli.workflow_follow import find_pods_below
 from muster.cli.workflow_status import format_seconds, status_word, summary_fields
 from muster.cli.workflow_tree import find_changes, format_workflow
 from muster.kube.objects import Object, name_of
-from muster.workflows.engine.node_names import pod_name
+from muster.workflows.engine.node_tree import pod_name
 from tests.cli.workflow_objects import node, workflow
 
 NOW = datetime(2026, 1, 1, 0, 2, tzinfo=UTC)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from muster.kube.builtin import CONFIG_MAP
+from muster.kube.controller import Informer
 from muster.kube.errors import Gone
-from muster.kube.informer import Informer
 from muster.kube.objects import Object, labels_of, name_of
 from muster.kube.remote.client import RemoteCluster
 from tools.cluster.cluster import Cluster as RealCluster

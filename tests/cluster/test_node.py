@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import NODE, POD
-from muster.kube.conditions import is_condition_true
-from muster.kube.objects import status_of
+from muster.kube.objects import is_condition_true, status_of
 from muster.kube.remote.client import RemoteCluster
 from tests.cluster.conftest import Needs
 from tests.cluster.waiting import phase_of, until

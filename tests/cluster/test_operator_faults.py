@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from muster.kube.builtin import EVENT, POD, SERVICE
-from muster.kube.informer import Informer
+from muster.kube.controller import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, labels_of, name_of, owners_of, spec_of, uid_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
 from muster.operator.run import Operator
 from muster.operator.settings import OperatorSettings
-from muster.training.labels import JOB_NAME
+from muster.training.model import JOB_NAME
 from tests.cluster.conftest import Needs
 from tests.cluster.operating import KINDS, PORT, component, on_fake_nodes, operating, until_pods, without_the_peer
 from tests.cluster.waiting import has, phase_of, until

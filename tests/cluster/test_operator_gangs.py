@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import NODE, PLUGIN_POD_GROUP
-from muster.kube.conditions import get_condition
-from muster.kube.objects import Object, labels_of, name_of, spec_of, status_of
+from muster.kube.objects import Object, get_condition, labels_of, name_of, spec_of, status_of
 from muster.kube.remote.client import RemoteCluster
 from tests.cluster.conftest import OnDemand
 from tests.cluster.operating import KINDS, operating, until_pods, without_the_peer

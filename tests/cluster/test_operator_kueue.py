@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import POD
-from muster.kube.conditions import get_condition
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, name_of, owners_of, spec_of, status_of, uid_of
+from muster.kube.objects import Object, get_condition, name_of, owners_of, spec_of, status_of, uid_of
 from muster.kube.remote.client import RemoteCluster
 from tests.cluster.conftest import OnDemand
 from tests.cluster.operating import KINDS, operating, until_pods, without_the_peer

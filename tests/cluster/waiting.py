@@ -8,10 +8,9 @@ from contextlib import aclosing
 from typing import Any
 
 from muster.kube.cluster import Cluster
-from muster.kube.conditions import is_condition_true
-from muster.kube.informer import Informer
+from muster.kube.controller import Informer
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, name_of, status_of
+from muster.kube.objects import Object, is_condition_true, name_of, status_of
 
 
 async def until(

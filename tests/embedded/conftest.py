@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.controllers.crds import CrdController
+from muster.embedded.controllers.cleanup import CrdController, NamespaceController
 from muster.embedded.controllers.garbage import GarbageCollector
-from muster.embedded.controllers.namespaces import NamespaceController
 from muster.kube.builtin import new_catalogue
 
 

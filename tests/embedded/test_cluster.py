@@ -11,7 +11,6 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store.admission import collect_warnings
 from muster.kube.builtin import CONFIG_MAP, JOB, NAMESPACE, NODE, POD, new_catalogue
 from muster.kube.cluster import Cluster, Endpoint, LogQuery, Process
-from muster.kube.conditions import get_condition
 from muster.kube.errors import (
     AlreadyExists,
     BadRequest,
@@ -24,7 +23,7 @@ from muster.kube.errors import (
 )
 from muster.kube.kinds import Kind
 from muster.kube.metrics_api import UsageByPod
-from muster.kube.objects import Key, Object, key_of, meta, name_of, uid_of, version_of
+from muster.kube.objects import Key, Object, get_condition, key_of, meta, name_of, uid_of, version_of
 from tests.embedded.samples import CREW, config_map, pod
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.kube.conditions import get_condition, is_condition_true, set_condition
+from muster.kube.objects import get_condition, is_condition_true, set_condition
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": THEN, "reason": "Up", "message": "all is well"}

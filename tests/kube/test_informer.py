@@ -12,8 +12,8 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import CONFIG_MAP, new_catalogue
 from muster.kube.cluster import Listing, WatchEvent
+from muster.kube.controller import Informer, InformerSet, index_by_controller
 from muster.kube.errors import BadRequest, Forbidden, Gone, Unavailable
-from muster.kube.informer import Informer, InformerSet, index_by_controller
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of
 from tests.embedded.waiting import run_components

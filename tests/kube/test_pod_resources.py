@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.kube.pod_resources import format_amounts, parse_group_resources, pod_requests
+from muster.kube.quantity import format_amounts, parse_group_resources, pod_requests
 
 
 def container(restart: str = "", limits: dict[str, str] | None = None, **requests: str) -> dict[str, Any]:

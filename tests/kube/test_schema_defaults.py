@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from muster.kube.kinds import Schema
-from muster.kube.schema import ANY, INT32, STRING, boolean, integer, list_of, map_of, obj, string
-from muster.kube.schema_defaults import apply_defaults, prune
+from muster.kube.schema import ANY, INT32, STRING, apply_defaults, boolean, integer, list_of, map_of, obj, prune, string
 
 PORT = obj({"port": INT32, "protocol": string(default="TCP")})
 SPEC = obj({

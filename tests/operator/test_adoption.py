@@ -13,7 +13,7 @@ from muster.embedded.controllers.garbage import GarbageCollector
 from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.kube.builtin import POD, SERVICE, new_catalogue
 from muster.kube.errors import NotFound
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, name_of, owner_reference, status_of, uid_of
 from muster.training.controller import TrainingController
 from muster.training.kinds.paddlecloud import PaddleCloud

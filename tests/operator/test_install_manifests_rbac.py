@@ -14,7 +14,7 @@ from yarl import URL
 
 from muster.embedded.controllers.garbage import GarbageCollector
 from muster.kube.builtin import CONFIG_MAP, EVENT, POD, SERVICE
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, labels_of, name_of, owner_reference, spec_of, uid_of
 from muster.kube.remote.client import RemoteCluster
@@ -26,7 +26,7 @@ from muster.operator.metrics import request_verb
 from muster.operator.webhook_certificates import CONFIGURATION, CertificateSecret
 from muster.training.controller import AUTOSCALER, TrainingController
 from muster.training.gang import GangSettings, Scheduler, group_kind
-from muster.training.labels import JOB_NAME
+from muster.training.model import JOB_NAME
 from muster.training.registry import JOB_KINDS, training_kinds
 from tests.embedded.waiting import run_components, wait_for, wait_for_all
 from tests.server.kubernetes.served import Served, serving

@@ -15,7 +15,7 @@ import pytest
 
 from muster.embedded.controllers.garbage import GarbageCollector
 from muster.kube.builtin import CONFIG_MAP, EVENT, LEASE, NAMESPACE, POD, POD_GROUP, SERVICE
-from muster.kube.informer import Informer
+from muster.kube.controller import Informer
 from muster.kube.objects import Object, labels_of, name_of, namespace_of, owners_of, spec_of, status_of, uid_of
 from muster.kube.remote.kubeconfig import Access, load_kubeconfig
 from muster.operator.election import ElectionSettings

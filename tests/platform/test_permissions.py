@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from muster.platform.errors import Forbidden, NotFound
+from muster.platform.errors import ForbiddenProblem, NotFoundProblem
 from muster.platform.permissions import FULL, RULES, RUN_TOKEN, SYSTEM, Actor, may, require
 from muster.platform.records import Kind, Scope, Subject
 
@@ -167,11 +167,11 @@ def test_a_refusal_says_why(action: str, subject: Subject, actor: Actor, reason:
 @pytest.mark.parametrize(
     ("actor", "action", "subject", "error"),
     [
-        (somebody(False, None), "edit", Subject("workflow", "it", "you"), Forbidden),
-        (somebody(False, None), "edit", Subject("module", "it", "you"), NotFound),
-        (somebody(False, None), "edit", Subject("module", "it", "you", public=True), Forbidden),
-        (somebody(False, None), "create", Subject("category"), Forbidden),
-        (somebody(False, None), "view", Subject("review", "it", "you"), NotFound),
+        (somebody(False, None), "edit", Subject("workflow", "it", "you"), ForbiddenProblem),
+        (somebody(False, None), "edit", Subject("module", "it", "you"), NotFoundProblem),
+        (somebody(False, None), "edit", Subject("module", "it", "you", public=True), ForbiddenProblem),
+        (somebody(False, None), "create", Subject("category"), ForbiddenProblem),
+        (somebody(False, None), "view", Subject("review", "it", "you"), NotFoundProblem),
     ],
 )
 def test_what_one_may_not_see_is_not_there(actor: Actor, action: str, subject: Subject, error: type[Exception]) -> None:

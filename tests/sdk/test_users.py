@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from muster.platform.users.local_secrets import local_token
+from muster.platform.users.credentials import local_token
 from muster.sdk import Muster, PlatformError
 from tests.server.platform.served import Served
 

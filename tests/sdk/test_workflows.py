@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from muster.platform.users.local_secrets import local_token
+from muster.platform.users.credentials import local_token
 from muster.sdk import Muster, PlatformError
 from tests.platform.graphs.samples import graph, node, seed_example
 from tests.server.platform.served import Served

@@ -8,8 +8,7 @@ from typing import Any
 from muster.kube.cluster import Endpoint
 from muster.kube.objects import Object
 from muster.training.kinds.base import JobKind
-from muster.training.labels import replica_name
-from muster.training.model import Addresses, Replica, TrainingJob
+from muster.training.model import Addresses, Replica, TrainingJob, replica_name
 
 
 def training_job(

@@ -14,8 +14,8 @@ from muster.kube.cluster import Endpoint
 from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, name_of
 from muster.kube.schema_validation import validate
-from muster.training.labels import replica_name
-from muster.training.pods import build_replica_pod
+from muster.training.children import build_replica_pod
+from muster.training.model import replica_name
 from muster.training.registry import JOB_KINDS, training_kinds
 from tests.training.sample_jobs import cluster_addresses, loopback_addresses
 

@@ -19,7 +19,7 @@ from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.kube.builtin import CONFIG_MAP, EVENT, POD, POD_GROUP, ROLE, SERVICE, new_catalogue
 from muster.kube.cluster import Listing
 from muster.kube.errors import Invalid
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Object,

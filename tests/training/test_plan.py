@@ -15,8 +15,15 @@ from muster.training.gang import GangSettings
 from muster.training.job_conditions import Progress
 from muster.training.kinds.paddlecloud import PaddleCloud
 from muster.training.kinds.pytorch import PyTorch
-from muster.training.labels import ATTEMPT_ANNOTATION, REPLICA_INDEX, REPLICA_TYPE
-from muster.training.model import RESTART_SCOPE, ObservedObjects, Replica, TrainingJob
+from muster.training.model import (
+    ATTEMPT_ANNOTATION,
+    REPLICA_INDEX,
+    REPLICA_TYPE,
+    RESTART_SCOPE,
+    ObservedObjects,
+    Replica,
+    TrainingJob,
+)
 from muster.training.plan import Plan, plan
 from muster.training.replicas import RESTARTS_ANNOTATION, gang_attempt
 from tests.training.sample_jobs import cluster_addresses, naming

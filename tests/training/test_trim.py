@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from muster.kube.objects import Object
+from muster.training.controller import trimmer_for
 from muster.training.replicas import count_container_restarts, describe_failure, find_end_time, find_exit_code
-from muster.training.trim import trimmer_for
 
 OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "job", "uid": "u1", "controller": True}
 

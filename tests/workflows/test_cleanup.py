@@ -10,11 +10,11 @@ import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import EVENT, PERSISTENT_VOLUME_CLAIM, POD, new_catalogue
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, owner_reference, timestamp
 from muster.workflows.cleanup import FINALIZER, CleanupController, Strategy
-from muster.workflows.executors.pod_template import claims_of
+from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
 from muster.workflows.model import Node
 from tests.embedded.waiting import run_components, wait_for, wait_for_all

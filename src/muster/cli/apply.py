@@ -10,10 +10,18 @@ import typer
 
 from muster.cli.errors import CommandError, CommandExit, format_api_error, format_document_error
 from muster.cli.formats import format_objects, parse_format
-from muster.cli.options import AllNamespaces, FieldSelector, Files, LabelSelector, Timeout, on_cluster, parse_duration
 from muster.cli.output import echo, warn
 from muster.cli.selection import Selection, namespace_for, read_manifests, select_objects, watch_object
-from muster.cli.session import Session
+from muster.cli.session import (
+    AllNamespaces,
+    FieldSelector,
+    Files,
+    LabelSelector,
+    Session,
+    Timeout,
+    on_cluster,
+    parse_duration,
+)
 from muster.cli.targets import resource_name, type_name
 from muster.cli.workflow_lookup import LATEST, find_single_workflow, resolve_workflow_name
 from muster.kube.cluster import Cluster, Propagation

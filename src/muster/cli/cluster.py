@@ -12,9 +12,18 @@ import typer
 
 from muster import __version__
 from muster.cli.errors import NO_CLUSTER, CommandError
-from muster.cli.options import ContextName, Debug, Gang, Kubeconfig, Namespace, configure_logging
 from muster.cli.output import echo
-from muster.cli.session import connect, home, load_settings
+from muster.cli.session import (
+    ContextName,
+    Debug,
+    Gang,
+    Kubeconfig,
+    Namespace,
+    configure_logging,
+    connect,
+    home,
+    load_settings,
+)
 from muster.kube.errors import ApiError
 from muster.server.pidfile import ServerError, ServerInfo, running_server, start_detached, stop_server
 
@@ -161,7 +170,7 @@ def _print_ready(server: ServerInfo) -> None:
 
 
 def _format_addresses(server: ServerInfo) -> list[str]:
-    from muster.platform.users.local_secrets import platform_folder, waiting_link
+    from muster.platform.users.credentials import platform_folder, waiting_link
 
     link = waiting_link(platform_folder(home()))
     return [

@@ -18,11 +18,10 @@ from muster.cli.describe_kinds import (
 )
 from muster.cli.errors import CommandExit, format_api_error
 from muster.cli.events import events_grid
-from muster.cli.options import AllNamespaces, Files, LabelSelector, on_cluster
 from muster.cli.output import NONE, SectionGrid, Sections, echo, format_pairs, format_timestamp, render_sections, warn
 from muster.cli.pod_logs import read_log_tails
 from muster.cli.selection import format_nothing_found, select_objects
-from muster.cli.session import Session
+from muster.cli.session import AllNamespaces, Files, LabelSelector, Session, on_cluster
 from muster.cli.workflow_status import failure_message, format_suspension, is_finished, succeeded, summary_fields
 from muster.cli.workflow_tree import format_tree
 from muster.kube.columns import pod_status

@@ -17,9 +17,8 @@ import typer
 from muster import __version__
 from muster.cli.errors import CommandExit
 from muster.cli.formats import format_json
-from muster.cli.options import Debug, configure_logging
 from muster.cli.output import colorize, echo, supports_color
-from muster.cli.session import home
+from muster.cli.session import Debug, configure_logging, home
 from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, find_engine
 from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.machine import MachineInfo, inspect_machine

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from muster.cli.errors import CommandError
-from muster.cli.options import AllNamespaces, on_cluster
 from muster.cli.output import SectionGrid, TableWriter, colorize, echo, supports_color, warn
 from muster.cli.selection import list_objects
-from muster.cli.session import Session
+from muster.cli.session import AllNamespaces, Session, on_cluster
 from muster.kube.events import event_message, event_source, involved_object, last_event_time, sort_events
 from muster.kube.objects import Object, namespace_of, parse_time
 from muster.kube.tables import format_duration

@@ -16,9 +16,8 @@ from typing import Annotated
 import typer
 
 from muster.cli.errors import CommandError, CommandExit
-from muster.cli.options import on_cluster
 from muster.cli.output import warn
-from muster.cli.session import Session
+from muster.cli.session import Session, on_cluster
 from muster.kube.cluster import Process
 from muster.kube.objects import Object, annotations_of, owners_of, spec_of, status_of, uid_of
 

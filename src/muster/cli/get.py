@@ -22,10 +22,9 @@ from muster.cli.formats import (
     parse_format,
     sort_by_path,
 )
-from muster.cli.options import AllNamespaces, FieldSelector, Files, LabelSelector, on_cluster
 from muster.cli.output import TableWriter, echo, warn
 from muster.cli.selection import Selection, format_nothing_found, namespace_for, select_objects
-from muster.cli.session import Session
+from muster.cli.session import AllNamespaces, FieldSelector, Files, LabelSelector, Session, on_cluster
 from muster.cli.targets import Target
 from muster.cli.workflow_lookup import check_type_exists, find_single_workflow, is_single_name
 from muster.kube.errors import ApiError, Gone, NotFound

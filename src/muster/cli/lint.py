@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from muster.cli.errors import CommandError, CommandExit
-from muster.cli.options import ContextName, Debug, Kubeconfig, Namespace, configure_logging
 from muster.cli.output import echo, warn
-from muster.cli.session import connect, home
+from muster.cli.session import ContextName, Debug, Kubeconfig, Namespace, configure_logging, connect, home
 from muster.kube.errors import Cause
 from muster.kube.objects import Object, meta, name_of
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from muster.cli.errors import CommandError
-from muster.cli.options import ContextName, Debug, Kubeconfig, Timeout, parse_duration
 from muster.cli.output import echo, warn
+from muster.cli.session import ContextName, Debug, Kubeconfig, Timeout, parse_duration
 from muster.training.gang import Scheduler, parse_scheduler
 
 if TYPE_CHECKING:

@@ -145,7 +145,7 @@ def _find_platform() -> Muster:
     if login is not None:
         return Muster(login.url, token or login.token)
     from muster.cli.session import home
-    from muster.platform.users.local_secrets import local_token, platform_folder
+    from muster.platform.users.credentials import local_token, platform_folder
     from muster.server.pidfile import running_server
 
     server = running_server(home())

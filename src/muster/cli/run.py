@@ -12,7 +12,6 @@ from typing import Annotated, NamedTuple
 import typer
 
 from muster.cli.errors import CommandError, CommandExit
-from muster.cli.options import ContextName, Debug, Gang, Kubeconfig, Namespace, configure_logging, parse_duration
 from muster.cli.pod_logs import read_log_tails
 from muster.cli.run_display import Display, create_display, format_run_time
 from muster.cli.run_objects import (
@@ -29,7 +28,17 @@ from muster.cli.run_objects import (
 )
 from muster.cli.run_watch import RunWatch
 from muster.cli.selection import read_manifests
-from muster.cli.session import Session, connect_or_start
+from muster.cli.session import (
+    ContextName,
+    Debug,
+    Gang,
+    Kubeconfig,
+    Namespace,
+    Session,
+    configure_logging,
+    connect_or_start,
+    parse_duration,
+)
 from muster.cli.targets import resource_name
 from muster.kube.errors import ApiError
 from muster.kube.events import event_selector

@@ -14,9 +14,9 @@ from muster.cli.run_objects import AppliedObject, Outcome, find_outcome, is_serv
 from muster.cli.workflow_lookup import with_full_status
 from muster.cli.workflow_status import failure_message, is_workflow
 from muster.kube.cluster import Cluster
+from muster.kube.controller import Informer, OnChange
 from muster.kube.errors import ApiError
 from muster.kube.events import sort_events
-from muster.kube.informer import Informer, OnChange
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, namespace_of, owners_of, status_of, uid_of
 from muster.training.diagnosis import waiting_message

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from muster.cli.errors import CommandError
-from muster.cli.options import AllNamespaces, LabelSelector, on_cluster
 from muster.cli.output import echo, format_table, warn
 from muster.cli.selection import format_nothing_found
-from muster.cli.session import Session
+from muster.cli.session import AllNamespaces, LabelSelector, Session, on_cluster
 from muster.kube.errors import NotFound
 from muster.kube.metrics_api import NODE_METRICS, POD_METRICS
 from muster.kube.objects import Object, name_of, namespace_of, status_of

@@ -9,10 +9,9 @@ import typer
 
 from muster.cli.apply import wait_until_deleted
 from muster.cli.errors import CommandError, CommandExit, format_api_error
-from muster.cli.options import AllNamespaces, Files, LabelSelector, on_cluster, parse_duration
 from muster.cli.output import echo, warn
 from muster.cli.selection import namespace_for, select_objects, watch_object
-from muster.cli.session import Session
+from muster.cli.session import AllNamespaces, Files, LabelSelector, Session, on_cluster, parse_duration
 from muster.cli.targets import resource_name
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound

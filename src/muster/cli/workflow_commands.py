@@ -12,9 +12,8 @@ import typer
 
 from muster.cli.errors import CommandError, CommandExit, format_api_error, format_document_error
 from muster.cli.formats import format_objects, parse_format
-from muster.cli.options import AllNamespaces, LabelSelector, on_cluster, parse_duration
 from muster.cli.output import TableWriter, colorize, echo, supports_color, warn
-from muster.cli.session import Session
+from muster.cli.session import AllNamespaces, LabelSelector, Session, on_cluster, parse_duration
 from muster.cli.workflow_follow import LogOption, WaitOption, WatchOption, check_follow_options, follow_workflow
 from muster.cli.workflow_lookup import find_workflow, list_workflow_summaries, workflow_kind
 from muster.cli.workflow_status import STYLES, format_age, format_workflow_time, is_finished, phase_of, status_word

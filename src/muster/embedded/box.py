@@ -16,15 +16,15 @@ from typing import Protocol
 from muster.embedded.auth.identity import Identity
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.controllers.claims import ClaimController
-from muster.embedded.controllers.crds import CrdController
-from muster.embedded.controllers.event_expiry import EventExpiry
-from muster.embedded.controllers.garbage import GarbageCollector
-from muster.embedded.controllers.jobs import JobController
-from muster.embedded.controllers.namespaces import (
+from muster.embedded.controllers.cleanup import (
     DEFAULT_SERVICE_ACCOUNT,
+    CrdController,
     DefaultServiceAccountController,
+    EventExpiry,
     NamespaceController,
 )
+from muster.embedded.controllers.garbage import GarbageCollector
+from muster.embedded.controllers.jobs import JobController
 from muster.embedded.gc_tuning import GcTuner
 from muster.embedded.node.agent import Agent
 from muster.embedded.node.image_engine import ImageEngine
@@ -35,7 +35,7 @@ from muster.embedded.scheduler.scheduler import Scheduler
 from muster.embedded.settings import BoxSettings
 from muster.kube.builtin import SERVICE_ACCOUNT
 from muster.kube.errors import NotFound
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.kinds import Catalogue
 from muster.kube.metrics_api import NODE_METRICS, POD_METRICS
 from muster.kube.objects import Key, Object, name_of, namespace_of, spec_of, uid_of

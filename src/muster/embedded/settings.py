@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.embedded.node.settings import AgentSettings, ImageSettings, LogLimits, NodeSettings
-from muster.embedded.scheduler.settings import SchedulerSettings
+from muster.embedded.scheduler.model import SchedulerSettings
 from muster.embedded.store.database import Durability
 from muster.kube.kinds import Schema
 from muster.kube.schema import (

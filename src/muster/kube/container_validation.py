@@ -7,17 +7,22 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from muster.kube.errors import Cause
-from muster.kube.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
-from muster.kube.name_validation import (
+from muster.kube.field_errors import (
     ENV_NAME_RULE,
     FILE_KEY_RULE,
     PORT_NAME_RULE,
     QUALIFIED_RULE,
     check_dns_label,
+    duplicate,
+    forbidden,
+    invalid,
     is_env_name,
     is_file_key,
     is_port_name,
     is_qualified_name,
+    not_found,
+    not_supported,
+    required,
 )
 from muster.kube.objects import Object
 from muster.kube.quantity import parse_quantity

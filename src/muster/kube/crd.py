@@ -7,9 +7,16 @@ from functools import partial
 from typing import Any
 
 from muster.kube.errors import Cause, Invalid
-from muster.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
+from muster.kube.field_errors import (
+    check_dns_label,
+    check_dns_name,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from muster.kube.kinds import Column, Kind, Scale, Schema
-from muster.kube.name_validation import check_dns_label, check_dns_name
 from muster.kube.objects import Object, name_of, spec_of
 from muster.kube.schema import (
     ANY,
@@ -18,6 +25,7 @@ from muster.kube.schema import (
     OBJECT_META,
     STRING,
     STRINGS,
+    apply_defaults,
     integer,
     list_of,
     map_of,
@@ -26,7 +34,6 @@ from muster.kube.schema import (
     string,
     upstream_schema,
 )
-from muster.kube.schema_defaults import apply_defaults
 from muster.kube.schema_validation import validate
 from muster.kube.validation import check_unchanged, validate_metadata, validator
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from muster.kube.objects import Object, labels_of, meta, name_of, uid_of
 from muster.kube.quantity import QuantityError, canonical_quantity
-from muster.kube.schema import upstream_schema
-from muster.kube.schema_defaults import apply_defaults
+from muster.kube.schema import apply_defaults, upstream_schema
 
 DEFAULT_GRACE_SECONDS = 30
 

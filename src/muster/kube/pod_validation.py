@@ -11,15 +11,19 @@ from typing import Any
 
 from muster.kube.container_validation import check_user_ids, validate_container, validate_resources, validate_volume
 from muster.kube.errors import Cause
-from muster.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
-from muster.kube.name_validation import (
+from muster.kube.field_errors import (
     LABEL_VALUE_RULE,
     QUALIFIED_RULE,
     check_dns_label,
     check_dns_name,
     check_labels,
+    duplicate,
+    forbidden,
+    invalid,
     is_label_value,
     is_qualified_name,
+    not_supported,
+    required,
 )
 from muster.kube.objects import Object
 

@@ -12,19 +12,23 @@ from typing import TypeAlias
 
 from muster.kube.container_validation import check_port, check_port_reference
 from muster.kube.errors import Cause
-from muster.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
-from muster.kube.kinds import Rule
-from muster.kube.name_validation import (
+from muster.kube.field_errors import (
     FILE_KEY_RULE,
     LABEL_VALUE_RULE,
     QUALIFIED_RULE,
     check_dns_label,
     check_dns_name,
     check_labels,
+    duplicate,
+    forbidden,
+    invalid,
     is_file_key,
     is_label_value,
     is_qualified_name,
+    not_supported,
+    required,
 )
+from muster.kube.kinds import Rule
 from muster.kube.objects import Object, labels_of, name_of, namespace_of, owners_of, spec_of, uid_of
 from muster.kube.pod_validation import (
     validate_label_selector,

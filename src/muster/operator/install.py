@@ -9,9 +9,19 @@ from typing import NamedTuple
 
 from muster.kube.builtin import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, POD
 from muster.kube.cluster import Cluster
-from muster.kube.conditions import get_condition, is_condition_true
 from muster.kube.errors import NotFound
-from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, spec_of, status_of, version_of
+from muster.kube.objects import (
+    Object,
+    get_condition,
+    is_condition_true,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    version_of,
+)
 from muster.kube.pod_diagnosis import diagnose_pod
 from muster.operator.install_manifests import LABELS, NAME, SELECTOR, InstallOptions, build_manifests
 from muster.operator.webhook_certificates import CONFIGURATION

@@ -15,7 +15,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from muster.kube.errors import ApiError
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.kinds import Kind
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import Access

@@ -44,19 +44,19 @@ class Problem(Exception):
         return self
 
 
-class BadRequest(Problem):
+class BadRequestProblem(Problem):
     status, type, title = 400, "bad-request", "The request is not valid"
 
 
-class Unauthenticated(Problem):
+class UnauthenticatedProblem(Problem):
     status, type, title = 401, "unauthenticated", "Log in first"
 
 
-class Forbidden(Problem):
+class ForbiddenProblem(Problem):
     status, type, title = 403, "forbidden", "You do not have permission"
 
 
-class NotFound(Problem):
+class NotFoundProblem(Problem):
     status, type, title = 404, "not-found", "Not found"
 
     @classmethod
@@ -64,11 +64,11 @@ class NotFound(Problem):
         return cls.of("missing", kind=kind, name=name)
 
 
-class Conflict(Problem):
+class ConflictProblem(Problem):
     status, type, title = 409, "conflict", "The request conflicts with the current state"
 
 
-class PreconditionFailed(Problem):
+class PreconditionFailedProblem(Problem):
     status, type, title = 412, "changed-meanwhile", "Someone else changed it"
 
     @classmethod
@@ -78,11 +78,11 @@ class PreconditionFailed(Problem):
             raise cls.of("changed", kind=kind, name=name)
 
 
-class TooLarge(Problem):
+class TooLargeProblem(Problem):
     status, type, title = 413, "too-large", "The request is too large"
 
 
-class Invalid(Problem):
+class InvalidProblem(Problem):
     status, type, title = 422, "invalid", "Some fields are not valid"
 
     @classmethod
@@ -94,11 +94,11 @@ class Invalid(Problem):
         return cls("; ".join(f"{e.field}: {e.message}" if e.field else e.message for e in errors), errors)
 
 
-class TooManyRequests(Problem):
+class TooManyRequestsProblem(Problem):
     status, type, title = 429, "too-many-requests", "Too many attempts"
 
 
-class Unavailable(Problem):
+class UnavailableProblem(Problem):
     status, type, title = 503, "unavailable", "The service is not available"
 
 
@@ -110,4 +110,4 @@ def conflict_on_duplicate(error: FieldError) -> Iterator[None]:
     try:
         yield
     except IntegrityError:
-        raise Conflict.from_error(error) from None
+        raise ConflictProblem.from_error(error) from None

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, false, or_, true
 
-from muster.platform.errors import Forbidden, NotFound
+from muster.platform.errors import ForbiddenProblem, NotFoundProblem
 from muster.platform.messages import FieldError, field_error
 from muster.platform.records import Kind, Scope, Subject, TeamRole
 
@@ -203,9 +203,9 @@ def require(actor: Actor, action: str, subject: Subject, name: str = "") -> None
     if decision:
         return
     if subject.id and (subject.kind, "view") in RULES and not may(actor, "view", subject):
-        raise NotFound.named(subject.kind, name or subject.id)
+        raise NotFoundProblem.named(subject.kind, name or subject.id)
     assert decision.error is not None
-    raise Forbidden.from_error(decision.error)
+    raise ForbiddenProblem.from_error(decision.error)
 
 
 def relations(actor: Actor, subject: Subject) -> int:

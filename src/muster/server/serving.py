@@ -16,7 +16,7 @@ from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.image_engine import EngineProblem, ImageEngine, find_engine
 from muster.embedded.node.isolation import probe_isolation
-from muster.embedded.node.node_files import AgentFiles
+from muster.embedded.node.operations import AgentFiles
 from muster.embedded.node.settings import ApiAccess, RuntimeName
 from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
 from muster.kube.builtin import new_catalogue
@@ -27,13 +27,12 @@ from muster.server.kubernetes.app import kube_app
 from muster.server.pidfile import ServerError, ServerInfo, claim_home
 from muster.server.platform.hosting import host_platform
 from muster.server.settings import Settings
+from muster.training.children import SHARED_NETWORK_ENV
 from muster.training.controller import TrainingController
 from muster.training.gang import GangSettings
-from muster.training.pods import SHARED_NETWORK_ENV
 from muster.training.registry import JOB_KINDS, training_kinds
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.gc import collect_garbage, needs_finalizer
-from muster.workflows.cleanup import CleanupController
+from muster.workflows.cleanup import CleanupController, collect_garbage, needs_finalizer
 from muster.workflows.controller import WorkflowController
 from muster.workflows.cron.controller import CronController
 from muster.workflows.executors.http import HttpExecutor

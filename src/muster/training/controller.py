@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from muster.kube.builtin import CONFIG_MAP, POD, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster, Endpoint
-from muster.kube.controller import Controller, OnDone
+from muster.kube.controller import Controller, InformerSet, OnChange, OnDone, Trim, index_by_controller
 from muster.kube.errors import Cause
-from muster.kube.informer import InformerSet, OnChange, Trim, index_by_controller
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Key,
     Object,
+    annotations_of,
     controller_of,
     is_deleting,
     key_of,
+    labels_of,
     meta,
     name_of,
     namespace_of,
+    spec_of,
     status_of,
     timestamp,
     uid_of,
@@ -35,11 +37,89 @@ from muster.training.etcd import EtcdEntry, put_key
 from muster.training.gang import GangSettings, group_kind
 from muster.training.job_events import JobEvent, OnJobEvent, job_events_between
 from muster.training.kinds.base import JobKind
-from muster.training.labels import JOB_NAME, replica_name
-from muster.training.model import ObservedObjects, Replica, TrainingJob
+from muster.training.model import (
+    ATTEMPT_ANNOTATION,
+    JOB_NAME,
+    PADDLE_ROLE,
+    REPLICA_INDEX,
+    REPLICA_TYPE,
+    ObservedObjects,
+    Replica,
+    TrainingJob,
+    replica_name,
+)
 from muster.training.plan import Plan, plan
 from muster.training.replicas import gang_attempt
-from muster.training.trim import trimmer_for
+
+# Trims watched objects to what the controller needs, to save memory and needless reconciles.
+#
+# On a real cluster every object is a copy in our memory, and most of a Pod is never read here: what its template
+# says,
+# managed fields, the progress of its node. None of that is kept, and if nothing else has changed there is no
+# reconcile.
+
+
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+
+
+def trimmer_for(kind: str) -> Callable[[Object], Object]:
+    """Returns the function that trims objects of that kind. Pods and Services lose their resourceVersion, because they
+    are never updated as a whole."""
+    return {"Pod": _trim_pod, "Service": _trim_service}.get(kind, _trim_other)
+
+
+def _trim_pod(pod: Object) -> Object:
+    status = status_of(pod)
+    kept_status = _pick(status, ("phase", "reason", "message"))
+    if PADDLE_ROLE in labels_of(pod):
+        # Other kinds never read it, and need no reconcile when it changes.
+        kept_status |= _pick(status, ("podIP",))
+    for name in ("initContainerStatuses", "containerStatuses"):
+        if status.get(name):
+            kept_status[name] = [_trim_container(container) for container in status[name]]
+    return {
+        "apiVersion": pod["apiVersion"],
+        "kind": pod["kind"],
+        "metadata": {
+            **_identity(pod),
+            "labels": _pick(labels_of(pod), (REPLICA_TYPE, REPLICA_INDEX)),
+            "annotations": _pick(annotations_of(pod), (ATTEMPT_ANNOTATION,)),
+        },
+        "spec": {"containers": [{"name": container["name"]} for container in spec_of(pod).get("containers") or ()]},
+        "status": kept_status,
+    }
+
+
+def _trim_service(service: Object) -> Object:
+    return {"apiVersion": service["apiVersion"], "kind": service["kind"], "metadata": _identity(service)}
+
+
+def _trim_other(obj: Object) -> Object:
+    metadata = {name: value for name, value in meta(obj).items() if name != "managedFields"}
+    if _APPLIED in annotations_of(obj):
+        metadata["annotations"] = {name: text for name, text in annotations_of(obj).items() if name != _APPLIED}
+    return {**obj, "metadata": metadata}
+
+
+def _identity(obj: Object) -> Object:
+    owner = controller_of(obj)
+    return {**_pick(meta(obj), _IDENTITY), "ownerReferences": [owner] if owner is not None else []}
+
+
+def _trim_container(status: Mapping[str, Any]) -> Object:
+    """Keeps how the container ended and its restarts. The Pod's phase says whether it waits or runs."""
+    kept: Object = {"name": status["name"], "restartCount": status.get("restartCount", 0)}
+    for name in ("state", "lastState"):
+        ended = (status.get(name) or {}).get("terminated")
+        if ended:
+            kept[name] = {"terminated": ended}
+    return kept
+
+
+def _pick(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: values[name] for name in names if name in values}
+
 
 AUTOSCALER = ("autoscaling/v2", "HorizontalPodAutoscaler")
 _COMPANIONS = (CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)

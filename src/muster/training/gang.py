@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from muster.kube.builtin import PLUGIN_POD_GROUP, POD_GROUP
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, owner_reference, parse_time, spec_of, status_of
-from muster.kube.pod_resources import Amounts, format_amounts, pod_requests, sum_amounts
+from muster.kube.quantity import Amounts, format_amounts, pod_requests, sum_amounts
 from muster.training.model import Role, SchedulingPolicy, TrainingJob
 
 Scheduler: TypeAlias = Literal["none", "volcano", "scheduler-plugins"]

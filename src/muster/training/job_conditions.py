@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from muster.kube.conditions import Condition, get_condition, is_condition_true
-from muster.kube.objects import Object, timestamp
+from muster.kube.objects import Condition, Object, get_condition, is_condition_true, timestamp
 
 State: TypeAlias = Literal["Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
 

@@ -21,6 +21,7 @@ from muster.kube.objects import (
     status_of,
     timestamp,
 )
+from muster.training.children import build_peer_directory, build_replica_pod, build_replica_service
 from muster.training.gang import (
     GangSettings,
     gang_membership,
@@ -32,7 +33,6 @@ from muster.training.gang import (
 )
 from muster.training.job_conditions import Progress, State
 from muster.training.kinds.base import JobKind
-from muster.training.labels import replica_name
 from muster.training.model import (
     Addresses,
     CleanPodPolicy,
@@ -41,8 +41,8 @@ from muster.training.model import (
     Replica,
     ReplicaCount,
     TrainingJob,
+    replica_name,
 )
-from muster.training.pods import build_peer_directory, build_replica_pod, build_replica_service
 from muster.training.replicas import (
     RESTARTS_ANNOTATION,
     RESUMED,

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from muster.kube.objects import Object, annotations_of, is_deleting, labels_of, meta, name_of, parse_time, status_of
-from muster.training.labels import ATTEMPT_ANNOTATION, REPLICA_INDEX, REPLICA_TYPE
-from muster.training.model import Replica, ReplicaCount, TrainingJob
+from muster.training.model import ATTEMPT_ANNOTATION, REPLICA_INDEX, REPLICA_TYPE, Replica, ReplicaCount, TrainingJob
 
 
 class Replicas:

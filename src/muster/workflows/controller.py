@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.cluster import Cluster
-from muster.kube.controller import Controller
+from muster.kube.controller import Controller, Informer
 from muster.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -30,7 +30,6 @@ from muster.kube.errors import (
     NotFound,
     TooLarge,
 )
-from muster.kube.informer import Informer
 from muster.kube.objects import (
     Key,
     Object,
@@ -50,7 +49,7 @@ from muster.kube.status_rows import StatusRowsCluster
 from muster.workflows.engine.memoization import entry_text
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import HeldLocks, LockTable
-from muster.workflows.executors.pod_template import claims_of
+from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
 from muster.workflows.metrics import Emitter, MetricRegistry
 from muster.workflows.model import (

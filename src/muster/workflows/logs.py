@@ -12,7 +12,7 @@ from muster.kube import builtin
 from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError, BadRequest, Gone, NotFound
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, owners_of, spec_of, status_of, uid_of
-from muster.workflows.engine.node_names import pod_name
+from muster.workflows.engine.node_tree import pod_name
 from muster.workflows.executors.resource_actions import STEP_ANNOTATION
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.model import FINISHED_PHASES, WORKFLOW_LABEL

@@ -209,6 +209,6 @@ class Executor(Protocol):
 
 
 class EventRecorder(Protocol):
-    """Records Kubernetes events; see `muster.kube.event_recorder`."""
+    """Records Kubernetes events; see `muster.kube.events`."""
 
     def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...

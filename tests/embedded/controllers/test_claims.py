@@ -8,7 +8,7 @@ from typing import Any
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.controllers.claims import ClaimController
 from muster.kube.builtin import EVENT, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, is_deleting, status_of
 from tests.embedded.waiting import run_components, wait_for, wait_for_all
 

@@ -7,9 +7,8 @@ from typing import Any
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.controllers.jobs import JobController
 from muster.kube.builtin import JOB, POD
-from muster.kube.conditions import is_condition_true
-from muster.kube.event_recorder import EventRecorder
-from muster.kube.objects import Object, name_of, status_of
+from muster.kube.events import EventRecorder
+from muster.kube.objects import Object, is_condition_true, name_of, status_of
 from tests.embedded.waiting import run_components, wait_for, wait_for_all
 
 

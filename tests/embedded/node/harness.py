@@ -15,7 +15,7 @@ from muster.embedded.node.supervisor.contract import Isolation
 from muster.kube.builtin import EVENT, POD, new_catalogue
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import NotFound
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, name_of, status_of
 from tests.embedded.waiting import wait_until
 

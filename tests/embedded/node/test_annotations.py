@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.node.annotations import (
+from muster.embedded.node.pod_context import (
+    ConfigError,
     container_order_of,
     output_paths,
     paths_outside_mounts,
     requested_stop_grace,
 )
-from muster.embedded.node.pod_context import ConfigError
-from muster.kube.node_annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
+from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object
 
 

@@ -4,7 +4,8 @@ import fcntl
 import os
 from pathlib import Path
 
-from muster.embedded.node.journal import (
+from muster.embedded.node.supervisor.contract import LOCK
+from muster.embedded.node.supervisor_client import (
     Journal,
     append_entries,
     close_journal,
@@ -13,7 +14,6 @@ from muster.embedded.node.journal import (
     lost_its_folder,
     was_started,
 )
-from muster.embedded.node.supervisor.contract import LOCK
 
 
 def hold(folder: Path) -> int:

@@ -8,8 +8,7 @@ from itertools import count
 from typing import Any
 
 from muster.embedded.scheduler.cycle import CycleResult, run_cycle
-from muster.embedded.scheduler.model import GroupKey
-from muster.embedded.scheduler.settings import SchedulerSettings
+from muster.embedded.scheduler.model import GroupKey, SchedulerSettings
 from muster.embedded.scheduler.state import SchedulerState
 from muster.kube.objects import Object, key_of, timestamp
 

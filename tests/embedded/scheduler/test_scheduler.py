@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.scheduler.model import SchedulerSettings
 from muster.embedded.scheduler.scheduler import BindingCluster, Scheduler
-from muster.embedded.scheduler.settings import SchedulerSettings
 from muster.kube.builtin import EVENT, PLUGIN_POD_GROUP, POD, POD_GROUP, QUEUE, new_catalogue
-from muster.kube.conditions import get_condition
-from muster.kube.event_recorder import EventRecorder
-from muster.kube.objects import Key, Object, name_of, spec_of, status_of
+from muster.kube.events import EventRecorder
+from muster.kube.objects import Key, Object, get_condition, name_of, spec_of, status_of
 from tests.embedded.scheduler.objects import a_group, a_node, a_plugin_group, a_pod, a_queue
 
 SETTINGS = SchedulerSettings(patience_seconds=0.0, queue_status_seconds=0.0, report_again_seconds=0.1)

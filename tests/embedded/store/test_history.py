@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.embedded.store.history import History, make_change
+from muster.embedded.store.view import History, make_change
 from muster.kube.errors import Gone
 from muster.kube.objects import Key
 

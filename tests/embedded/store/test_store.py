@@ -11,9 +11,8 @@ import orjson
 import pytest
 
 from muster.embedded.store.database import DirectoryInUse, Row, StoreUnreadable
-from muster.embedded.store.history import Change
 from muster.embedded.store.store import DATABASE, Store
-from muster.embedded.store.view import Transaction
+from muster.embedded.store.view import Change, Transaction
 from muster.kube.errors import BadRequest, Conflict, Gone, StorageFull, TooLarge, Unavailable
 from muster.kube.objects import Key, Object, version_of
 

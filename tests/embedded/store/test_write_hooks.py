@@ -8,10 +8,9 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store.admission import collect_warnings
 from muster.kube.builtin import CUSTOM_RESOURCE_DEFINITION, POD_GROUP, new_catalogue
-from muster.kube.conditions import is_condition_true
 from muster.kube.errors import Invalid, MethodNotAllowed, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, meta, name_of
+from muster.kube.objects import Object, is_condition_true, meta, name_of
 
 
 def definition(plural: str = "crews", group: str = "x.dev", kind: str = "Crew", **spec: Any) -> Object:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from muster.kube.kinds import Kind
-from muster.kube.remote.discovery import kinds_in_aggregate, kinds_in_list
+from muster.kube.remote.client import kinds_in_aggregate, kinds_in_list
 
 
 def summary(kind: Kind) -> tuple[str, str, bool, tuple[str, ...], bool, bool]:

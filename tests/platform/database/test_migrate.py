@@ -12,8 +12,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, text
 
 import muster.platform
-from muster.platform.database.database import Database
-from muster.platform.database.migrate import MIGRATIONS, expected_heads, latest_per_area
+from muster.platform.database.database import MIGRATIONS, Database, expected_heads, latest_per_area
 from muster.platform.database.tables import metadata
 
 STEPS = sorted(path.stem for path in (MIGRATIONS / "versions").glob("*.py"))

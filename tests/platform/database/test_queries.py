@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest, contains_words, new_id, select_page
 from muster.platform.database.tables import teams
-from muster.platform.errors import Invalid
+from muster.platform.errors import InvalidProblem
 from muster.platform.records import Page
 
 
@@ -152,12 +152,12 @@ async def a_cursor(database: Database, sort: str) -> str:
 async def test_what_cannot_be_is_refused_by_name(
     database: Database, wanted: PageRequest, field: str, message: str
 ) -> None:
-    with pytest.raises(Invalid, match=message) as caught:
+    with pytest.raises(InvalidProblem, match=message) as caught:
         await database.read(lambda c: names(c, wanted))
     assert [error.field for error in caught.value.errors] == [field]
 
 
 async def test_a_cursor_of_another_order_is_refused(database: Database) -> None:
     cursor = await a_cursor(database, "name")
-    with pytest.raises(Invalid, match='the cursor belongs to a list sorted by "name", not by "-name"'):
+    with pytest.raises(InvalidProblem, match='the cursor belongs to a list sorted by "name", not by "-name"'):
         await database.read(lambda c: names(c, PageRequest(1, cursor, "-name")))

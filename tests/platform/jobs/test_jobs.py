@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from muster.platform.database.queries import PageRequest
-from muster.platform.errors import Invalid
+from muster.platform.errors import InvalidProblem
 from muster.platform.jobs.jobs import (
     JobFilter,
     RunOwner,
@@ -205,12 +205,12 @@ def test_a_cursor_stays_good_when_jobs_come_and_go() -> None:
 
 @pytest.mark.parametrize("wanted", [PageRequest(sort="colour"), PageRequest(limit=0), PageRequest(cursor="x")])
 def test_what_makes_no_sense_is_refused(wanted: PageRequest) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidProblem):
         page_of_jobs(JOBS, wanted)
 
 
 def test_unknown_kinds_and_states_are_refused() -> None:
     check_filter(JobFilter(kinds=("tfjob",), states=("running",)), ["tfjob"])
     for only in (JobFilter(kinds=("podjob",)), JobFilter(states=("gone",))):
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidProblem):
             check_filter(only, ["tfjob"])

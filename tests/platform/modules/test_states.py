@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from muster.platform.errors import Conflict
+from muster.platform.errors import ConflictProblem
 from muster.platform.modules.modules import (
     PUBLIC,
     STATES,
@@ -41,7 +41,7 @@ def test_steps_lead_where_the_table_says_and_nowhere_else(state: State, step: St
     if expected:
         assert [next_state(state, step, "hash 1")] == expected
         return
-    with pytest.raises(Conflict, match=f'hash 1 is "{state}"; only a version that is'):
+    with pytest.raises(ConflictProblem, match=f'hash 1 is "{state}"; only a version that is'):
         next_state(state, step, "hash 1")
 
 

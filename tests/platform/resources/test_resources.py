@@ -9,7 +9,13 @@ from sqlalchemy import Connection
 
 from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest
-from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
+from muster.platform.errors import (
+    ConflictProblem,
+    ForbiddenProblem,
+    InvalidProblem,
+    NotFoundProblem,
+    PreconditionFailedProblem,
+)
 from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.resources.queues import queue_for, skus_used
 from muster.platform.resources.storage_roots import NewRoot, create_root, delete_root, edit_root, get_root, list_roots
@@ -30,21 +36,21 @@ ANN = Actor("ann", "ann")
 
 async def test_a_virtual_cluster_is_made_changed_and_deleted_by_admins(database: Database) -> None:
     def story(connection: Connection) -> None:
-        with pytest.raises(Forbidden):
+        with pytest.raises(ForbiddenProblem):
             create_cluster(connection, ANN, NewCluster("x", {"cpu": 1}))
         new = NewCluster("RTX2080x8", {"gpu": 1, "cpu": "10", "memory": "80G"}, "eight", {"pool": "rtx"}, 8)
         made = create_cluster(connection, BOSS, new)
         assert (made.sku["nvidia.com/gpu"], made.total, made.revision) == ("1", 8, 1)
-        with pytest.raises(PreconditionFailed):
+        with pytest.raises(PreconditionFailedProblem):
             edit_cluster(connection, BOSS, "RTX2080x8", {"total": 4}, revision=2)
         assert edit_cluster(connection, BOSS, "RTX2080x8", {"total": None}, revision=1).total is None
         assert edit_cluster(connection, BOSS, made.id, {"sku": {"cpu": "1"}}).sku == {"cpu": "1"}
         assert edit_cluster(connection, BOSS, made.id, {"sku": {"cpu": "1"}}).revision == 3, "nothing has changed"
         assert [c.name for c in list_clusters(connection, PageRequest(), q="EIGHT").items] == ["RTX2080x8"]
-        with pytest.raises(Forbidden):
+        with pytest.raises(ForbiddenProblem):
             delete_cluster(connection, ANN, made.id)
         delete_cluster(connection, BOSS, "RTX2080x8")
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundProblem):
             get_cluster(connection, made.id)
 
     await database.write(story)
@@ -61,17 +67,17 @@ async def test_a_virtual_cluster_is_made_changed_and_deleted_by_admins(database:
 async def test_what_is_wrong_with_a_cluster_is_told_at_once(
     database: Database, new: NewCluster, fields: list[str]
 ) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(InvalidProblem) as refused:
         await database.write(lambda connection: create_cluster(connection, BOSS, new))
     assert [error.field for error in refused.value.errors] == fields
 
 
 async def test_names_are_taken_once(database: Database) -> None:
     await database.write(lambda connection: create_cluster(connection, BOSS, NewCluster("a", {"cpu": 1})))
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictProblem):
         await database.write(lambda connection: create_cluster(connection, BOSS, NewCluster("a", {"cpu": 2})))
     await database.write(lambda connection: create_root(connection, BOSS, NewRoot("a", "/a")))
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictProblem):
         await database.write(lambda connection: create_root(connection, BOSS, NewRoot("a", "/b")))
 
 
@@ -87,23 +93,23 @@ async def test_names_are_taken_once(database: Database) -> None:
     ],
 )
 async def test_what_is_no_storage_root(database: Database, values: dict[str, Any], field: str) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(InvalidProblem) as refused:
         await database.write(lambda connection: create_root(connection, BOSS, NewRoot("r", **values)))
     assert [error.field for error in refused.value.errors] == [field]
 
 
 async def test_a_storage_root_is_made_changed_and_deleted_by_admins(database: Database) -> None:
     def story(connection: Connection) -> None:
-        with pytest.raises(Forbidden):
+        with pytest.raises(ForbiddenProblem):
             create_root(connection, ANN, NewRoot("x", "/x"))
         made = create_root(connection, BOSS, NewRoot("华为盘", "/hw", host_path="/mnt/hw", read_only=True))
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidProblem):
             edit_root(connection, BOSS, made.id, {"claim": "both"})
         changed = edit_root(connection, BOSS, made.id, {"claim": "pvc", "host_path": ""}, revision=1)
         assert (changed.claim, changed.host_path, changed.read_only) == ("pvc", "", True)
         assert [root.name for root in list_roots(connection, PageRequest(), q="/hw").items] == ["华为盘"]
         delete_root(connection, BOSS, made.id)
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundProblem):
             get_root(connection, made.id)
 
     await database.write(story)
@@ -120,7 +126,7 @@ async def test_what_a_team_has_for_itself_others_see_but_may_not_use(database: D
             found = resource_context(connection, actor)
             assert {name: c.usable for name, c in found.clusters.items()} == {"all": True, "ours": usable}
             assert found.roots["ours"].usable is usable
-        with pytest.raises(Conflict, match="owns virtual clusters"), connection.begin_nested():
+        with pytest.raises(ConflictProblem, match="owns virtual clusters"), connection.begin_nested():
             delete_team(connection, SYSTEM, "crew")
 
     await database.write(story)

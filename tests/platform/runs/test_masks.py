@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.platform.runs.masks import Masks, with_masks, with_token
+from muster.platform.runs.status import Masks, with_masks, with_token
 
 TOKEN = "mst_" + "0a" * 32
 

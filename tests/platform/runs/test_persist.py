@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest
 from muster.platform.database.tables import api_tokens
-from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound
+from muster.platform.errors import ConflictProblem, ForbiddenProblem, InvalidProblem, NotFoundProblem
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Node, Role, Task, Training
 from muster.platform.permissions import SYSTEM, Actor
@@ -137,7 +137,7 @@ async def test_lists_are_filtered_sorted_and_cut(database: Database) -> None:
         assert names(since=second.created) == ["Beta"]
         assert names(until=second.created) == ["alpha"]
         assert names(owner="nobody") == names(workflow="w", version="7") == []
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidProblem):
             names(states=("asleep",))
         page = list_runs(connection, ann, PageRequest(limit=1), RunFilter())
         assert [run.name for run in page.items] == ["Beta"], "the newest first"
@@ -163,12 +163,12 @@ async def test_copies_take_values_along(database: Database) -> None:
         assert (copy.name, dict(copy.parameters), copy.copied_from) == ("one", {"p": "2"}, run.id)
         same = prepare_copy(connection, ann, run.id, NewRun(version="", name="two"), lambda c, a, d: Context())
         assert (same.name, dict(same.parameters)) == ("two", {"p": "1"})
-        with pytest.raises(Forbidden):
+        with pytest.raises(ForbiddenProblem):
             prepare_copy(connection, bob, run.id, NewRun(version=""), lambda c, a, d: Context())
         assert edit_run(connection, ann, run.id, "renamed").name == "renamed"
-        with pytest.raises(Forbidden):
+        with pytest.raises(ForbiddenProblem):
             edit_run(connection, bob, run.id, "mine")
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundProblem):
             get_run(connection, ann, "nothing")
 
     await database.write(story)
@@ -178,23 +178,23 @@ async def test_what_cannot_be_run_is_refused(database: Database) -> None:
     def story(connection: Connection) -> None:
         ann = somebody(connection, "ann")
         with_workflow(connection, ann)
-        with pytest.raises(Invalid) as wrong:
+        with pytest.raises(InvalidProblem) as wrong:
             begun(connection, ann, parameters={"q": "1", "p": "\0"})
         assert [error.field for error in wrong.value.errors] == ["parameters.q", "parameters.p"]
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidProblem):
             begun(connection, ann, name=" blank")
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidProblem):
             begun(connection, ann, "")
         workflow = get_workflow(connection, ann, "w")
         archive_version(connection, ann, workflow, find_version(connection, workflow, "1"), archived=True)
-        with pytest.raises(Conflict):
+        with pytest.raises(ConflictProblem):
             begun(connection, ann, version="1")
 
         boss = Actor(ann.id, "ann", admin=True)
         create_cluster(connection, boss, NewCluster("small", {"cpu": "1"}, total=2))
         document = graph(node("a", task={"type": "compute", "cluster": "small", "skus": 3}))
         create_with_version(connection, ann, NewWorkflow("big"), NewVersion(document=document), graph_context)
-        with pytest.raises(Invalid, match="needs 3 SKUs"):
+        with pytest.raises(InvalidProblem, match="needs 3 SKUs"):
             prepare_run(connection, ann, NewRun("big"), graph_context)
         assert list_runs(connection, ann, PageRequest(), RunFilter()).total == 0
 

@@ -14,7 +14,7 @@ from joserfc.jwk import ECKey, KeySet, RSAKey
 from sqlalchemy import Connection
 
 from muster.platform.database.database import Database
-from muster.platform.errors import Forbidden, Unauthenticated
+from muster.platform.errors import ForbiddenProblem, UnauthenticatedProblem
 from muster.platform.permissions import SYSTEM
 from muster.platform.records import User
 from muster.platform.settings import OidcSettings
@@ -84,7 +84,7 @@ def test_other_signatures_are_as_good() -> None:
     ],
 )
 def test_a_bad_answer_is_refused(changes: dict[str, Any], why: str) -> None:
-    with pytest.raises(Unauthenticated, match=f"the ID token of Example is not valid: {why}"):
+    with pytest.raises(UnauthenticatedProblem, match=f"the ID token of Example is not valid: {why}"):
         id_token_claims(token(changes), KEYS, SETTINGS, "n", NOW)
 
 
@@ -116,7 +116,7 @@ def _signed_with_the_public_key() -> str:
     ids=["another key", "no signature", "the public key as a secret", "nothing", "garbage", "cut off"],
 )
 def test_a_forgery_is_refused(forge: Any) -> None:
-    with pytest.raises(Unauthenticated, match="is not valid"):
+    with pytest.raises(UnauthenticatedProblem, match="is not valid"):
         id_token_claims(forge(), KEYS, SETTINGS, "n", NOW)
 
 
@@ -162,7 +162,7 @@ def test_one_goes_on_to_a_page_of_ours(text: str, path: str) -> None:
 
 @pytest.mark.parametrize("cookie", ["", "garbage", "W10=", "bm90IGpzb24="])
 def test_a_login_that_did_not_begin_here_is_refused(cookie: str) -> None:
-    with pytest.raises(Unauthenticated, match="did not start here"):
+    with pytest.raises(UnauthenticatedProblem, match="did not start here"):
         Attempt.decode(cookie)
 
 
@@ -184,7 +184,7 @@ def test_a_person_is_made_of_claims(claims: dict[str, Any], expected: tuple[str,
 def test_only_some_groups_may_come_in() -> None:
     settings = OidcSettings("https://id.example", "muster", allowed_groups=("ml",))
     assert read_person({"sub": "s", "groups": ["x", "ml"]}, settings).groups == ("x", "ml")
-    with pytest.raises(Forbidden, match="not in any of the groups"):
+    with pytest.raises(ForbiddenProblem, match="not in any of the groups"):
         read_person({"sub": "s", "groups": ["x"]}, settings)
 
 
@@ -220,5 +220,5 @@ async def test_groups_make_admins_and_unmake_them(database: Database) -> None:
 async def test_a_disabled_account_stays_outside(database: Database) -> None:
     await database.write(lambda connection: sign_in_user(connection, Person("i", "s", "ann"), ()))
     await database.write(lambda connection: edit_user(connection, SYSTEM, "ann", {"disabled": True}))
-    with pytest.raises(Forbidden, match="disabled"):
+    with pytest.raises(ForbiddenProblem, match="disabled"):
         await database.write(lambda connection: sign_in_user(connection, Person("i", "s", "ann"), ()))

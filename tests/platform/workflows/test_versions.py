@@ -12,7 +12,13 @@ from sqlalchemy import Connection
 
 from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest
-from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
+from muster.platform.errors import (
+    ConflictProblem,
+    ForbiddenProblem,
+    InvalidProblem,
+    NotFoundProblem,
+    PreconditionFailedProblem,
+)
 from muster.platform.graphs.model import Document
 from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.users.accounts import create_user
@@ -114,13 +120,13 @@ async def test_a_workflow_is_made_with_its_first_version(team: Team) -> None:
 
 async def test_neither_is_made_if_the_version_is_wrong(team: Team) -> None:
     bad = graph(node("a", task={"type": "compute", "cluster": "A100", "skus": 0}))
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(InvalidProblem) as caught:
         await team.made(document=bad)
     assert [(e.field, e.code) for e in caught.value.errors] == [
         ("version.document.nodes[0].task.skus", "task.sku"),
         ("version.document.nodes[0].task.cluster", "task.cluster"),
     ]
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundProblem):
         await team(lambda c: get_workflow(c, team["ann"], "demo"))
 
 
@@ -129,15 +135,15 @@ async def test_versions_are_numbered_and_never_change(team: Team) -> None:
     new = NewVersion("second try", "with alpine", graph(node("a", image="alpine")))
     second = await team(lambda c: add_version(c, team["ann"], "demo", new, look, first.workflow.revision))
     assert (second.version.number, second.version.name) == (2, "second try")
-    with pytest.raises(PreconditionFailed):
+    with pytest.raises(PreconditionFailedProblem):
         await team(lambda c: add_version(c, team["ann"], "demo", new, look, first.workflow.revision))
-    with pytest.raises(Conflict, match="second try"):
+    with pytest.raises(ConflictProblem, match="second try"):
         await team(lambda c: add_version(c, team["ann"], "demo", new, look))
     assert (await team(lambda c: get_workflow(c, team["ann"], "demo"))).versions == 2
     workflow = second.workflow
     for word, number in (("1", 1), ("v1", 1), ("latest", 2), ("second try", 2), (second.version.id, 2)):
         assert (await team(partial(find_version, workflow=workflow, word=word))).number == number
-    with pytest.raises(NotFound, match="no version"):
+    with pytest.raises(NotFoundProblem, match="no version"):
         await team(lambda c: find_version(c, workflow, "3"))
 
 
@@ -145,16 +151,16 @@ async def test_versions_are_numbered_and_never_change(team: Team) -> None:
 async def test_a_version_cannot_be_called_anything(team: Team, name: str) -> None:
     await team.made()
     new = NewVersion(name, "", seed_example())
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidProblem):
         await team(lambda c: add_version(c, team["ann"], "demo", new, look))
 
 
 @pytest.mark.parametrize("name", ["", " a", "a/b", "a\nb", "x" * 101])
 async def test_a_workflow_cannot_be_called_anything(team: Team, name: str) -> None:
-    with pytest.raises(Invalid, match="is not a valid"):
+    with pytest.raises(InvalidProblem, match="is not a valid"):
         await team.made(name=name)
     await team.made(name="数据处理 demo")
-    with pytest.raises(Conflict, match="already"):
+    with pytest.raises(ConflictProblem, match="already"):
         await team.made(who="ben", name="数据处理 demo")
 
 
@@ -167,7 +173,7 @@ async def test_a_manifest_is_kept_or_becomes_a_graph(team: Team) -> None:
     graphed = await team(lambda c: add_version(c, team["ann"], "demo", NewVersion(manifest=drawn), look))
     assert graphed.version.type == "graph"
     for wrong in (NewVersion(), NewVersion(manifest="a: ["), NewVersion(document=seed_example(), manifest=MANIFEST)):
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidProblem):
             await team(partial(add_version, actor=team["ann"], workflow_id="demo", new=wrong, look=look))
 
 
@@ -189,7 +195,7 @@ async def test_a_version_is_copied_into_the_same_or_a_new_workflow(team: Team) -
     edited = NewVersion("mine", "", graph(node("other")))
     new = await team(lambda c: copy_version(c, team["eve"], source, NewWorkflow("fork"), edited, look))
     assert (new.workflow.name, new.workflow.owner_name, new.version.nodes) == ("fork", "eve", 1)
-    with pytest.raises(Forbidden):
+    with pytest.raises(ForbiddenProblem):
         await team(lambda c: copy_version(c, team["eve"], source, "demo", NewVersion(), look))
 
 
@@ -205,7 +211,7 @@ async def test_secrets_are_for_those_who_work_on_the_workflow(team: Team) -> Non
     second = await team(lambda c: add_version(c, team["ben"], "demo", NewVersion(document=unchanged), look))
     assert "hunter2" in str(await team(lambda c: document_of(c, second.version.id)))
     source = (stored.workflow, stored.version)
-    with pytest.raises(Invalid, match="enter it again"):
+    with pytest.raises(InvalidProblem, match="enter it again"):
         await team(lambda c: copy_version(c, team["eve"], source, NewWorkflow("stolen"), NewVersion(), look))
     entries = await team(lambda c: list_audit(c, SYSTEM, PageRequest(), AuditFilter()))
     assert "hunter2" not in str(entries)
@@ -220,7 +226,7 @@ async def test_archived_things_stay_but_do_not_grow(team: Team) -> None:
     await team(lambda c: archive_version(c, team["ann"], second.workflow, gone, archived=False))
     assert (await team(lambda c: find_version(c, stored.workflow, "latest"))).number == 2
     await team(lambda c: archive_workflow(c, team["ann"], "demo", archived=True))
-    with pytest.raises(Conflict, match="restore it first"):
+    with pytest.raises(ConflictProblem, match="restore it first"):
         await team(lambda c: add_version(c, team["ann"], "demo", NewVersion(document=seed_example()), look))
     only: list[tuple[bool | None, int]] = [(False, 0), (True, 1), (None, 1)]
     for archived, count in only:
@@ -266,7 +272,7 @@ async def test_who_may_do_what(team: Team, what: str) -> None:
         actor = Actor(team["eve"].id, "root", admin=True) if who == "root" else team[who]
         try:
             await team(deed(what, actor, made))
-        except Forbidden:
+        except ForbiddenProblem:
             continue
         allowed.add(who)
     assert allowed == ALLOWED[what]
@@ -278,14 +284,14 @@ async def test_workflows_are_edited_with_care(team: Team) -> None:
         lambda c: edit_workflow(c, team["ann"], "demo", {"name": "new", "description": "d"}, stored.workflow.revision)
     )
     assert (edited.name, edited.description, edited.team_name) == ("new", "d", "vision")
-    with pytest.raises(PreconditionFailed):
+    with pytest.raises(PreconditionFailedProblem):
         await team(lambda c: edit_workflow(c, team["ann"], "new", {"name": "x"}, stored.workflow.revision))
     alone = await team(lambda c: edit_workflow(c, team["ann"], "new", {"team": ""}))
     assert alone.team_id is None
     await team.made(who="eve", name="eves")
-    with pytest.raises(Forbidden, match="not in the team"):
+    with pytest.raises(ForbiddenProblem, match="not in the team"):
         await team(lambda c: edit_workflow(c, team["eve"], "eves", {"team": "vision"}))
-    with pytest.raises(Conflict):
+    with pytest.raises(ConflictProblem):
         await team(lambda c: edit_workflow(c, team["eve"], "eves", {"name": "new"}))
 
 

@@ -13,7 +13,7 @@ from muster.kube.builtin import POD
 from muster.kube.cluster import WatchEvent
 from muster.kube.objects import Object
 from muster.server.argo.streams import latest_of_each
-from muster.workflows.engine.node_names import pod_name
+from muster.workflows.engine.node_tree import pod_name
 from muster.workflows.kinds import WORKFLOW
 from tests.server.argo.served import Argo
 from tests.server.kubernetes.served import Served

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.kube.errors import NotAcceptable, UnsupportedMediaType
-from muster.server.kubernetes.negotiation import Form, body_media, negotiate, patch_type
+from muster.server.kubernetes.request import Form, body_media, negotiate, patch_type
 
 KUBECTL_GET = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"

@@ -9,7 +9,7 @@ import pytest
 
 from muster.kube.builtin import POD
 from muster.kube.remote.exec_stream import V4
-from muster.server.kubernetes import spdy
+from muster.server.kubernetes import port_forward
 from muster.server.kubernetes.port_forward import TUNNEL_PROTOCOL
 from tests.server.kubernetes.served import Served
 
@@ -75,9 +75,9 @@ class Tunnel:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
-        self.writer = spdy.FrameWriter()
-        self._reader = spdy.FrameReader()
-        self._frames: list[spdy.Frame] = []
+        self.writer = port_forward.FrameWriter()
+        self._reader = port_forward.FrameReader()
+        self._frames: list[port_forward.Frame] = []
 
     async def connect(self, number: int, port: int) -> tuple[int, int]:
         errors, data = 4 * number + 1, 4 * number + 3
@@ -86,7 +86,7 @@ class Tunnel:
             await self.socket.send_bytes(self.writer.open(stream, headers))
         return errors, data
 
-    async def next(self) -> spdy.Frame:
+    async def next(self) -> port_forward.Frame:
         while not self._frames:
             self._frames += self._reader.feed((await self.socket.receive()).data)
         return self._frames.pop(0)
@@ -96,7 +96,7 @@ class Tunnel:
         left = set(streams)
         while left:
             frame = await self.next()
-            assert isinstance(frame, spdy.Data), frame
+            assert isinstance(frame, port_forward.Data), frame
             found[frame.stream] += frame.data
             if frame.last:
                 left.discard(frame.stream)
@@ -115,7 +115,7 @@ async def test_through_a_tunnel(served: Served) -> None:
         for errors, data in (first, second):
             assert (found[errors], found[data]) == (b"", b"A" * 100_000 + b"!")
         await socket.send_bytes(tunnel.writer.ping(7))
-        assert await tunnel.next() == spdy.Ping(7)
+        assert await tunnel.next() == port_forward.Ping(7)
 
 
 async def test_a_closed_port(served: Served) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from muster.kube.builtin import CONFIG_MAP, POD
 from muster.kube.cluster import Cluster, LogQuery
+from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Gone, Invalid, NotFound, Unauthorized
-from muster.kube.informer import Informer
 from muster.kube.objects import meta, name_of, version_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import Access, Token, load_kubeconfig

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.server.kubernetes.spdy import (
+from muster.server.kubernetes.port_forward import (
     DICTIONARY,
     Data,
     Frame,

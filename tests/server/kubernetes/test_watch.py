@@ -12,7 +12,7 @@ import pytest
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.cluster import WatchEvent
 from muster.kube.objects import name_of, version_of
-from muster.server.kubernetes.negotiation import INITIAL_EVENTS_END
+from muster.server.kubernetes.request import INITIAL_EVENTS_END
 from muster.server.kubernetes.watch import EventEncoder
 from tests.server.kubernetes.served import Served, on_standing, serving
 

@@ -21,8 +21,14 @@ from muster.platform.database.database import Database
 from muster.platform.permissions import SYSTEM
 from muster.platform.settings import WebSettings
 from muster.platform.users.accounts import insert_user
-from muster.platform.users.credentials import csrf_token, hash_password
-from muster.platform.users.local_secrets import local_token, platform_folder, prepare_secrets, waiting_link
+from muster.platform.users.credentials import (
+    csrf_token,
+    hash_password,
+    local_token,
+    platform_folder,
+    prepare_secrets,
+    waiting_link,
+)
 from muster.platform.users.sessions import begin_session
 from muster.server.https import serve_http
 from muster.server.platform.app import platform_app

@@ -14,7 +14,7 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.settings import AgentSettings
 from muster.kube.builtin import new_catalogue
 from muster.platform.settings import WebSettings
-from muster.platform.users.local_secrets import local_token, platform_folder, waiting_link
+from muster.platform.users.credentials import local_token, platform_folder, waiting_link
 from muster.server.platform import hosting
 from muster.server.settings import Settings
 from tests.platform.databases import PostgresServer

@@ -14,7 +14,7 @@ import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import new_catalogue
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, name_of, status_of
 from muster.workflows.cron.controller import CronController
 from muster.workflows.kinds import CRON_WORKFLOW, WORKFLOW, workflow_kinds

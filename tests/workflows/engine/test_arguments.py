@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.engine.arguments import ABSENT, fill_inputs, has_location, takes_only_inputs
 from muster.workflows.engine.clock import RunClock
 from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.engine.templates import ABSENT, fill_inputs, has_location, takes_only_inputs
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Template
 

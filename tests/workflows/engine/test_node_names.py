@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.workflows.engine import node_names
+from muster.workflows.engine import node_tree
 
 
 @pytest.mark.parametrize(
@@ -11,11 +11,11 @@ from muster.workflows.engine import node_names
         ("wf", "wf"),
         ("a", "wf-3826002220"),  # the published test vector of FNV-1a, 32 bits
         ("foobar", "wf-3214735720"),
-        ("wf[0].schön", f"wf-{node_names.node_id('x', 'wf[0].schön').removeprefix('x-')}"),
+        ("wf[0].schön", f"wf-{node_tree.node_id('x', 'wf[0].schön').removeprefix('x-')}"),
     ],
 )
 def test_a_node_is_known_by_the_hash_of_its_name(node_name: str, expected: str) -> None:
-    assert node_names.node_id("wf", node_name) == expected
+    assert node_tree.node_id("wf", node_name) == expected
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_a_node_is_known_by_the_hash_of_its_name(node_name: str, expected: str) 
     ],
 )
 def test_pods_have_names_of_version_2(workflow: str, node_name: str, template: str, expected: str) -> None:
-    assert node_names.pod_name(workflow, node_name, template) == expected
-    assert len(node_names.pod_name(workflow, node_name, template)) <= 253
+    assert node_tree.pod_name(workflow, node_name, template) == expected
+    assert len(node_tree.pod_name(workflow, node_name, template)) <= 253
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_pods_have_names_of_version_2(workflow: str, node_name: str, template: s
     ],
 )
 def test_a_node_is_shown_without_what_is_around_it(node_name: str, boundary: str, expected: str) -> None:
-    assert node_names.display_name(node_name, boundary) == expected
+    assert node_tree.display_name(node_name, boundary) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_a_node_is_shown_without_what_is_around_it(node_name: str, boundary: str
     ],
 )
 def test_the_step_a_node_stems_from(node_name: str, expected: str) -> None:
-    assert node_names.step_of(node_name) == expected
+    assert node_tree.step_of(node_name) == expected

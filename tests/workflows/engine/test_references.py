@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.engine.arguments import ABSENT
 from muster.workflows.engine.clock import RunClock
 from muster.workflows.engine.errors import WorkflowError
-from muster.workflows.engine.references import resolve_arguments, resolve_artifact, resolve_outputs, resolve_step
-from muster.workflows.engine.scope import Scope
+from muster.workflows.engine.scope import Scope, resolve_arguments, resolve_artifact, resolve_outputs, resolve_step
+from muster.workflows.engine.templates import ABSENT
 from muster.workflows.lang.errors import ExpressionError
 
 CLOCK = RunClock().expressions

@@ -13,7 +13,7 @@ import pytest
 from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.isolation import probe_isolation
-from muster.embedded.node.node_files import AgentFiles
+from muster.embedded.node.operations import AgentFiles
 from muster.kube.builtin import POD, new_catalogue
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import POD
-from muster.workflows.executors.pod_template import claims_of
+from muster.workflows.executors.pod_spec import claims_of
 from tests.workflows.executors.conftest import Stage, launch_of, shell
 
 

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import POD_SPEC_SCHEMA
-from muster.kube.node_annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
+from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
 from muster.kube.objects import Object
 from muster.kube.schema_validation import unknown_fields
-from muster.workflows.executors.pod_spec import SCRIPT, StagedInputs, build_pod, build_script_config_map
-from muster.workflows.executors.pod_template import CannotRun
+from muster.workflows.executors.pod_spec import SCRIPT, CannotRun, StagedInputs, build_pod, build_script_config_map
 from muster.workflows.model import Launch, Node
 
 WORKFLOW: Object = {

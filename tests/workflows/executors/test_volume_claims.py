@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.workflows.executors.pod_template import claims_of, volumes_of
+from muster.workflows.executors.pod_spec import claims_of, volumes_of
 
 CLAIM: dict[str, Any] = {
     "metadata": {"name": "work", "labels": {"a": "b"}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from muster.workflows.engine.node_names import display_name, node_id
+from muster.workflows.engine.node_tree import display_name, node_id
 from muster.workflows.model import Node
 
 LETTERS = {

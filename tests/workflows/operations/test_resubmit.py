@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.kube.errors import BadRequest
-from muster.workflows.engine.node_names import node_id
+from muster.workflows.engine.node_tree import node_id
 from muster.workflows.executors.resource import RETRIES
 from muster.workflows.operations.resubmit import resubmit
 from tests.workflows.operations.shapes import names, workflow

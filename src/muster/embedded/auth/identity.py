@@ -11,8 +11,8 @@ from muster.embedded.auth.private_files import ensure_private_key
 from muster.embedded.auth.tokens import AUDIENCE, Claims, ServiceAccountTokens, TokenFile, is_service_account_token
 from muster.kube import builtin
 from muster.kube.cluster import Cluster
+from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, Conflict, NotFound, Unauthorized
-from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, uid_of
 from muster.kube.rbac import Action, Grant, Rule, User, grants_of, is_allowed, missing_actions, service_account_user

@@ -14,10 +14,9 @@ from typing import Literal, TypeAlias
 
 from muster.kube.builtin import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.cluster import Cluster
-from muster.kube.controller import Controller
+from muster.kube.controller import Controller, Informer
 from muster.kube.errors import AlreadyExists, NotFound
-from muster.kube.event_recorder import EventRecorder
-from muster.kube.informer import Informer
+from muster.kube.events import EventRecorder
 from muster.kube.objects import (
     Key,
     Object,

@@ -17,16 +17,17 @@ from typing import Any, Literal, TypeAlias
 
 from muster.kube.builtin import JOB, POD
 from muster.kube.cluster import Cluster
-from muster.kube.conditions import ConditionStatus, get_condition, is_condition_true, set_condition
-from muster.kube.controller import Controller
+from muster.kube.controller import Controller, Informer, index_by_controller
 from muster.kube.errors import Conflict, NotFound
-from muster.kube.event_recorder import EventRecorder
-from muster.kube.informer import Informer, index_by_controller
+from muster.kube.events import EventRecorder
 from muster.kube.objects import (
+    ConditionStatus,
     Key,
     Object,
     annotations_of,
     controller_of,
+    get_condition,
+    is_condition_true,
     is_deleting,
     key_of,
     meta,
@@ -34,6 +35,7 @@ from muster.kube.objects import (
     namespace_of,
     owner_reference,
     parse_time,
+    set_condition,
     spec_of,
     status_of,
     timestamp,

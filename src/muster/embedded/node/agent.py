@@ -34,10 +34,9 @@ from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.journal_writer import short_socket_path
 from muster.embedded.node.supervisor_client import ZygoteClient
 from muster.kube.builtin import POD
-from muster.kube.controller import Controller
+from muster.kube.controller import Controller, Informer
 from muster.kube.errors import Conflict, NotFound
-from muster.kube.event_recorder import EventRecorder
-from muster.kube.informer import Informer
+from muster.kube.events import EventRecorder
 from muster.kube.objects import (
     Object,
     annotations_of,

@@ -20,7 +20,7 @@ from muster.embedded.node.hosts import hostname_of
 from muster.embedded.node.pod_context import NotReady
 from muster.embedded.node.pod_status import containers_of, go_duration
 from muster.embedded.node.supervisor.contract import Mount, PreparedContainer
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, spec_of, uid_of
 
 EngineName = Literal["podman", "docker"]

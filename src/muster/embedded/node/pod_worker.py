@@ -16,18 +16,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from muster.embedded.node.annotations import requested_stop_grace
 from muster.embedded.node.hosts import LOCALHOST, AddressPool, HostsFiles, PodHost
 from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, ImagePulls, find_engine
-from muster.embedded.node.journal import (
-    Journal,
-    Progress,
-    close_journal,
-    has_supervisor,
-    lock_pod,
-    lost_its_folder,
-    was_started,
-)
 from muster.embedded.node.logs import Logs
 from muster.embedded.node.machine import DeviceAllocator
 from muster.embedded.node.pod_context import (
@@ -37,6 +27,7 @@ from muster.embedded.node.pod_context import (
     NotReady,
     PodContext,
     ReferencedObjects,
+    requested_stop_grace,
 )
 from muster.embedded.node.pod_status import (
     PodPlace,
@@ -52,12 +43,23 @@ from muster.embedded.node.preparation import NodeContext, PodPaths, prepare, ter
 from muster.embedded.node.settings import RUNTIME_ANNOTATION
 from muster.embedded.node.supervisor.contract import POD_FILE, Isolation, JournalEntry, PreparedPod
 from muster.embedded.node.supervisor.output_files import remove_tree
-from muster.embedded.node.supervisor_client import SupervisorGone, ZygoteError, request_stop
+from muster.embedded.node.supervisor_client import (
+    Journal,
+    Progress,
+    SupervisorGone,
+    ZygoteError,
+    close_journal,
+    has_supervisor,
+    lock_pod,
+    lost_its_folder,
+    request_stop,
+    was_started,
+)
 from muster.embedded.node.volumes import Files, plan_volumes, references_of, token_seconds, write_payload
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
 from muster.kube.errors import Conflict, NotFound
-from muster.kube.event_recorder import EventRecorder
+from muster.kube.events import EventRecorder
 from muster.kube.objects import (
     Object,
     annotations_of,

@@ -14,13 +14,6 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from muster.embedded.node.annotations import (
-    container_order_of,
-    container_output_folder,
-    output_paths,
-    paths_outside_mounts,
-    scratch_folder,
-)
 from muster.embedded.node.environment import container_environment
 from muster.embedded.node.hosts import hostname_of
 from muster.embedded.node.image_engine import ImageEngine, prepare_engine_container
@@ -33,7 +26,16 @@ from muster.embedded.node.images import (
     plan_launch,
 )
 from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK
-from muster.embedded.node.pod_context import ConfigError, ContainerError, PodContext
+from muster.embedded.node.pod_context import (
+    ConfigError,
+    ContainerError,
+    PodContext,
+    container_order_of,
+    container_output_folder,
+    output_paths,
+    paths_outside_mounts,
+    scratch_folder,
+)
 from muster.embedded.node.pod_status import containers_of
 from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.contract import (

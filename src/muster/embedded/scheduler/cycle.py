@@ -20,7 +20,7 @@ from muster.embedded.scheduler.reservation import (
     shortfall,
 )
 from muster.embedded.scheduler.state import GroupState, Hold, PodNotice, QueueState, SchedulerState
-from muster.kube.pod_resources import sum_amounts
+from muster.kube.quantity import sum_amounts
 
 _REPORT_ALL = 64
 """In a longer bucket, only the first item gets a changed reason."""

@@ -20,12 +20,12 @@ from muster.embedded.scheduler.pod_affinity import (
     has_pod_affinity,
     read_pod_affinity,
 )
-from muster.kube.conditions import get_condition
 from muster.kube.errors import BadRequest
 from muster.kube.objects import (
     Key,
     Object,
     annotations_of,
+    get_condition,
     is_deleting,
     key_of,
     labels_of,
@@ -37,9 +37,41 @@ from muster.kube.objects import (
     status_of,
     uid_of,
 )
-from muster.kube.pod_resources import Amounts, parse_amounts, pod_requests
-from muster.kube.quantity import QuantityError
+from muster.kube.quantity import Amounts, QuantityError, parse_amounts, pod_requests
 from muster.kube.selectors import LabelSelector, Requirement, compile_expressions, compile_requirements
+
+# Settings of the scheduler.
+
+
+SCHEDULER_NAMES = frozenset({"", "default-scheduler", "volcano", "scheduler-plugins", "scheduler-plugins-scheduler"})
+
+
+@dataclass(frozen=True)
+class SchedulerSettings:
+    """All times are in seconds."""
+
+    reserve_after_seconds: float = 30.0
+    """How long smaller jobs may overtake a waiting gang. After that, capacity is kept free for it."""
+
+    hold_seconds: float = 30.0
+    """How long capacity is held for the Pods of an admitted PodGroup. After a hold has expired, the group waits as long
+    until it is admitted again, and twice as long each time after that."""
+
+    report_again_seconds: float = 10.0
+    """The minimum time between two reports of a changed reason to a waiting Pod."""
+
+    patience_seconds: float = 2.0
+    """How long a gang may be incomplete before this is reported: its Pods are created one after another."""
+
+    queue_status_seconds: float = 1.0
+    """The minimum time between two writes of a Queue's counts."""
+
+    pods_per_cycle: int = 1000
+    """How many Pods are placed before the rest of the process gets the event loop."""
+
+    scheduler_names: frozenset[str] = SCHEDULER_NAMES
+    """The values of schedulerName that this scheduler handles."""
+
 
 NODE_NAME = "\0metadata.name"
 """The label that stands for a node's name, for matchFields."""

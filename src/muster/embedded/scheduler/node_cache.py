@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 from muster.embedded.scheduler import reasons
 from muster.embedded.scheduler.model import HostPort, NodeSpec, Pod, Profile, Taint
 from muster.embedded.scheduler.topology import Topology
-from muster.kube.pod_resources import Amounts
+from muster.kube.quantity import Amounts
 
 Vector: TypeAlias = tuple[int, ...]
 """Amounts of resources, in the order of the cache's axes."""

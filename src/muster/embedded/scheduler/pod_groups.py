@@ -10,7 +10,7 @@ from typing import Any
 from muster.embedded.scheduler import reasons
 from muster.embedded.scheduler.model import DEFAULT_QUEUE, Flavour, GroupKey, Pod, created_at, read_queue_name
 from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
-from muster.kube.pod_resources import Amounts, parse_group_resources
+from muster.kube.quantity import Amounts, parse_group_resources
 
 _NOT_CONSIDERED = ("networkTopology", "subGroupPolicy")
 

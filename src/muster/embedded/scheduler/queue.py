@@ -16,7 +16,7 @@ from muster.embedded.scheduler import reasons
 from muster.embedded.scheduler.model import DEFAULT_QUEUE, GroupKey, Pod, Priorities
 from muster.embedded.scheduler.pod_groups import GroupMembers, PodGroupSpec
 from muster.kube.objects import Object, name_of, spec_of, status_of
-from muster.kube.pod_resources import Amounts, parse_amounts, sum_amounts
+from muster.kube.quantity import Amounts, parse_amounts, sum_amounts
 
 _UNSUPPORTED_FIELDS = ("deserved", "guarantee", "parent", "type", "affinity", "extendClusters")
 

@@ -24,7 +24,7 @@ from muster.embedded.scheduler.node_cache import (
     score_node,
 )
 from muster.embedded.scheduler.placement import Assignments, Placer, Unplaced
-from muster.kube.pod_resources import Amounts, sum_amounts
+from muster.kube.quantity import Amounts, sum_amounts
 
 Kept: TypeAlias = dict[str, Amounts]
 """Capacity that is kept for one item, by node."""

@@ -8,7 +8,16 @@ from itertools import count
 from typing import NamedTuple
 
 from muster.embedded.scheduler import reasons
-from muster.embedded.scheduler.model import Flavour, GroupKey, Pod, Priorities, ProfileBook, read_node, read_pod
+from muster.embedded.scheduler.model import (
+    Flavour,
+    GroupKey,
+    Pod,
+    Priorities,
+    ProfileBook,
+    SchedulerSettings,
+    read_node,
+    read_pod,
+)
 from muster.embedded.scheduler.node_cache import NodeCache
 from muster.embedded.scheduler.placement import Assignments, Placer
 from muster.embedded.scheduler.pod_groups import GroupMembers, PodGroupSpec, count_members, read_pod_group
@@ -24,9 +33,8 @@ from muster.embedded.scheduler.queue import (
     read_queue,
 )
 from muster.embedded.scheduler.reservation import Kept, Reservation
-from muster.embedded.scheduler.settings import SchedulerSettings
 from muster.kube.objects import Key, Object
-from muster.kube.pod_resources import Amounts, sum_amounts
+from muster.kube.quantity import Amounts, sum_amounts
 
 
 class PodNotice(NamedTuple):

@@ -17,11 +17,20 @@ import orjson
 
 from muster.embedded.store.view import encode
 from muster.kube.errors import BadRequest, Cause
-from muster.kube.field_errors import duplicate, forbidden, invalid, required
+from muster.kube.field_errors import (
+    QUALIFIED_RULE,
+    check_dns_label,
+    check_dns_name,
+    check_labels,
+    duplicate,
+    forbidden,
+    invalid,
+    is_qualified_name,
+    required,
+)
 from muster.kube.kinds import Kind, invalid_object
-from muster.kube.name_validation import QUALIFIED_RULE, check_dns_label, check_dns_name, check_labels, is_qualified_name
 from muster.kube.objects import Object
-from muster.kube.schema_defaults import prune
+from muster.kube.schema import prune
 from muster.kube.schema_validation import unknown_fields, validate
 
 Metadata = dict[str, Any]

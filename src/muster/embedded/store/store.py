@@ -18,8 +18,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import orjson
 
 from muster.embedded.store.database import Database, DirectoryLock, Durability, Row, is_full
-from muster.embedded.store.history import Change, History, make_change
-from muster.embedded.store.view import ResourceKey, Staged, Transaction, View
+from muster.embedded.store.view import Change, History, ResourceKey, Staged, Transaction, View, make_change
 from muster.kube.errors import ApiError, Gone, StorageFull, Unavailable
 from muster.kube.objects import Key, Object, version_of
 

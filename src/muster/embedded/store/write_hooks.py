@@ -10,14 +10,12 @@ from __future__ import annotations
 import logging
 
 from muster.embedded.store.admission import warn
-from muster.embedded.store.history import Change
 from muster.embedded.store.store import Store
-from muster.embedded.store.view import Transaction
-from muster.kube.conditions import set_condition
+from muster.embedded.store.view import Change, Transaction
 from muster.kube.crd import kinds_from_crd, unsupported_crd_fields
 from muster.kube.errors import Forbidden, Invalid, MethodNotAllowed, NotFound
 from muster.kube.kinds import Catalogue, Kind
-from muster.kube.objects import Key, Object, is_deleting, name_of, spec_of
+from muster.kube.objects import Key, Object, is_deleting, name_of, set_condition, spec_of
 
 NAMESPACES = "namespaces"
 PERMANENT_NAMESPACES = ("default", "kube-system")

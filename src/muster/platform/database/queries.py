@@ -21,7 +21,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from muster.platform.database.tables import from_microseconds, to_microseconds
-from muster.platform.errors import Invalid
+from muster.platform.errors import InvalidProblem
 from muster.platform.records import Page
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -120,7 +120,7 @@ def paginate(
         try:
             begin = next((at for at, item in enumerate(found) if beyond((value_of(item), key(item)), last)), len(found))
         except TypeError:
-            raise Invalid.field("cursor", "page.cursor") from None
+            raise InvalidProblem.field("cursor", "page.cursor") from None
     piece = found[begin : begin + wanted.limit]
     more = begin + wanted.limit < len(found)
     return Page(piece, _encode(sort, value_of(piece[-1]), key(piece[-1])) if more else None, len(found))
@@ -149,11 +149,11 @@ def _ilike(element: _Contains, compiler: Any, **more: Any) -> str:
 def _order(wanted: PageRequest, sortable: Mapping[str, T], usual: str) -> tuple[str, T]:
     """Returns the order and the column. Raises Invalid."""
     if not 1 <= wanted.limit <= MAX_LIMIT:
-        raise Invalid.field("limit", "page.limit", limit=wanted.limit, most=MAX_LIMIT)
+        raise InvalidProblem.field("limit", "page.limit", limit=wanted.limit, most=MAX_LIMIT)
     sort = wanted.sort or usual
     found = sortable.get(sort.removeprefix("-"))
     if found is None:
-        raise Invalid.field("sort", "page.sort", sort=sort, choices=list(sortable))
+        raise InvalidProblem.field("sort", "page.sort", sort=sort, choices=list(sortable))
     return sort, found
 
 
@@ -180,7 +180,7 @@ def _decode(cursor: str, sort: str) -> tuple[Any, str]:
         if isinstance(value, dict):
             value = from_microseconds(value["at"])
     except (binascii.Error, ValueError, TypeError, KeyError, OverflowError):
-        raise Invalid.field("cursor", "page.cursor") from None
+        raise InvalidProblem.field("cursor", "page.cursor") from None
     if made_for != sort:
-        raise Invalid.field("cursor", "page.other", other=made_for, sort=sort)
+        raise InvalidProblem.field("cursor", "page.other", other=made_for, sort=sort)
     return value, key

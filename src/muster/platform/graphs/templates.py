@@ -38,7 +38,7 @@ from muster.platform.graphs.context import AvailableRoot, Context
 from muster.platform.graphs.model import MONITOR_TASK, WORKSPACE, Mount, Node, Output, Role, Task, Training
 from muster.training.kinds.base import JobKind, KubeflowJobKind
 from muster.training.registry import JOB_KINDS
-from muster.workflows.executors.pod_template import LONGEST_TEXT
+from muster.workflows.executors.pod_spec import LONGEST_TEXT
 
 MONITOR: Final[Mapping[str, str]] = {"cpu": "100m", "memory": "1000M"}
 QUEUE = "scheduling.volcano.sh/queue-name"

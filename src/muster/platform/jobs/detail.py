@@ -12,22 +12,20 @@ from typing import Any, NamedTuple
 from muster.kube.builtin import EVENT, PLUGIN_POD_GROUP, POD, POD_GROUP, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.columns import summarize_pod
-from muster.kube.conditions import Condition
+from muster.kube.controller import Informer
 from muster.kube.errors import ApiError
 from muster.kube.events import event_selector, sort_events
-from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, name_of, namespace_of, owned_by, spec_of, status_of, uid_of
+from muster.kube.objects import Condition, Object, name_of, namespace_of, owned_by, spec_of, status_of, uid_of
 from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, select_pods_to_diagnose
 from muster.platform.jobs.jobs import ENDED, job_kind_of, state_of
 from muster.platform.jobs.validation import secrets_in
 from muster.platform.records import JobMember, JobRole, JobState, MemberState
 from muster.platform.resources.queues import PodGroupStatus, describe_pod_group
-from muster.platform.runs.masks import Masks
+from muster.platform.runs.status import Masks
 from muster.training.diagnosis import JobProblem, diagnose_job
 from muster.training.kinds.base import JobKind
-from muster.training.labels import JOB_NAME, replica_name
-from muster.training.model import TrainingJob
+from muster.training.model import JOB_NAME, TrainingJob, replica_name
 
 _PHASES: Mapping[str, MemberState] = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 

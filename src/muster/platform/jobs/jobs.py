@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from sqlalchemy import Connection, Table, or_, select
+
 from muster.kube.cluster import Cluster
-from muster.kube.informer import Informer, OnChange
+from muster.kube.controller import Informer, OnChange
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Object,
@@ -26,7 +28,8 @@ from muster.kube.objects import (
     uid_of,
 )
 from muster.platform.database.queries import PageRequest, paginate
-from muster.platform.errors import Invalid
+from muster.platform.database.tables import runs, teams, users
+from muster.platform.errors import InvalidProblem
 from muster.platform.records import Job, JobState, Page, Subject, run_object_name
 from muster.training.job_conditions import Progress
 from muster.training.kinds.base import JobKind, KubeflowJobKind
@@ -194,7 +197,7 @@ def check_filter(only: JobFilter, kinds: Iterable[str]) -> None:
     for name, written, known in (("state", only.states, STATES), ("kind", only.kinds, tuple(kinds))):
         unknown = [each for each in written if each not in known]
         if unknown:
-            raise Invalid.field(name, "filter.value", value=unknown[0], choices=list(known))
+            raise InvalidProblem.field(name, "filter.value", value=unknown[0], choices=list(known))
 
 
 def _fits(job: Job, only: JobFilter, words: Iterable[str]) -> bool:
@@ -256,3 +259,52 @@ class JobWatch:
                 self._tell(job, False)
 
         return changed
+
+
+# Who owns a job: the run that created it, and the names of users, teams and runs.
+
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """By id."""
+
+    users: dict[str, str] = field(default_factory=dict)
+    teams: dict[str, str] = field(default_factory=dict)
+    runs: dict[str, str] = field(default_factory=dict)
+
+
+def find_run_owners(connection: Connection, run_ids: Iterable[str]) -> dict[str, RunOwner]:
+    found: dict[str, RunOwner] = {}
+    for piece in _pieces(run_ids):
+        query = select(runs.c.id, runs.c.owner_id, runs.c.team_id).where(runs.c.id.in_(piece))
+        found |= {row.id: RunOwner(row.owner_id, row.team_id or "") for row in connection.execute(query)}
+    return found
+
+
+def find_names(
+    connection: Connection, *, of_users: Iterable[str], of_teams: Iterable[str], of_runs: Iterable[str | None]
+) -> Names:
+    return Names(
+        _names(connection, users, of_users), _names(connection, teams, of_teams), _names(connection, runs, of_runs)
+    )
+
+
+def user_ids(connection: Connection, id_or_name: str) -> tuple[str, ...]:
+    query = select(users.c.id).where(or_(users.c.id == id_or_name, users.c.name == id_or_name))
+    return tuple(connection.execute(query).scalars())
+
+
+def _names(connection: Connection, table: Table, identifiers: Iterable[str | None]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for piece in _pieces(identifiers):
+        query: Any = select(table.c.id, table.c.name).where(table.c.id.in_(piece))
+        found |= {row.id: row.name for row in connection.execute(query)}
+    return found
+
+
+def _pieces(identifiers: Iterable[str | None]) -> Iterable[list[str]]:
+    wanted = sorted({each for each in identifiers if each})
+    return (wanted[begin : begin + _AT_ONCE] for begin in range(0, len(wanted), _AT_ONCE))

@@ -14,7 +14,7 @@ from muster.kube.errors import AlreadyExists, ApiError
 from muster.kube.manifests import Document, ManifestError, load_manifests
 from muster.kube.objects import Object, name_of, namespace_of, uid_of
 from muster.platform.database.database import Database
-from muster.platform.errors import Conflict, Invalid, NotFound, Unavailable
+from muster.platform.errors import ConflictProblem, InvalidProblem, NotFoundProblem, UnavailableProblem
 from muster.platform.jobs.jobs import ENDED, can_be_suspended, describe_job, job_kind_named, job_kind_of
 from muster.platform.jobs.validation import (
     SOURCE,
@@ -64,7 +64,7 @@ async def submit(database: Database, cluster: Cluster, actor: Actor, text: str, 
     """Creates all jobs of a manifest. Raises Invalid with everything that is wrong; then nothing was created."""
     looked = await check_manifest(database, cluster, actor, text)
     if looked.wrong:
-        raise Invalid.fields([each.to_error() for each in looked.wrong])
+        raise InvalidProblem.fields([each.to_error() for each in looked.wrong])
     team_id = await database.read(lambda connection: team_to_share_with(connection, actor, team)) or ""
     made: list[Object] = []
     for document in looked.documents:
@@ -100,13 +100,13 @@ async def find_job(cluster: Cluster, word: str, namespace: str, name: str) -> tu
     """Finds a job. The caller must check permissions."""
     job_kind = job_kind_named(word)
     if job_kind is None:
-        raise NotFound.named("kind of training job", word)
+        raise NotFoundProblem.named("kind of training job", word)
     try:
         obj = await cluster.get(job_kind.kind, name, namespace)
     except cluster_errors.NotFound:
-        raise NotFound.named(job_kind.kind.kind, f"{namespace}/{name}") from None
+        raise NotFoundProblem.named(job_kind.kind.kind, f"{namespace}/{name}") from None
     except cluster_errors.Unavailable as error:
-        raise Unavailable(error.message) from None
+        raise UnavailableProblem(error.message) from None
     return describe_job(job_kind, obj), obj
 
 
@@ -114,9 +114,9 @@ async def set_suspended(database: Database, cluster: Cluster, actor: Actor, job:
     """Suspends or resumes a job. The caller must check permissions."""
     job_kind = job_kind_named(job.word)
     if job_kind is None or not can_be_suspended(job_kind):
-        raise Conflict.of("job.suspend", kind=job.kind, api_version=job.api_version)
+        raise ConflictProblem.of("job.suspend", kind=job.kind, api_version=job.api_version)
     if job.state in ENDED:
-        raise Conflict.of("job.ended", state=job.state)
+        raise ConflictProblem.of("job.ended", state=job.state)
     patch = {"spec": {"runPolicy": {"suspend": suspended}}}
     try:
         after = await cluster.patch(job_kind.kind, job.name, job.namespace, patch)
@@ -147,7 +147,7 @@ async def _asked(cluster: Cluster, actor: Actor, document: Document) -> list[Man
     except AlreadyExists as error:
         return cluster_findings(document, [], error.message, "metadata.name")
     except cluster_errors.Unavailable as error:
-        raise Unavailable(error.message) from None
+        raise UnavailableProblem(error.message) from None
     except ApiError as error:
         return cluster_findings(document, error.causes, error.message)
     return warning_findings(document, kind.warnings(obj) if kind.warnings is not None else ())
@@ -167,7 +167,11 @@ async def _undo(cluster: Cluster, made: Iterable[Object]) -> None:
             continue
 
 
-def _problem(error: ApiError) -> Conflict | NotFound | Unavailable:
+def _problem(error: ApiError) -> ConflictProblem | NotFoundProblem | UnavailableProblem:
     if isinstance(error, cluster_errors.NotFound):
-        return NotFound(error.message)
-    return Unavailable(error.message) if isinstance(error, cluster_errors.Unavailable) else Conflict(error.message)
+        return NotFoundProblem(error.message)
+    return (
+        UnavailableProblem(error.message)
+        if isinstance(error, cluster_errors.Unavailable)
+        else ConflictProblem(error.message)
+    )

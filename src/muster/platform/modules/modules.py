@@ -26,7 +26,13 @@ from sqlalchemy import (
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import categories, module_versions, modules, now, teams, users, workflows
 from muster.platform.database.tables import versions as workflow_versions
-from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.errors import (
+    ConflictProblem,
+    InvalidProblem,
+    NotFoundProblem,
+    PreconditionFailedProblem,
+    conflict_on_duplicate,
+)
 from muster.platform.messages import field_error
 from muster.platform.modules.validation import check_name
 from muster.platform.permissions import Actor, may, require, visible
@@ -82,7 +88,7 @@ def next_state(state: State, step: Step, name: str) -> State:
     if following is not None:
         return following
     fitting = " or ".join(f'"{start}"' for start, possible in STEPS if possible == step)
-    raise Conflict.of("module.step", name=name, state=state, states=fitting, step=_WORDS[step])
+    raise ConflictProblem.of("module.step", name=name, state=state, states=fitting, step=_WORDS[step])
 
 
 def steps_from(state: State) -> list[Step]:
@@ -109,7 +115,7 @@ def get_category(connection: Connection, actor: Actor, id_or_name: str) -> Categ
     found = _CATEGORIES.where(or_(categories.c.id == id_or_name, categories.c.name == id_or_name))
     row = connection.execute(found).first()
     if row is None:
-        raise NotFound.named("category", id_or_name)
+        raise NotFoundProblem.named("category", id_or_name)
     return as_record(row, Category)
 
 
@@ -127,7 +133,7 @@ def edit_category(
     """`changes` may contain name and description. With a `revision`, fails if the category has another one."""
     category = get_category(connection, actor, identifier)
     require(actor, "edit", Subject("category", category.id))
-    PreconditionFailed.check("category", category.name, category.revision, revision)
+    PreconditionFailedProblem.check("category", category.name, category.revision, revision)
     changed = {name: value for name, value in changes.items() if value != getattr(category, name)}
     if not changed:
         return category
@@ -144,7 +150,7 @@ def edit_category(
 def delete_category(connection: Connection, actor: Actor, identifier: str, revision: int | None = None) -> None:
     category = get_category(connection, actor, identifier)
     require(actor, "delete", Subject("category", category.id))
-    PreconditionFailed.check("category", category.name, category.revision, revision)
+    PreconditionFailedProblem.check("category", category.name, category.revision, revision)
     with conflict_on_duplicate(field_error("", "category.full", name=category.name)):
         connection.execute(delete(categories).where(categories.c.id == category.id))
     write_audit(connection, actor, "delete", "category", category.id, category.name)
@@ -152,7 +158,7 @@ def delete_category(connection: Connection, actor: Actor, identifier: str, revis
 
 def _check_name(name: str) -> None:
     if not 0 < len(name) <= _LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        raise Invalid.field("name", "category.name", name=name, most=_LONGEST_NAME)
+        raise InvalidProblem.field("name", "category.name", name=name, most=_LONGEST_NAME)
 
 
 _COUNT = select(func.count()).where(modules.c.category_id == categories.c.id).scalar_subquery()
@@ -223,7 +229,7 @@ def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Modul
 def get_module(connection: Connection, actor: Actor, id_or_name: str) -> Module:
     row = connection.execute(_MODULES.where(or_(modules.c.id == id_or_name, modules.c.name == id_or_name))).first()
     if row is None:
-        raise NotFound.named("module", id_or_name)
+        raise NotFoundProblem.named("module", id_or_name)
     module = _module(row)
     require(actor, "view", module.subject, id_or_name)
     return module
@@ -257,7 +263,7 @@ def list_modules(connection: Connection, actor: Actor, wanted: PageRequest, only
         query = query.where(owner == actor.id)
     if only.state:
         if only.state not in STATES:
-            raise Invalid.field("state", "filter.value", value=only.state, choices=list(STATES))
+            raise InvalidProblem.field("state", "filter.value", value=only.state, choices=list(STATES))
         query = query.where(state == only.state)
     if only.published:
         query = query.where(modules.c.public_number > 0)
@@ -296,10 +302,10 @@ def delete_module(
     `Builds.forget` deletes them and the files."""
     module = get_module(connection, actor, identifier)
     require(actor, "delete", module.subject, module.name)
-    PreconditionFailed.check("module", module.name, module.revision, revision)
+    PreconditionFailedProblem.check("module", module.name, module.revision, revision)
     user = pinned_by(connection, module.name)
     if user:
-        raise Conflict.of("module.used", workflow=user, name=module.name)
+        raise ConflictProblem.of("module.used", workflow=user, name=module.name)
     kept_as_image = and_(module_versions.c.built.is_not(None), module_versions.c.folder == "")
     images = connection.execute(
         select(module_versions.c.image).where(module_versions.c.module_id == module.id, kept_as_image)
@@ -360,9 +366,9 @@ def _has_usable_version(actor: Actor) -> ColumnElement[bool]:
 def _category(connection: Connection, actor: Actor, id_or_name: str) -> str:
     try:
         return get_category(connection, actor, id_or_name).id
-    except NotFound as error:
+    except NotFoundProblem as error:
         wrong = field_error("category", "module.category", detail=error.detail)
-        raise Invalid(wrong.message, [wrong]) from None
+        raise InvalidProblem(wrong.message, [wrong]) from None
 
 
 def _first_team(connection: Connection, actor: Actor, asked: str | None) -> str | None:
@@ -375,8 +381,8 @@ def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str |
     """The team must be one of the author's, because its leader reviews the module."""
     try:
         return team_to_share_with(connection, actor, id_or_name, now_with)
-    except NotFound as error:
-        raise Invalid.field("team", "module.team", detail=error.detail) from None
+    except NotFoundProblem as error:
+        raise InvalidProblem.field("team", "module.team", detail=error.detail) from None
 
 
 _MODULES = (

@@ -9,7 +9,13 @@ from sqlalchemy import Connection, func, insert, or_, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import module_versions, modules, now, reviews, teams, users
-from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
+from muster.platform.errors import (
+    ConflictProblem,
+    ForbiddenProblem,
+    InvalidProblem,
+    NotFoundProblem,
+    PreconditionFailedProblem,
+)
 from muster.platform.modules.modules import get_module
 from muster.platform.modules.versions import advance, find_version, version_label
 from muster.platform.permissions import SYSTEM, Actor, may, require, visible
@@ -57,7 +63,7 @@ def ask_review(connection: Connection, actor: Actor, module: str, version: str, 
 def get_review(connection: Connection, actor: Actor, identifier: str) -> Review:
     row = connection.execute(_REVIEWS.where(reviews.c.id == identifier)).first()
     if row is None:
-        raise NotFound.named("review", identifier)
+        raise NotFoundProblem.named("review", identifier)
     review = _review(row, actor)
     require(actor, "view", review.subject, identifier)
     return review
@@ -70,7 +76,7 @@ def list_reviews(connection: Connection, actor: Actor, wanted: PageRequest, only
         query = query.where(contains_words(only.q, modules.c.name, reviews.c.message, reviews.c.reason))
     if only.state:
         if only.state not in REVIEW_STATES:
-            raise Invalid.field("state", "filter.value", value=only.state, choices=list(REVIEW_STATES))
+            raise InvalidProblem.field("state", "filter.value", value=only.state, choices=list(REVIEW_STATES))
         query = query.where(reviews.c.state == only.state)
     if only.module:
         query = query.where(or_(modules.c.id == only.module, modules.c.name == only.module))
@@ -96,16 +102,16 @@ def decide(
     """Stores the decision and the new state of the version in one transaction."""
     review = get_review(connection, actor, identifier)
     require(actor, "withdraw" if decision == "withdraw" else "decide", review.subject, identifier)
-    PreconditionFailed.check("review", review.module_name, review.revision, revision)
+    PreconditionFailedProblem.check("review", review.module_name, review.revision, revision)
     if review.state != "open":
-        raise Conflict.of("review.over", state=review.state)
+        raise ConflictProblem.of("review.over", state=review.state)
     if decision == "reject" and not reason.strip():
-        raise Invalid.field("reason", "review.reason")
+        raise InvalidProblem.field("reason", "review.reason")
     # The version under review may be invisible to the actor; the platform reads it for them.
     module = get_module(connection, SYSTEM, review.module_id)
     version = find_version(connection, SYSTEM, module, review.version_id)
     if decision != "withdraw" and version.author_id == actor.id:
-        raise Forbidden.of("review.own")
+        raise ForbiddenProblem.of("review.own")
     advance(
         connection, version, decision, version_label(module, version), reason=reason if decision == "reject" else ""
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from posixpath import normpath
 
-from muster.platform.errors import Invalid
+from muster.platform.errors import InvalidProblem
 from muster.platform.graphs.document import SECRET_NAME
 from muster.platform.graphs.model import RESERVED_PREFIX, Output, Variable
 from muster.platform.graphs.validation import is_clean_path
@@ -52,14 +52,14 @@ class ModuleSource:
 
 def check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:
-        raise Invalid.field("name", "module.name", name=name)
+        raise InvalidProblem.field("name", "module.name", name=name)
 
 
 def validate_source(source: ModuleSource) -> ModuleSource:
     """Returns the source with normalized paths. Raises Invalid with every faulty field."""
     faults = [*_place_faults(source), *_env_faults(source.env), *_input_faults(source), *_output_faults(source.outputs)]
     if faults:
-        raise Invalid.fields(faults)
+        raise InvalidProblem.fields(faults)
     return replace(
         source,
         dockerfile=inner_path(source.dockerfile),

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, new_id, select_page
 from muster.platform.database.tables import module_versions, now, users
-from muster.platform.errors import Invalid, NotFound, PreconditionFailed
+from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem
 from muster.platform.graphs.model import Output, Variable
 from muster.platform.modules.git_source import local_problem, read_repository, without_credentials
 from muster.platform.modules.modules import (
@@ -131,7 +131,7 @@ def edit_module(
     """Description, category and team are changed in place; any other change creates a new version, which is built."""
     module = get_module(connection, actor, identifier)
     require(actor, "edit", module.subject, module.name)
-    PreconditionFailed.check("module", module.name, module.revision, revision)
+    PreconditionFailedProblem.check("module", module.name, module.revision, revision)
     edit_module_row(connection, actor, module, changes)
     base = find_version(connection, actor, module, LATEST).source
     written = {name: changes[name] for name in SOURCE_FIELDS if name in changes}
@@ -149,7 +149,7 @@ def build_again(
     """Creates a new version of the current state of the branch or tag."""
     module = get_module(connection, actor, identifier)
     require(actor, "edit", module.subject, module.name)
-    PreconditionFailed.check("module", module.name, module.revision, revision)
+    PreconditionFailedProblem.check("module", module.name, module.revision, revision)
     return _added(connection, actor, module, find_version(connection, actor, module, LATEST).source)
 
 
@@ -167,7 +167,7 @@ def find_version(connection: Connection, actor: Actor, module: Module, word: str
         query = query.where(module_versions.c.id == word)
     row = connection.execute(query).first()
     if row is None:
-        raise NotFound.of("module.no-version", module=module.name, name=word)
+        raise NotFoundProblem.of("module.no-version", module=module.name, name=word)
     return read_version(row)
 
 
@@ -273,7 +273,7 @@ def _check_local(actor: Actor, source: ModuleSource, local: tuple[Path, ...]) ->
     is_admin = actor.admin and "admin" in actor.scopes
     problem = local_problem(read_repository(source.git_url), local, is_admin=is_admin)
     if problem:
-        raise Invalid.field("git_url", "source.repository", detail=problem)
+        raise InvalidProblem.field("git_url", "source.repository", detail=problem)
 
 
 VERSION_COLUMNS = [column for column in module_versions.c if column.name not in ("readme", "interruptions")]

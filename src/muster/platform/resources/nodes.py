@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from muster.kube.conditions import is_condition_true
-from muster.kube.objects import Object, labels_of, meta, name_of, parse_time, spec_of, status_of
-from muster.kube.pod_resources import pod_requests, sum_amounts
-from muster.kube.quantity import parse_quantity
+from muster.kube.objects import Object, is_condition_true, labels_of, meta, name_of, parse_time, spec_of, status_of
+from muster.kube.quantity import parse_quantity, pod_requests, sum_amounts
 
 OVER = ("Succeeded", "Failed")
 

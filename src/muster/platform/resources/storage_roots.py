@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record
 from muster.platform.database.tables import storage_roots
-from muster.platform.errors import Invalid
+from muster.platform.errors import InvalidProblem
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
 from muster.platform.records import Page, StorageRoot, Subject
@@ -77,7 +77,7 @@ def _checked(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]
     if given["claim"] and given["host_path"]:
         wrong.append(field_error("claim", "root.both"))
     if wrong:
-        raise Invalid.fields(wrong)
+        raise InvalidProblem.fields(wrong)
     values = {name: given[name] for name in _PLAIN if name in given}
     return {**values, **team_column(connection, given)}
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, o
 
 from muster.platform.database.queries import AnyRow, PageRequest, contains_words, new_id, select_page
 from muster.platform.database.tables import now, teams
-from muster.platform.errors import NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.errors import NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, require
 from muster.platform.records import Kind, Page, Subject
@@ -54,14 +54,14 @@ class TeamResources(Generic[R]):
         columns = self._table.c
         row = connection.execute(self._query.where(or_(columns.id == id_or_name, columns.name == id_or_name))).first()
         if row is None:
-            raise NotFound.named(self._kind, id_or_name)
+            raise NotFoundProblem.named(self._kind, id_or_name)
         return self._read(row)
 
     def get_for(self, connection: Connection, actor: Actor, action: str, id_or_name: str, revision: int | None) -> R:
         """The record, if the actor may do this to it and it has this revision."""
         record = self.get(connection, id_or_name)
         require(actor, action, record.subject, record.name)
-        PreconditionFailed.check(self._kind, record.name, record.revision, revision)
+        PreconditionFailedProblem.check(self._kind, record.name, record.revision, revision)
         return record
 
     def all(self, connection: Connection) -> list[R]:

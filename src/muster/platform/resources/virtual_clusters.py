@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func
 from muster.kube.quantity import QuantityError, format_quantity, parse_quantity
 from muster.platform.database.queries import AnyRow, PageRequest, as_record
 from muster.platform.database.tables import virtual_clusters
-from muster.platform.errors import Invalid
+from muster.platform.errors import InvalidProblem
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, require
 from muster.platform.records import Page, Subject, VirtualCluster
@@ -136,7 +136,7 @@ def _checked(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]
     if total is not None and not 0 <= total <= MOST_SKUS:
         wrong.append(field_error("total", "cluster.total", total=total, most=MOST_SKUS))
     if wrong:
-        raise Invalid.fields(wrong)
+        raise InvalidProblem.fields(wrong)
     values = {name: given[name] for name in ("name", "description", "total", "node_selector") if name in given}
     if "sku" in given:
         values["sku"] = read_sku(given["sku"])

@@ -18,18 +18,17 @@ from sqlalchemy import Connection, delete, insert, update
 from muster.kube import errors as cluster_errors
 from muster.kube.builtin import SECRET
 from muster.kube.cluster import Cluster
+from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound
-from muster.kube.informer import Informer
 from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of, version_of
 from muster.platform.database.database import Database
 from muster.platform.database.tables import now, run_removals, runs
-from muster.platform.errors import Conflict
+from muster.platform.errors import ConflictProblem
 from muster.platform.graphs.bindings import RUN_LABEL
 from muster.platform.permissions import Actor
 from muster.platform.records import Run, run_object_name
 from muster.platform.runs.create import NAMESPACE, RunRequest, close_request, find_requests
 from muster.platform.runs.logs import delete_logs, save_logs
-from muster.platform.runs.masks import Masks, with_token
 from muster.platform.runs.persist import (
     StoredRun,
     find_removals,
@@ -40,7 +39,7 @@ from muster.platform.runs.persist import (
     stored_versions,
 )
 from muster.platform.runs.runs import find_run, get_run
-from muster.platform.runs.status import ENDED, RunStatus, has_messages, map_messages, read_status
+from muster.platform.runs.status import ENDED, Masks, RunStatus, has_messages, map_messages, read_status, with_token
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import issue_run_token, revoke_run_tokens
 from muster.workflows.kinds import WORKFLOW
@@ -115,7 +114,7 @@ class RunController:
         def ask(connection: Connection) -> Run:
             run = get_run(connection, actor, run_id, "stop")
             if run.state in ENDED:
-                raise Conflict.of("run.ended", how=_ended(run))
+                raise ConflictProblem.of("run.ended", how=_ended(run))
             if run.stopping is None:
                 connection.execute(
                     update(runs).where(runs.c.id == run.id).values(stopping=now(), revision=run.revision + 1)
@@ -132,16 +131,16 @@ class RunController:
         async with self._lock(run_id):
             run = await self._database.read(lambda connection: get_run(connection, actor, run_id, "retry"))
             if run.state not in ("failed", "stopped"):
-                raise Conflict.of("run.retry", how=_is(run))
+                raise ConflictProblem.of("run.retry", how=_is(run))
             try:
                 workflow = await self.workflow(run_id)
                 plan = retried(workflow)
             except NotFound:
-                raise Conflict.of("run.gone") from None
+                raise ConflictProblem.of("run.gone") from None
             except BadRequest as error:
                 # An earlier retry was interrupted before its status was stored: store it now.
                 await self._record_now(run_id, workflow)
-                raise Conflict.of("run.retry-now", detail=str(error)) from None
+                raise ConflictProblem.of("run.retry-now", detail=str(error)) from None
             await save_logs(self._cluster, self._folder, run_id, run.retries, NAMESPACE, plan.pods_to_delete)
 
             def ask(connection: Connection) -> str:
@@ -158,7 +157,7 @@ class RunController:
             try:
                 after = await apply.retry(self._cluster, workflow)
             except cluster_errors.Conflict:
-                raise Conflict.of("run.changed") from None
+                raise ConflictProblem.of("run.changed") from None
             # The watch may have been faster; then there is nothing left to store.
             told = await self._record_now(run_id, after)
             return told or await self._database.read(lambda connection: find_run(connection, run_id)) or run

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, insert, select
 from muster.kube.objects import Object
 from muster.platform.database.queries import new_id
 from muster.platform.database.tables import now, run_nodes, run_orders, runs
-from muster.platform.errors import Conflict, Invalid, conflict_on_duplicate
+from muster.platform.errors import ConflictProblem, InvalidProblem, conflict_on_duplicate
 from muster.platform.graphs import context as graphs
 from muster.platform.graphs.compile import GraphError, compile_run, secret_for, value_problems
 from muster.platform.graphs.model import Graph, Node, Task, is_graph, read
@@ -21,8 +21,8 @@ from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, require
 from muster.platform.records import Finding, Run, Subject, Version, Workflow, run_object_name
 from muster.platform.resources.virtual_clusters import all_clusters
-from muster.platform.runs.masks import with_masks
 from muster.platform.runs.runs import check_name, get_run, parameters_given
+from muster.platform.runs.status import with_masks
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 from muster.platform.workflows.versions import LATEST, ContextLoader, document_of, find_version, get_version
@@ -76,14 +76,14 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
     require(actor, "run", workflow.version_subject, workflow.name)
     check_not_archived(workflow)
     if version.archived is not None:
-        raise Conflict.of("version.archived", name=version.name, workflow=workflow.name)
+        raise ConflictProblem.of("version.archived", name=version.name, workflow=workflow.name)
     name = new.name or f"{workflow.name} {version.name}"
     check_name(name)
     document = document_of(connection, version.id)
     context = look(connection, actor, document)
     wrong = value_problems(document, new.parameters)
     if wrong:
-        raise Invalid.fields([_fault(problem) for problem in wrong])
+        raise InvalidProblem.fields([_fault(problem) for problem in wrong])
     identifier = new_id()
     run = graphs.RunInfo(
         identifier,
@@ -96,7 +96,7 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
     try:
         made, secret = compile_run(document, run, context), secret_for(document, run, context, "")
     except GraphError as error:
-        raise Invalid.fields([_fault(problem, "version.document.") for problem in error.problems]) from None
+        raise InvalidProblem.fields([_fault(problem, "version.document.") for problem in error.problems]) from None
     graph = graphs.with_modules(read(document), context) if is_graph(document) else Graph()
     plans = tuple(plan_of(node) for node in graph.nodes)
     _check_totals(connection, graph)
@@ -219,7 +219,7 @@ def _check_totals(connection: Connection, graph: Graph) -> None:
             told = {"node": node.name, "skus": plan.skus, "cluster": plan.cluster, "total": total}
             wrong.append(field_error(f"version.document.nodes[{at}].task.skus", "run.skus", **told))
     if wrong:
-        raise Invalid.fields(wrong)
+        raise InvalidProblem.fields(wrong)
 
 
 def _version(connection: Connection, actor: Actor, new: NewRun) -> tuple[Workflow, Version]:
@@ -227,7 +227,7 @@ def _version(connection: Connection, actor: Actor, new: NewRun) -> tuple[Workflo
         workflow = get_workflow(connection, actor, new.workflow)
         return workflow, find_version(connection, workflow, new.version or LATEST)
     if new.version in ("", LATEST):
-        raise Invalid.field("workflow", "run.workflow")
+        raise InvalidProblem.field("workflow", "run.workflow")
     return get_version(connection, actor, new.version)
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
+from muster.kube.objects import Object, labels_of
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, select_page
 from muster.platform.database.tables import run_attempts, run_nodes, runs, teams, users, versions, workflows
-from muster.platform.errors import Invalid, NotFound, PreconditionFailed
-from muster.platform.permissions import Actor, require, visible
-from muster.platform.records import NodeAttempt, Page, Run, RunNode, RunState, SkuUse
+from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem
+from muster.platform.graphs.bindings import RUN_LABEL
+from muster.platform.permissions import Actor, may, require, visible
+from muster.platform.records import NodeAttempt, Page, Run, RunNode, RunState, SkuUse, Subject, run_object_name
 from muster.platform.runs.status import ENDED
 from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
+from muster.workflows.model import WORKFLOW_LABEL
 
 STATES: tuple[RunState, ...] = ("waiting", "running", "succeeded", "failed", "stopped")
 LONGEST_NAME = 200
@@ -53,7 +57,7 @@ def get_run(connection: Connection, actor: Actor, identifier: str, action: str =
     """Returns a run by id. Raises Forbidden if the actor may not do this to it."""
     row = connection.execute(_RUNS.where(runs.c.id == identifier)).first()
     if row is None:
-        raise NotFound.named("run", identifier)
+        raise NotFoundProblem.named("run", identifier)
     run = _run(row)
     require(actor, action, run.subject, identifier)
     return run
@@ -115,7 +119,7 @@ def parameters_given(connection: Connection, run_id: str) -> dict[str, str]:
 def edit_run(connection: Connection, actor: Actor, identifier: str, name: str, revision: int | None = None) -> Run:
     """Renames a run; nothing else can be changed."""
     run = get_run(connection, actor, identifier, "edit")
-    PreconditionFailed.check("run", run.name, run.revision, revision)
+    PreconditionFailedProblem.check("run", run.name, run.revision, revision)
     check_name(name)
     if name == run.name:
         return run
@@ -126,7 +130,7 @@ def edit_run(connection: Connection, actor: Actor, identifier: str, name: str, r
 
 def check_name(name: str) -> None:
     if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable():
-        raise Invalid.field("name", "run.name", name=name, most=LONGEST_NAME)
+        raise InvalidProblem.field("name", "run.name", name=name, most=LONGEST_NAME)
 
 
 def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[bool]]:
@@ -134,7 +138,7 @@ def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[b
     found: list[ColumnElement[bool]] = []
     unknown = [state for state in only.states if state not in STATES]
     if unknown:
-        raise Invalid.field("state", "filter.value", value=unknown[0], choices=list(STATES))
+        raise InvalidProblem.field("state", "filter.value", value=unknown[0], choices=list(STATES))
     if only.states:
         found.append(runs.c.state.in_(only.states))
     if only.workflow:
@@ -233,3 +237,41 @@ def find_sku_users(connection: Connection, cluster: str, most: int = 500) -> lis
         .limit(most)
     )
     return [(row.state, as_record(row, SkuUse)) for row in connection.execute(query)]
+
+
+# Which run an object of the cluster belongs to, and whether a user may inspect that run.
+
+
+_AT_ONCE = 500
+_PREFIX = run_object_name("")
+
+
+@dataclass(frozen=True, slots=True)
+class OwningRun:
+    id: str
+    name: str
+    owner_name: str
+    open: bool
+    """Whether the actor may inspect the run."""
+
+
+def run_id_of(obj: Object) -> str:
+    """Returns the id of the run; '' if there is none."""
+    labels = labels_of(obj)
+    workflow = labels.get(WORKFLOW_LABEL, "")
+    return labels.get(RUN_LABEL) or (workflow.removeprefix(_PREFIX) if workflow.startswith(_PREFIX) else "")
+
+
+def find_owning_runs(connection: Connection, actor: Actor, run_ids: Iterable[str]) -> dict[str, OwningRun]:
+    """Returns the runs by id, without those that the actor may not see."""
+    wanted = sorted(set(run_ids) - {""})
+    query = select(runs.c.id, runs.c.name, runs.c.owner_id, runs.c.team_id, users.c.name.label("owner_name")).join(
+        users, users.c.id == runs.c.owner_id
+    )
+    found: dict[str, OwningRun] = {}
+    for begin in range(0, len(wanted), _AT_ONCE):
+        for row in connection.execute(query.where(runs.c.id.in_(wanted[begin : begin + _AT_ONCE]))):
+            subject = Subject("run", row.id, owner=row.owner_id, team=row.team_id or "")
+            if may(actor, "view", subject):
+                found[row.id] = OwningRun(row.id, row.name, row.owner_name, bool(may(actor, "inspect", subject)))
+    return found

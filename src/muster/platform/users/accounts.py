@@ -11,7 +11,7 @@ from sqlalchemy import Connection, case, func, insert, or_, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import memberships, now, sessions, users
-from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
 from muster.platform.records import Page, Role, Subject, User
@@ -59,7 +59,7 @@ def insert_user(
 ) -> User:
     """Creates an account without checking permissions: for the first start, and for users of an OpenID provider."""
     if not NAME.fullmatch(name):
-        raise Invalid.field("name", "user.name", name=name)
+        raise InvalidProblem.field("name", "user.name", name=name)
     identifier = new_id()
     with conflict_on_duplicate(field_error("name", "user.taken", name=name)):
         connection.execute(
@@ -85,7 +85,7 @@ def insert_user(
 def get_user(connection: Connection, id_or_name: str) -> User:
     row = connection.execute(_USERS.where(or_(users.c.id == id_or_name, users.c.name == id_or_name))).first()
     if row is None:
-        raise NotFound.named("user", id_or_name)
+        raise NotFoundProblem.named("user", id_or_name)
     return _user(row)
 
 
@@ -112,7 +112,7 @@ def edit_user(
     """`changes` may contain display_name, email, admin, disabled. With a `revision`, fails if the account has another
     one."""
     user = get_user(connection, identifier)
-    PreconditionFailed.check("account", user.name, user.revision, revision)
+    PreconditionFailedProblem.check("account", user.name, user.revision, revision)
     changed = {name: value for name, value in changes.items() if value != getattr(user, name)}
     for action in sorted({_action(name, value) for name, value in changed.items()}):
         require(actor, action, user.subject, user.name)

@@ -10,13 +10,12 @@ from sqlalchemy import Connection, insert, or_, select, update
 
 from muster.platform.database.queries import new_id
 from muster.platform.database.tables import links, now, settings, users
-from muster.platform.errors import NotFound
+from muster.platform.errors import NotFoundProblem
 from muster.platform.permissions import SYSTEM, Actor, require
 from muster.platform.records import User
 from muster.platform.users.accounts import free_name, get_user, insert_user, set_password
 from muster.platform.users.audit import write_audit
-from muster.platform.users.credentials import hash_secret, new_secret
-from muster.platform.users.local_secrets import forget_link, local_token, waiting_link
+from muster.platform.users.credentials import forget_link, hash_secret, local_token, new_secret, waiting_link
 from muster.platform.users.tokens import ensure_token
 
 LINK_LIFETIME = timedelta(days=3)
@@ -52,10 +51,10 @@ def link_user(connection: Connection, secret: str) -> User:
         )
     ).scalar_one_or_none()
     if user_id is None:
-        raise NotFound.of("link.gone")
+        raise NotFoundProblem.of("link.gone")
     user = get_user(connection, user_id)
     if user.disabled:
-        raise NotFound.of("link.gone")
+        raise NotFoundProblem.of("link.gone")
     return user
 
 

@@ -19,7 +19,7 @@ from joserfc.jwk import KeySet
 from sqlalchemy import Connection, select, update
 
 from muster.platform.database.tables import users
-from muster.platform.errors import Forbidden, Unauthenticated, Unavailable
+from muster.platform.errors import ForbiddenProblem, UnauthenticatedProblem, UnavailableProblem
 from muster.platform.permissions import SYSTEM
 from muster.platform.records import User
 from muster.platform.settings import OidcSettings
@@ -52,7 +52,7 @@ class Attempt:
         try:
             state, nonce, verifier, return_to = orjson.loads(base64.urlsafe_b64decode(text))
         except ValueError:
-            raise Unauthenticated.of("openid.other") from None
+            raise UnauthenticatedProblem.of("openid.other") from None
         return cls(str(state), str(nonce), str(verifier), local_path(str(return_to)))
 
 
@@ -88,10 +88,10 @@ class OpenId:
     async def finish(self, attempt: Attempt, said: Mapping[str, str]) -> Person:
         """Returns the user, from the parameters that the browser brings back."""
         if not secrets_equal(said.get("state", ""), attempt.state):
-            raise Unauthenticated.of("openid.other")
+            raise UnauthenticatedProblem.of("openid.other")
         if "error" in said or not said.get("code"):
             reason = said.get("error_description") or said.get("error") or "it gave no code"
-            raise Unauthenticated.of("openid.refused", provider=self.settings.title, reason=reason[:300])
+            raise UnauthenticatedProblem.of("openid.refused", provider=self.settings.title, reason=reason[:300])
         metadata = await self._discovered()
         answer = await self._exchange(metadata, said["code"], attempt)
         claims = await self._claims(metadata, str(answer.get("id_token", "")), attempt.nonce)
@@ -123,16 +123,16 @@ class OpenId:
                 return id_token_claims(token, self._keys, self.settings, nonce, time.time())
             except UnknownKey:
                 continue  # the provider may have begun to use a new one
-        raise Unauthenticated.of("openid.key", provider=self.settings.title)
+        raise UnauthenticatedProblem.of("openid.key", provider=self.settings.title)
 
     async def _discovered(self) -> Mapping[str, Any]:
         if self._metadata is None or time.monotonic() > self._metadata[1]:
             issuer = self.settings.issuer
             if urlsplit(issuer).scheme != "https" and urlsplit(issuer).hostname not in _LOOPBACK:
-                raise Unavailable.of("openid.https", issuer=issuer)
+                raise UnavailableProblem.of("openid.https", issuer=issuer)
             found = await self._ask("GET", f"{issuer}/.well-known/openid-configuration")
             if str(found.get("issuer", "")).rstrip("/") != issuer:
-                raise Unavailable.of("openid.issuer", issuer=issuer, name=str(found.get("issuer")))
+                raise UnavailableProblem.of("openid.issuer", issuer=issuer, name=str(found.get("issuer")))
             self._metadata = (found, time.monotonic() + _KNOWN_SECONDS)
         return self._metadata[0]
 
@@ -150,10 +150,12 @@ class OpenId:
                     return answer
                 said = answer.get("error_description") or answer.get("error") if isinstance(answer, dict) else None
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise Unavailable.of(
+            raise UnavailableProblem.of(
                 "openid.unreachable", provider=self.settings.title, url=url, error=str(error)
             ) from None
-        raise Unauthenticated.of("openid.refused", provider=self.settings.title, reason=str(said or response.status))
+        raise UnauthenticatedProblem.of(
+            "openid.refused", provider=self.settings.title, reason=str(said or response.status)
+        )
 
 
 class UnknownKey(Exception):
@@ -183,7 +185,7 @@ def id_token_claims(token: str, keys: KeySet, settings: OidcSettings, nonce: str
     except (ValueError, JoseError) as error:
         if _unknown_key(token, keys):
             raise UnknownKey from None
-        raise Unauthenticated.of("openid.token", provider=settings.title, reason=str(error)) from None
+        raise UnauthenticatedProblem.of("openid.token", provider=settings.title, reason=str(error)) from None
     audience = claims.get("aud")
     audiences = audience if isinstance(audience, list) else [audience]
     faults = [
@@ -197,7 +199,7 @@ def id_token_claims(token: str, keys: KeySet, settings: OidcSettings, nonce: str
     ]
     for wrong, why in faults:
         if wrong:
-            raise Unauthenticated.of("openid.token", provider=settings.title, reason=why)
+            raise UnauthenticatedProblem.of("openid.token", provider=settings.title, reason=why)
     return claims
 
 
@@ -206,7 +208,7 @@ def read_person(claims: Mapping[str, Any], settings: OidcSettings) -> Person:
     said = claims.get(settings.groups_claim)
     groups = tuple(str(group) for group in said) if isinstance(said, list) else ()
     if settings.allowed_groups and not set(groups) & set(settings.allowed_groups):
-        raise Forbidden.of("openid.group", provider=settings.title)
+        raise ForbiddenProblem.of("openid.group", provider=settings.title)
     wished = claims.get(settings.name_claim) or claims.get("email") or claims.get("name") or claims["sub"]
     verified = claims.get("email_verified", True)
     return Person(
@@ -239,7 +241,7 @@ def sign_in_user(connection: Connection, person: Person, admin_groups: Sequence[
         )
     user = get_user(connection, known)
     if user.disabled:
-        raise Forbidden.of("user.disabled")
+        raise ForbiddenProblem.of("user.disabled")
     if admin_groups and user.admin != admin:
         connection.execute(update(users).where(users.c.id == user.id).values(admin=admin, revision=user.revision + 1))
         write_audit(

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest, as_record, new_id, select_page
 from muster.platform.database.tables import now, sessions, users
-from muster.platform.errors import NotFound
+from muster.platform.errors import NotFoundProblem
 from muster.platform.permissions import FULL, Actor, require
 from muster.platform.records import Page, Session, User
 from muster.platform.users.audit import write_audit
@@ -77,7 +77,7 @@ def end_session(connection: Connection, actor: Actor, identifier: str) -> None:
         .where(sessions.c.id == identifier)
     ).first()
     if row is None or row.user_id != actor.id:
-        raise NotFound.named("session", identifier)
+        raise NotFoundProblem.named("session", identifier)
     connection.execute(delete(sessions).where(sessions.c.id == identifier))
     write_audit(connection, actor, "log out", "user", row.user_id, row.name)
 

@@ -9,7 +9,13 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import memberships, now, teams, users
-from muster.platform.errors import Forbidden, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.errors import (
+    ForbiddenProblem,
+    InvalidProblem,
+    NotFoundProblem,
+    PreconditionFailedProblem,
+    conflict_on_duplicate,
+)
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
 from muster.platform.records import Member, Page, Subject, Team, TeamRole
@@ -32,7 +38,7 @@ def create_team(connection: Connection, actor: Actor, name: str, description: st
 def get_team(connection: Connection, id_or_name: str) -> Team:
     row = connection.execute(_TEAMS.where(or_(teams.c.id == id_or_name, teams.c.name == id_or_name))).first()
     if row is None:
-        raise NotFound.named("team", id_or_name)
+        raise NotFoundProblem.named("team", id_or_name)
     return _team(row)
 
 
@@ -44,7 +50,7 @@ def team_to_share_with(
         return None
     team = get_team(connection, id_or_name)
     if team.id not in actor.teams and team.id != now_with and not actor.admin:
-        raise Forbidden.of("team.foreign", name=team.name)
+        raise ForbiddenProblem.of("team.foreign", name=team.name)
     return team.id
 
 
@@ -65,7 +71,7 @@ def edit_team(
     """`changes` may contain name and description. With a `revision`, fails if the team has another one."""
     team = get_team(connection, identifier)
     require(actor, "edit", team.subject, team.name)
-    PreconditionFailed.check("team", team.name, team.revision, revision)
+    PreconditionFailedProblem.check("team", team.name, team.revision, revision)
     changed = {name: value for name, value in changes.items() if value != getattr(team, name)}
     if not changed:
         return team
@@ -125,7 +131,7 @@ def remove_member(connection: Connection, actor: Actor, team_id: str, user_id: s
         delete(memberships).where(memberships.c.team_id == team.id, memberships.c.user_id == user.id)
     )
     if not gone.rowcount:
-        raise NotFound.of("team.member", user=user.name, team=team.name)
+        raise NotFoundProblem.of("team.member", user=user.name, team=team.name)
     write_audit(connection, actor, "remove member", "team", team.id, team.name, {"user": user.name})
 
 
@@ -156,4 +162,4 @@ def _team(row: AnyRow) -> Team:
 
 def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise Invalid.field("name", "team.name", name=name)
+        raise InvalidProblem.field("name", "team.name", name=name)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, insert, or_, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import api_tokens, now, users
-from muster.platform.errors import Invalid, NotFound
+from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.permissions import FULL, Actor, require, visible
 from muster.platform.records import ApiToken, Page, Scope, Subject
 from muster.platform.users.audit import write_audit
@@ -32,13 +32,13 @@ def create_token(
     require(actor, "create", Subject("token", owner=actor.id))
     wanted = frozenset(scopes)
     if not wanted or not wanted <= FULL:
-        raise Invalid.field("scopes", "token.scopes", scopes=sorted(FULL))
+        raise InvalidProblem.field("scopes", "token.scopes", scopes=sorted(FULL))
     if not wanted <= actor.scopes:
-        raise Invalid.field("scopes", "token.more", scopes=sorted(wanted - actor.scopes))
+        raise InvalidProblem.field("scopes", "token.more", scopes=sorted(wanted - actor.scopes))
     if "admin" in wanted and not actor.admin:
-        raise Invalid.field("scopes", "token.admin")
+        raise InvalidProblem.field("scopes", "token.admin")
     if expires is not None and expires <= now():
-        raise Invalid.field("expires", "token.past")
+        raise InvalidProblem.field("expires", "token.past")
     token, secret = _insert(connection, actor.id, name, wanted, expires=expires)
     details = {"scopes": sorted(wanted), "expires": expires.isoformat() if expires else None}
     write_audit(connection, actor, "create", "token", token.id, name, details)
@@ -100,7 +100,7 @@ def touch_token(connection: Connection, identifier: str) -> None:
 def get_token(connection: Connection, identifier: str) -> ApiToken:
     row = connection.execute(_TOKENS.where(api_tokens.c.id == identifier)).first()
     if row is None:
-        raise NotFound.named("token", identifier)
+        raise NotFoundProblem.named("token", identifier)
     return _token(row)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, users, versions
-from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
 from muster.platform.graphs.argo_import import from_manifest
 from muster.platform.graphs.context import Context, retire
 from muster.platform.graphs.document import Change, content_hash, diff, mask_secrets, restore_secrets, to_canonical
@@ -79,7 +79,7 @@ def add_version(
     workflow has another one."""
     workflow = get_workflow(connection, actor, workflow_id)
     require(actor, "create", workflow.version_subject, workflow.name)
-    PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
+    PreconditionFailedProblem.check("workflow", workflow.name, workflow.revision, revision)
     check_not_archived(workflow)
     before = find_version(connection, workflow, str(workflow.versions)) if workflow.versions else None
     base = document_for(connection, actor, workflow, before) if before else None
@@ -121,7 +121,7 @@ def find_version(connection: Connection, workflow: Workflow, word: str) -> Versi
         query = query.where((versions.c.name == word) | (versions.c.id == word))
     row = connection.execute(query).first()
     if row is None:
-        raise NotFound.of("version.missing", workflow=workflow.name, name=word)
+        raise NotFoundProblem.of("version.missing", workflow=workflow.name, name=word)
     return _version(row)
 
 
@@ -129,7 +129,7 @@ def get_version(connection: Connection, actor: Actor, identifier: str) -> tuple[
     """By its id alone."""
     row = connection.execute(_VERSIONS.where(versions.c.id == identifier)).first()
     if row is None:
-        raise NotFound.named("version", identifier)
+        raise NotFoundProblem.named("version", identifier)
     workflow = get_workflow(connection, actor, row.workflow_id)
     require(actor, "view", workflow.version_subject, identifier)
     return workflow, _version(row)
@@ -184,7 +184,7 @@ def check_document(document: Document, context: Context, prefix: str = "") -> li
     found = validate_graph(document, context)
     wrong = only_errors(found)
     if wrong:
-        raise Invalid.fields([_fault(problem, prefix) for problem in wrong])
+        raise InvalidProblem.fields([_fault(problem, prefix) for problem in wrong])
     return found
 
 
@@ -234,14 +234,14 @@ def _document(
     connection: Connection, actor: Actor, new: NewVersion, base: Document | None, look: ContextLoader, prefix: str
 ) -> tuple[Document, list[Finding]]:
     if new.manifest and new.document is not None:
-        raise Invalid.field(f"{prefix}manifest", "field.either", other="document")
+        raise InvalidProblem.field(f"{prefix}manifest", "field.either", other="document")
     if new.document is not None:
         return restore_secrets(new.document, base or {}), []
     if not new.manifest:
-        raise Invalid.field(f"{prefix}document", "version.content")
+        raise InvalidProblem.field(f"{prefix}document", "version.content")
     imported = from_manifest(new.manifest, look(connection, actor, {}))
     if imported.document is None:
-        raise Invalid.fields([_fault(problem, prefix) for problem in imported.problems])
+        raise InvalidProblem.fields([_fault(problem, prefix) for problem in imported.problems])
     return imported.document, imported.problems
 
 
@@ -256,9 +256,9 @@ def _shown(workflow: Workflow, version: Version) -> str:
 
 def _check_name(name: str, prefix: str) -> None:
     if len(name) > _LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        raise Invalid.field(f"{prefix}name", "version.name", name=name, most=_LONGEST_NAME)
+        raise InvalidProblem.field(f"{prefix}name", "version.name", name=name, most=_LONGEST_NAME)
     if name == LATEST or name.isdecimal():
-        raise Invalid.field(f"{prefix}name", "version.other", name=name)
+        raise InvalidProblem.field(f"{prefix}name", "version.other", name=name)
 
 
 _VERSIONS = select(

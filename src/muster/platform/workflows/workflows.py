@@ -10,7 +10,13 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, teams, users, workflows
-from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.errors import (
+    ConflictProblem,
+    InvalidProblem,
+    NotFoundProblem,
+    PreconditionFailedProblem,
+    conflict_on_duplicate,
+)
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require, visible
 from muster.platform.records import Page, Subject, Workflow
@@ -66,7 +72,7 @@ def get_workflow(connection: Connection, actor: Actor, id_or_name: str) -> Workf
     found = connection.execute(_WORKFLOWS.where(or_(workflows.c.id == id_or_name, workflows.c.name == id_or_name)))
     row = found.first()
     if row is None:
-        raise NotFound.named("workflow", id_or_name)
+        raise NotFoundProblem.named("workflow", id_or_name)
     workflow = _workflow(row)
     require(actor, "view", workflow.subject, id_or_name)
     return workflow
@@ -99,7 +105,7 @@ def edit_workflow(
     """`changes` may contain name, description and team. With a `revision`, fails if the workflow has another one."""
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "edit", workflow.subject, workflow.name)
-    PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
+    PreconditionFailedProblem.check("workflow", workflow.name, workflow.revision, revision)
     values = {name: changes[name] for name in ("name", "description") if name in changes}
     if "name" in values:
         _check_name(values["name"])
@@ -120,7 +126,7 @@ def archive_workflow(
     """Archives or restores a workflow. An archived workflow keeps its versions and runs, and gets no new ones."""
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "archive", workflow.subject, workflow.name)
-    PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
+    PreconditionFailedProblem.check("workflow", workflow.name, workflow.revision, revision)
     if (workflow.archived is not None) == archived:
         return workflow
     _update(connection, workflow, {"archived": now() if archived else None})
@@ -132,7 +138,7 @@ def delete_workflow(connection: Connection, actor: Actor, identifier: str, revis
     """Deletes the workflow with all its versions, unless it has runs."""
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "delete", workflow.subject, workflow.name)
-    PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
+    PreconditionFailedProblem.check("workflow", workflow.name, workflow.revision, revision)
     with conflict_on_duplicate(field_error("", "workflow.runs", name=workflow.name)):
         connection.execute(delete(workflows).where(workflows.c.id == workflow.id))
     write_audit(connection, actor, "delete", "workflow", workflow.id, workflow.name)
@@ -140,7 +146,7 @@ def delete_workflow(connection: Connection, actor: Actor, identifier: str, revis
 
 def check_not_archived(workflow: Workflow) -> None:
     if workflow.archived is not None:
-        raise Conflict.of("workflow.archived", name=workflow.name)
+        raise ConflictProblem.of("workflow.archived", name=workflow.name)
 
 
 def count_version(connection: Connection, workflow: Workflow) -> int:
@@ -183,4 +189,4 @@ def _workflow(row: AnyRow) -> Workflow:
 
 def _check_name(name: str) -> None:
     if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        raise Invalid.field("name", "workflow.name", name=name, most=LONGEST_NAME)
+        raise InvalidProblem.field("name", "workflow.name", name=name, most=LONGEST_NAME)

@@ -11,8 +11,7 @@ from muster.kube.errors import ApiError, BadRequest
 from muster.kube.objects import Object, labels_of, meta, name_of, spec_of
 from muster.server.argo.access import AuthorizedCluster, label_creator, require_valid
 from muster.server.argo.requests import Request
-from muster.server.kubernetes.negotiation import JSON
-from muster.server.kubernetes.request import ApiRequest, ApiResponse, parse_body
+from muster.server.kubernetes.request import JSON, ApiRequest, ApiResponse, parse_body
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_EVENT_BINDING, WORKFLOW_TEMPLATE
 from muster.workflows.lang.environment import build_environment
 from muster.workflows.lang.errors import ExpressionError

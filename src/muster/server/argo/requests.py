@@ -12,8 +12,7 @@ import orjson
 
 from muster.kube.errors import ApiError, BadRequest
 from muster.server.argo.access import AuthorizedCluster
-from muster.server.kubernetes.negotiation import JSON
-from muster.server.kubernetes.request import ApiRequest, ApiResponse, json_response, parse_body, stream
+from muster.server.kubernetes.request import JSON, ApiRequest, ApiResponse, json_response, parse_body, stream
 
 
 class Fields(NamedTuple):

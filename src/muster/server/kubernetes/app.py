@@ -17,7 +17,8 @@ from muster.kube.kinds import Kind
 from muster.kube.metrics_api import GROUP as METRICS
 from muster.kube.objects import join_api_version
 from muster.kube.rbac import Action
-from muster.server.kubernetes import access, handlers, pod_exec, port_forward, subresources
+from muster.server.kubernetes import access, handlers, pod_exec, port_forward
+from muster.server.kubernetes import handlers as subresources
 from muster.server.kubernetes.access import AccessControl
 from muster.server.kubernetes.discovery import REVIEWS, ApiDescription
 from muster.server.kubernetes.request import (

@@ -13,8 +13,7 @@ from muster.kube.kinds import Catalogue, Kind
 from muster.kube.metrics_api import GROUP as METRICS
 from muster.kube.objects import join_api_version
 from muster.server.kubernetes import openapi
-from muster.server.kubernetes.negotiation import JSON, parse_accept
-from muster.server.kubernetes.request import ApiRequest, ApiResponse, json_response
+from muster.server.kubernetes.request import JSON, ApiRequest, ApiResponse, json_response, parse_accept
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _CHANGE = ("get", "patch", "update")

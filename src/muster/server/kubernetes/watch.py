@@ -12,9 +12,8 @@ from muster.kube.cluster import WatchEvent
 from muster.kube.errors import ApiError, BadRequest, Cause, Invalid
 from muster.kube.kinds import Kind
 from muster.kube.objects import version_of
-from muster.server.kubernetes import negotiation
-from muster.server.kubernetes.negotiation import Form
-from muster.server.kubernetes.request import ApiRequest, Target, stream
+from muster.server.kubernetes import request as negotiation
+from muster.server.kubernetes.request import ApiRequest, Form, Target, stream
 
 _CACHED_LINES = 512
 _LARGEST_CACHED = 64 * 1024

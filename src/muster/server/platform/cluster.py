@@ -24,9 +24,9 @@ from muster.kube.objects import (
     split_api_version,
     status_of,
 )
-from muster.kube.pod_resources import format_amounts, pod_requests
+from muster.kube.quantity import format_amounts, pod_requests
 from muster.platform.database.tables import now
-from muster.platform.errors import NotFound
+from muster.platform.errors import NotFoundProblem
 from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Page, Subject, VirtualCluster
 from muster.platform.resources.nodes import (
@@ -40,7 +40,7 @@ from muster.platform.resources.nodes import (
 from muster.platform.resources.queues import describe_pod_group, describe_queue, list_queues, skus_used
 from muster.platform.resources.usage import KEPT, UsageSample, merge_steps, record_usage, step_for, usage_since
 from muster.platform.resources.virtual_clusters import all_clusters, get_cluster
-from muster.platform.runs.ownership import OwningRun, find_owning_runs, run_id_of
+from muster.platform.runs.runs import OwningRun, find_owning_runs, run_id_of
 from muster.server.platform.rest import ApiModel
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
@@ -174,7 +174,7 @@ async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
     require(who, "view", Subject("node"))
     found = next((each for each in (await here.cluster.list(NODE)).items if name_of(each) == node), None)
     if found is None:
-        raise NotFound.named("node", node)
+        raise NotFoundProblem.named("node", node)
     pods = _by_host((await here.cluster.list(POD)).items)[node]
     clusters, behind = await here.database.read(
         lambda connection: (all_clusters(connection), find_owning_runs(connection, who, map(run_id_of, pods)))

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from muster.kube.cluster import Cluster
 from muster.platform.settings import DEFAULT_WEB_PORT
-from muster.platform.users.local_secrets import platform_folder, prepare_secrets
+from muster.platform.users.credentials import platform_folder, prepare_secrets
 from muster.server.https import open_listener, serve_http
 from muster.server.settings import Settings
 

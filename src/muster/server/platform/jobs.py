@@ -13,7 +13,7 @@ from pydantic import Field
 
 from muster.kube.manifests import dump
 from muster.kube.objects import Object, meta
-from muster.platform.errors import NotFound
+from muster.platform.errors import NotFoundProblem
 from muster.platform.jobs import submit
 from muster.platform.jobs.detail import JobParts, describe_detail, events_about, masks_for, watch_detail
 from muster.platform.jobs.jobs import (
@@ -23,20 +23,22 @@ from muster.platform.jobs.jobs import (
     check_filter,
     describe_job,
     filter_jobs,
+    find_names,
+    find_run_owners,
     job_kind_named,
     job_kind_of,
     page_of_jobs,
     subject_of,
+    user_ids,
     word_of,
 )
-from muster.platform.jobs.ownership import find_names, find_run_owners, user_ids
 from muster.platform.jobs.submit import find_job
 from muster.platform.jobs.validation import ManifestFinding
 from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Job, JobDetail, JobState, KubernetesEvent, Page, Subject
 from muster.platform.runs.create import NAMESPACE
-from muster.platform.runs.masks import Masks
 from muster.platform.runs.node_detail import event_summary
+from muster.platform.runs.status import Masks
 from muster.platform.status_messages import explain
 from muster.server.platform.event_feed import Event
 from muster.server.platform.rest import ApiModel, Paging, RequestBody, Search, build_record, vars_of
@@ -338,7 +340,7 @@ async def _job_changes(here: Services, who: Actor, namespace: str, kind: str, na
             news.clear()
             try:
                 whole = await _whole(here, who, namespace, kind, name)
-            except NotFound:
+            except NotFoundProblem:
                 yield Event(str(number), None, "gone")
                 return
             number += 1

@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 from muster.kube import errors as cluster_errors
 from muster.kube.builtin import POD
 from muster.kube.objects import Object, controller_of, labels_of, name_of, status_of, uid_of
-from muster.platform.errors import Invalid, NotFound
+from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.jobs.detail import trainer_containers
 from muster.platform.jobs.jobs import ENDED as JOB_ENDED
 from muster.platform.jobs.jobs import job_kind_named
@@ -21,9 +21,8 @@ from muster.platform.permissions import Actor
 from muster.platform.records import Job
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.logs import LogLine, LogSource, find_log_source, read_log_lines, read_log_text
-from muster.platform.runs.masks import Masks
 from muster.platform.runs.runs import Attempt
-from muster.platform.runs.status import DONE, ENDED
+from muster.platform.runs.status import DONE, ENDED, Masks
 from muster.server.platform.event_feed import Event
 from muster.server.platform.jobs import masks_of, visible_job
 from muster.server.platform.run_nodes import FoundNode, found_node, training_pods
@@ -134,10 +133,10 @@ async def _place(
     if number is not None:
         attempt = next((each for each in found.attempts if each.number == number), None)
         if attempt is None:
-            raise Invalid.field("attempt", "run.attempt", number=number, count=len(found.attempts))
+            raise InvalidProblem.field("attempt", "run.attempt", number=number, count=len(found.attempts))
     if pod and not any(each.pod == pod for each in found.attempts):
         if not any(name_of(each) == pod for each in await training_pods(here, found)):
-            raise Invalid.field("pod", "run.pod", pod=pod)
+            raise InvalidProblem.field("pod", "run.pod", pod=pod)
         return LogSource(NAMESPACE, pod, container), attempt
     if attempt is None:
         return None, None
@@ -268,7 +267,7 @@ async def _member(here: Services, who: Actor, wanted: _JobLogQuery) -> _Member:
     known = trainer_containers(job_kind, job_kind.read(obj))
     own = pod is not None and (controller_of(pod) or {}).get("uid") == job.uid
     if not own and (pod is not None or wanted.pod not in known):
-        raise NotFound.of("job.pod", kind=job.kind, job=name_of(obj), pod=wanted.pod)
+        raise NotFoundProblem.of("job.pod", kind=job.kind, job=name_of(obj), pod=wanted.pod)
     container = wanted.container or known.get(wanted.pod, "")
     return _Member(job, obj, pod, LogSource(wanted.namespace, wanted.pod, container))
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from muster.platform.errors import Invalid, Problem, Unavailable
+from muster.platform.errors import InvalidProblem, Problem, UnavailableProblem
 from muster.platform.messages import FieldError, field_error
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ async def _problem(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem_response(Invalid.fields([_field_error(given) for given in error.errors()]))
+    return problem_response(InvalidProblem.fields([_field_error(given) for given in error.errors()]))
 
 
 async def _http(_: Request, error: Exception) -> Response:
@@ -86,7 +86,7 @@ async def _http(_: Request, error: Exception) -> Response:
 
 async def _database(request: Request, error: Exception) -> Response:
     log.error("%s %s: the database failed", request.method, request.url.path, exc_info=error)
-    return problem_response(Unavailable.of("database"))
+    return problem_response(UnavailableProblem.of("database"))
 
 
 _KNOWN = {

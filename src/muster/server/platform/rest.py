@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from muster.platform.database.queries import MAX_LIMIT, PageRequest
-from muster.platform.errors import BadRequest, Invalid
+from muster.platform.errors import BadRequestProblem, InvalidProblem
 from muster.platform.messages import field_error
 
 _parameters: dict[Callable[..., Any], list[str]] = {}
@@ -49,7 +49,7 @@ async def only_known_parameters(request: Request) -> None:
     unknown = [name for name in request.query_params if name not in parameters]
     if unknown:
         known = parameters or ["none"]
-        raise Invalid.fields([field_error(name, "request.parameter", known=known) for name in unknown])
+        raise InvalidProblem.fields([field_error(name, "request.parameter", known=known) for name in unknown])
 
 
 def etag(*parts: object) -> str:
@@ -69,7 +69,7 @@ async def _revision(if_match: Annotated[str | None, Header()] = None) -> int | N
         return None
     last = if_match.strip().removeprefix("W/").strip('"').rpartition("-")[2]
     if not last.isdecimal():
-        raise BadRequest.of("request.etag", etag=if_match)
+        raise BadRequestProblem.of("request.etag", etag=if_match)
     return int(last)
 
 

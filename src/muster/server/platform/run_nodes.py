@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 from muster.kube import errors as cluster_errors
 from muster.kube.builtin import EVENT, POD
 from muster.kube.objects import Object, name_of
-from muster.platform.errors import Conflict, NotFound, Unavailable
+from muster.platform.errors import ConflictProblem, NotFoundProblem, UnavailableProblem
 from muster.platform.graphs.bindings import RUN_LABEL
 from muster.platform.graphs.context import with_modules
 from muster.platform.graphs.model import Graph, Node, is_graph, read
@@ -106,21 +106,21 @@ async def content_of_output(run: str, node: str, output: str, here: Here, who: W
     workflow = await _workflow(here, run)
     value = next((o for o in outputs_of(found.drawn, workflow, node) if o["name"] == output), None)
     if value is None:
-        raise NotFound.named("output", output)
+        raise NotFoundProblem.named("output", output)
     if not value["ready"]:
-        raise Conflict.of("run.output", name=output, state=found.node.state)
+        raise ConflictProblem.of("run.output", name=output, state=found.node.state)
     if value["type"] == "text":
         return Response((await here.runs.masks(run)).text(str(value["value"])), media_type="text/plain")
     artifact = artifact_in(workflow, node, output) if workflow is not None else None
     if artifact is None or workflow is None or here.artifacts is None:
-        raise NotFound.of("run.file", name=output)
+        raise NotFoundProblem.of("run.file", name=output)
     pieces = here.artifacts.read(workflow, artifact)
     try:
         first = await anext(pieces, b"")
     except ArtifactMissing as error:
-        raise NotFound.of("run.artifact", detail=str(error)) from None
+        raise NotFoundProblem.of("run.artifact", detail=str(error)) from None
     except ArtifactError as error:
-        raise Unavailable.of("run.artifact", detail=str(error)) from None
+        raise UnavailableProblem.of("run.artifact", detail=str(error)) from None
 
     async def content() -> AsyncIterator[bytes]:
         yield first
@@ -145,7 +145,7 @@ async def found_node(here: Services, who: Actor, run_id: str, name: str) -> Foun
         run = get_run(connection, who, run_id, "inspect")
         node = next((each for each in nodes_of(connection, run_id) if each.name == name), None)
         if node is None:
-            raise NotFound.of("run.node", run=run.name, name=name)
+            raise NotFoundProblem.of("run.node", run=run.name, name=name)
         document = document_of(connection, run.version_id)
         # A user who may inspect the run sees the outputs of all its modules.
         context = refers_to(connection, SYSTEM, document)

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster.platform.errors import Forbidden, Problem, TooLarge, Unauthenticated
+from muster.platform.errors import ForbiddenProblem, Problem, TooLargeProblem, UnauthenticatedProblem
 from muster.platform.permissions import Actor
 from muster.platform.users.credentials import csrf_token, secrets_equal
 from muster.server.platform.problems import problem_response
@@ -38,7 +38,7 @@ async def authenticate(request: Request) -> Actor:
     if not secret:
         raise _unauthenticated("login.needed")
     if request.method not in SAFE and not secrets_equal(request.headers.get(CSRF_HEADER, ""), csrf_token(secret)):
-        raise Forbidden.of("login.csrf", cookie=CSRF_COOKIE, header=CSRF_HEADER)
+        raise ForbiddenProblem.of("login.csrf", cookie=CSRF_COOKIE, header=CSRF_HEADER)
     actor = await services_of(request).identities.of_session(secret, client_address(request))
     if actor is None:
         raise _unauthenticated("session.over")
@@ -59,8 +59,8 @@ async def _by_token(request: Request, header: str) -> Actor:
     return actor
 
 
-def _unauthenticated(code: str) -> Unauthenticated:
-    return Unauthenticated.of(code).with_headers({"WWW-Authenticate": "Bearer"})
+def _unauthenticated(code: str) -> UnauthenticatedProblem:
+    return UnauthenticatedProblem.of(code).with_headers({"WWW-Authenticate": "Bearer"})
 
 
 Who = Annotated[Actor, Depends(identify)]
@@ -139,8 +139,8 @@ class Security:
 
         return counted
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge.of("request.large", most=self._largest // 1024 // 1024)
+    def _too_large(self) -> TooLargeProblem:
+        return TooLargeProblem.of("request.large", most=self._largest // 1024 // 1024)
 
 
 def _refuse_other_sites(method: str, headers: Headers) -> None:
@@ -152,4 +152,4 @@ def _refuse_other_sites(method: str, headers: Headers) -> None:
     if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"} or (
         origin is not None and urlsplit(origin).netloc != headers.get("host")
     ):
-        raise Forbidden.of("request.site")
+        raise ForbiddenProblem.of("request.site")

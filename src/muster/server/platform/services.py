@@ -21,9 +21,8 @@ from muster.platform.modules.images import Engine, ImageEngines
 from muster.platform.records import Job
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.persist import StoredRun
-from muster.platform.users.credentials import LoginLimits
+from muster.platform.users.credentials import LoginLimits, platform_folder
 from muster.platform.users.links import ensure_local_admin, forget_used_link
-from muster.platform.users.local_secrets import platform_folder
 from muster.platform.users.openid import OpenId
 from muster.platform.users.sessions import Identities
 from muster.platform.workflows.graph_context import graph_context

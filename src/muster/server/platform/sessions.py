@@ -11,7 +11,7 @@ from pydantic import Field
 from sqlalchemy import Connection
 from starlette.responses import RedirectResponse
 
-from muster.platform.errors import Invalid, NotFound, TooManyRequests, Unauthenticated
+from muster.platform.errors import InvalidProblem, NotFoundProblem, TooManyRequestsProblem, UnauthenticatedProblem
 from muster.platform.permissions import Actor
 from muster.platform.records import Me, Page, Session, User
 from muster.platform.users.accounts import get_user, password_hash_of, set_password
@@ -71,7 +71,7 @@ async def log_in(body: Login, request: Request, response: Response, here: Here) 
     wait = here.logins.wait(body.name, address, time.monotonic())
     if wait > 0:
         seconds = int(wait) + 1
-        raise TooManyRequests.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
+        raise TooManyRequestsProblem.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
     user, stored = await here.database.read(lambda connection: _account(connection, body.name))
     if not await verify_password(body.password, stored) or user is None or user.disabled:
         here.logins.failed(body.name, address, time.monotonic())
@@ -80,7 +80,7 @@ async def log_in(body: Login, request: Request, response: Response, here: Here) 
             await here.database.write(
                 lambda connection: write_audit(connection, actor, "fail to log in", "user", user.id, user.name)
             )
-        raise Unauthenticated.of("login.wrong")
+        raise UnauthenticatedProblem.of("login.wrong")
     here.logins.succeeded(body.name)
     if stored is not None and needs_rehash(stored):
         stronger = await hash_password(body.password)
@@ -93,7 +93,7 @@ async def log_in(body: Login, request: Request, response: Response, here: Here) 
 @router.delete("/session", status_code=204)
 async def log_out(here: Here, who: Who, response: Response) -> None:
     if who.via != "session":
-        raise NotFound.of("session.none")
+        raise NotFoundProblem.of("session.none")
     await here.database.write(lambda connection: end_session(connection, who, who.credential))
     for name in (SESSION_COOKIE, CSRF_COOKIE):
         response.delete_cookie(name, path="/")
@@ -125,17 +125,17 @@ async def end_one_session(session_id: str, here: Here, who: Who) -> None:
 async def change_password(body: PasswordChange, here: Here, who: Who) -> None:
     """Changes your password. All your other sessions end."""
     if who.via != "session":
-        raise Unauthenticated.of("password.session")
+        raise UnauthenticatedProblem.of("password.session")
     wait = here.logins.wait(who.name, who.address, time.monotonic())
     if wait > 0:
         seconds = int(wait) + 1
-        raise TooManyRequests.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
+        raise TooManyRequestsProblem.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
     user, stored = await here.database.read(
         lambda connection: (get_user(connection, who.id), password_hash_of(connection, who.id))
     )
     if not await verify_password(body.old, stored):
         here.logins.failed(who.name, who.address, time.monotonic())
-        raise Invalid.field("old", "password.wrong")
+        raise InvalidProblem.field("old", "password.wrong")
     _check("new", body.new, user.name)
     new = await hash_password(body.new)
     await here.database.write(lambda connection: set_password(connection, who, user, new, keep_session=who.credential))
@@ -179,7 +179,7 @@ def _session(session: Session, who: Actor) -> Session:
 def _account(connection: Connection, name: str) -> tuple[User | None, str | None]:
     try:
         user = get_user(connection, name)
-    except NotFound:
+    except NotFoundProblem:
         return None, None
     return (user, password_hash_of(connection, user.id)) if user.name == name else (None, None)
 
@@ -187,7 +187,7 @@ def _account(connection: Connection, name: str) -> tuple[User | None, str | None
 def _check(field: str, password: str, name: str) -> None:
     wrong = check_password(field, password, name=name)
     if wrong:
-        raise Invalid.fields([wrong])
+        raise InvalidProblem.fields([wrong])
 
 
 openid_router = APIRouter(prefix="/openid", tags=["session"])
@@ -244,5 +244,5 @@ async def openid_callback(
 
 def _provider(here: Services) -> OpenId:
     if here.openid is None:
-        raise NotFound.of("openid.none")
+        raise NotFoundProblem.of("openid.none")
     return here.openid

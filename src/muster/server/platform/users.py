@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, Field
 
 from muster.platform.database.tables import now
-from muster.platform.errors import Invalid
+from muster.platform.errors import InvalidProblem
 from muster.platform.permissions import Actor, may
 from muster.platform.records import ApiToken, AuditEntry, Member, Page, Role, Team, TeamRole, User
 from muster.platform.users.accounts import UserFilter, create_user, edit_user, get_user, list_users
@@ -90,7 +90,7 @@ async def create_account(body: NewUser, here: Here, who: Who) -> NewUserAnswer:
     if body.password is not None:
         fault = check_password("password", body.password, name=body.name)
         if fault:
-            raise Invalid.fields([fault])
+            raise InvalidProblem.fields([fault])
         password = await hash_password(body.password)
     user = await here.database.write(
         lambda connection: create_user(

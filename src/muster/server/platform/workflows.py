@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
-from muster.platform.errors import Conflict, Invalid
+from muster.platform.errors import ConflictProblem, InvalidProblem
 from muster.platform.graphs.argo_import import from_manifest
 from muster.platform.graphs.compile import GraphError, parameters_of, to_yaml
 from muster.platform.graphs.context import Context
@@ -224,7 +224,7 @@ async def exported_version(workflow: str, version: str, here: Here, who: Who) ->
         try:
             return found.id, to_yaml(document, look(connection, who, document), of.name)
         except GraphError as error:
-            raise Conflict.of("version.export", detail=str(error)) from None
+            raise ConflictProblem.of("version.export", detail=str(error)) from None
 
     identifier, text = await here.database.read(read)
     headers = {"Content-Disposition": f'attachment; filename="{identifier}.yaml"'}
@@ -258,7 +258,7 @@ async def copy_of_version(
 ) -> StoredVersion:
     """Copies the version into this or another workflow, or a new one, with changes."""
     if body.workflow is not None and body.into:
-        raise Invalid.field("into", "field.either", other="workflow")
+        raise InvalidProblem.field("into", "field.either", other="workflow")
     look, new = look_of(here), body.version.version()
     into = body.workflow.workflow() if body.workflow is not None else body.into or workflow
 

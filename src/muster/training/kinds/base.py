@@ -13,7 +13,6 @@ from muster.kube.objects import Object, annotations_of, name_of, owner_reference
 from muster.kube.pod_validation import validate_pod_spec
 from muster.training.etcd import EtcdEntry
 from muster.training.job_conditions import Progress, read_progress
-from muster.training.labels import check_job_name, check_replica_names, job_labels, replica_labels, role_selector
 from muster.training.model import (
     RESTART_SCOPE,
     Addresses,
@@ -28,6 +27,11 @@ from muster.training.model import (
     SchedulingPolicy,
     TrainingJob,
     Wiring,
+    check_job_name,
+    check_replica_names,
+    job_labels,
+    replica_labels,
+    role_selector,
 )
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"

@@ -18,7 +18,6 @@ from muster.kube.objects import Object, owner_reference, spec_of
 from muster.kube.schema import STRING, integer, string
 from muster.training.kinds.base import KubeflowJobKind
 from muster.training.kinds.schemas import COLUMNS, kubeflow_kind
-from muster.training.labels import job_labels, replica_name
 from muster.training.model import (
     Addresses,
     CleanPodPolicy,
@@ -29,6 +28,8 @@ from muster.training.model import (
     RunPolicy,
     TrainingJob,
     Wiring,
+    job_labels,
+    replica_name,
 )
 
 FOLDER = "/etc/mpi"

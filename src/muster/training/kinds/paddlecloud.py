@@ -30,8 +30,9 @@ from muster.training.etcd import EtcdEntry
 from muster.training.job_conditions import Progress
 from muster.training.kinds.base import JobKind, read_scheduling_policy, validate_template
 from muster.training.kinds.schemas import TEMPLATE
-from muster.training.labels import PADDLE_NAME, PADDLE_ROLE, check_job_name, check_replica_names
 from muster.training.model import (
+    PADDLE_NAME,
+    PADDLE_ROLE,
     RESTART_SCOPE,
     Addresses,
     CleanPodPolicy,
@@ -45,6 +46,8 @@ from muster.training.model import (
     RunPolicy,
     TrainingJob,
     Wiring,
+    check_job_name,
+    check_replica_names,
 )
 
 ETCD_ANNOTATION = "muster.dev/etcd"

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from muster.kube.cluster import Cluster
-from muster.kube.controller import Controller
+from muster.kube.controller import Controller, Informer, index_by_controller
 from muster.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound, TooLarge
-from muster.kube.informer import Informer, index_by_controller
 from muster.kube.objects import (
     Key,
     Object,

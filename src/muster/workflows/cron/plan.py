@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from muster.kube.conditions import set_condition
 from muster.kube.objects import (
     Object,
     annotations_of,
@@ -17,6 +16,7 @@ from muster.kube.objects import (
     namespace_of,
     owner_reference,
     parse_time,
+    set_condition,
     spec_of,
     status_of,
     timestamp,

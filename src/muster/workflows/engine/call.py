@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from muster.workflows.engine.arguments import fill_inputs
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.node_tree import is_ended, is_fulfilled
 from muster.workflows.engine.synchronization import locks_of
-from muster.workflows.engine.templates import POD_TYPES, Context, node_type, type_of
+from muster.workflows.engine.templates import POD_TYPES, Context, fill_inputs, node_type, type_of
 from muster.workflows.engine.work_queue import Caller, Parent, Position, Work
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Node, NodeType, Phase, Template

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from muster.workflows.engine.call import Call
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.hooks import Child, HookFactory
-from muster.workflows.engine.references import resolve_outputs
-from muster.workflows.engine.scope import Scope, mentioned_steps
+from muster.workflows.engine.scope import Scope, mentioned_steps, resolve_outputs
 from muster.workflows.engine.work_queue import Caller, Work
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import NodeType, Phase

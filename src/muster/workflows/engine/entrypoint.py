@@ -6,13 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from muster.workflows.engine import node_names
+from muster.workflows.engine import node_tree
 from muster.workflows.engine.call import Call
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.hooks import HOOKS, exit_hook, holder_of
 from muster.workflows.engine.node_tree import WORKFLOW_PHASE, has_failed
-from muster.workflows.engine.references import resolve_arguments
-from muster.workflows.engine.scope import Scope
+from muster.workflows.engine.scope import Scope, resolve_arguments
 from muster.workflows.engine.synchronization import locks_of
 from muster.workflows.engine.templates import Context
 from muster.workflows.engine.work_queue import Caller
@@ -47,13 +46,13 @@ class Entrypoint(Caller):
         self.entry.restore()
         self._set_result_variables()
         for event, hook in self._hook_definitions().items():
-            call = self._hook(node_names.hook(self.run.name, event), hook)
+            call = self._hook(node_tree.hook(self.run.name, event), hook)
             if call.node is not None:
                 self.hooks[event] = call
                 call.restore()
         last = exit_hook(self.run.spec, self.run.spec.get("arguments") or {})
-        if last is not None and self.run.tree.find(node_names.on_exit(self.run.name)) is not None:
-            self.exit = self._hook(node_names.on_exit(self.run.name), last, on_exit=True)
+        if last is not None and self.run.tree.find(node_tree.on_exit(self.run.name)) is not None:
+            self.exit = self._hook(node_tree.on_exit(self.run.name), last, on_exit=True)
             self.exit.restore()
 
     def call_changed(self, call: Call) -> None:
@@ -137,7 +136,7 @@ class Entrypoint(Caller):
         """Starts the hooks whose condition holds. Returns whether all started hooks have ended."""
         assert self.entry is not None
         for event, hook in self._hook_definitions().items():
-            name = node_names.hook(self.run.name, event)
+            name = node_tree.hook(self.run.name, event)
             if event in self.hooks:
                 continue
             try:
@@ -182,7 +181,7 @@ class Entrypoint(Caller):
             try:
                 if last.get("expression"):
                     self.run.warn_once("ExitExpression", "hooks.exit.expression is ignored: it always runs at the end")
-                self.exit = self._hook(node_names.on_exit(self.run.name), last, on_exit=True)
+                self.exit = self._hook(node_tree.on_exit(self.run.name), last, on_exit=True)
             except (WorkflowError, ExpressionError) as error:
                 self.run.finish("Error", f"error in exit template execution : {error_message(error)}")
                 return False
@@ -215,6 +214,6 @@ def _failure(run: Run, node: Node) -> dict[str, str]:
         "message": node.get("message") or "",
         "templateName": template,
         "phase": node["phase"],
-        "podName": node_names.pod_name(run.name, node["name"], template),
+        "podName": node_tree.pod_name(run.name, node["name"], template),
         "finishedAt": node.get("finishedAt") or "",
     }

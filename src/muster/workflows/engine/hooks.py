@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from muster.workflows.engine import node_names
+from muster.workflows.engine import node_tree
 from muster.workflows.engine.call import Call
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.node_tree import is_completed, is_fulfilled
-from muster.workflows.engine.references import resolve_arguments
-from muster.workflows.engine.scope import Scope, last_attempt
+from muster.workflows.engine.scope import Scope, last_attempt, resolve_arguments
 from muster.workflows.engine.templates import Context
 from muster.workflows.engine.work_queue import Caller
 from muster.workflows.lang.environment import evaluate_bool
@@ -95,7 +94,7 @@ class Child:
         expression = hook.get("expression")
         if not expression:
             if event != _EXIT:
-                raise WorkflowError(f"Expression required for hook {node_names.hook(self.name, event)}")
+                raise WorkflowError(f"Expression required for hook {node_tree.hook(self.name, event)}")
             return True
         return evaluate_bool(
             str(expression), maker.scope_of(self).texts(self.run.variables), self.run.clock.expressions
@@ -140,7 +139,7 @@ class HookFactory:
         call = Call(
             self.run,
             self.caller,
-            node_names.on_exit(child.name) if is_exit else node_names.hook(child.name, event),
+            node_tree.on_exit(child.name) if is_exit else node_tree.hook(child.name, event),
             holder_of(hook),
             self.context,
             arguments,

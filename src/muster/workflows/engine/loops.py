@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from muster.workflows.engine.arguments import to_text
 from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.engine.templates import to_text
 from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json

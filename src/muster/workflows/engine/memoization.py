@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from muster.workflows.engine.arguments import ConfigMaps
 from muster.workflows.engine.clock import format_timestamp, parse_duration_field, parse_timestamp
 from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.engine.templates import ConfigMaps
 from muster.workflows.model import Memo, Node, Outputs
 
 _KEY = re.compile(r"^[a-zA-Z0-9][-a-zA-Z0-9]*$")

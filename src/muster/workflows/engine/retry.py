@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from muster.workflows.engine.arguments import substitute_template
 from muster.workflows.engine.clock import (
     format_duration,
     parse_duration_field,
@@ -16,7 +15,7 @@ from muster.workflows.engine.clock import (
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.leaf_nodes import LeafNode
 from muster.workflows.engine.node_tree import has_failed, is_ended
-from muster.workflows.engine.templates import POD_TYPES, node_type, type_of
+from muster.workflows.engine.templates import POD_TYPES, node_type, substitute_template, type_of
 from muster.workflows.engine.work_queue import Parent, Work
 from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.environment import evaluate_bool

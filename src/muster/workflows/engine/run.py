@@ -7,20 +7,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
-from muster.workflows.engine import node_names, shutdown
-from muster.workflows.engine.arguments import to_text
+from muster.workflows.engine import node_tree
 from muster.workflows.engine.call import Call
 from muster.workflows.engine.clock import RunClock, format_timestamp, parse_timestamp, seconds_between
 from muster.workflows.engine.dag import Dag
 from muster.workflows.engine.entrypoint import Entrypoint
 from muster.workflows.engine.leaf_nodes import Daemons, LeafNode, SuspendNode, Unsupported
 from muster.workflows.engine.memoization import find_memo, memo_from_node
-from muster.workflows.engine.node_tree import NodeTree
+from muster.workflows.engine.node_tree import NodeTree, is_ended
 from muster.workflows.engine.retry import Retry
 from muster.workflows.engine.scope import merge_global_outputs, steps_with_used_results
 from muster.workflows.engine.steps import Steps
 from muster.workflows.engine.synchronization import HeldLocks, RunLocks
-from muster.workflows.engine.templates import Context, Templates, type_of
+from muster.workflows.engine.templates import Context, Templates, to_text, type_of
 from muster.workflows.engine.work_queue import Advanceable, Parent, Position, Work, WorkQueue
 from muster.workflows.engine.workflow_spec import CONTROLS, metadata_variables, resolve_workflow
 from muster.workflows.model import (
@@ -34,9 +33,56 @@ from muster.workflows.model import (
     Outcome,
     Outputs,
     Phase,
+    Stop,
     Template,
     WorkflowEvent,
 )
+
+# What ends a run early: `shutdown` and the workflow's deadline.
+
+
+EXCEEDED = "Step exceeded its deadline"
+
+
+def apply_shutdown(run: Run) -> None:
+    """Stop ends everything but exit handlers; Terminate ends those as well."""
+    strategy = run.shutdown
+    force = strategy == "Terminate"
+    for leaf in list(run.leaves.values()):
+        if not run.may_execute(leaf.call.on_exit) and (not leaf.stopped or force):
+            leaf.stop(f"workflow shutdown with strategy:  {strategy}", force=force)
+    for node in list(run.suspended_nodes.values()):
+        if not run.may_execute(node.call.on_exit):
+            node.stop(f"Stopped with strategy '{strategy}'")
+    run.run_locks.cancel_waiting(f"workflow shutdown with strategy: {strategy}", keep_exit=not force)
+    run.wake_all()
+
+
+def apply_deadline(run: Run) -> None:
+    """The workflow's deadline has passed. Exit handlers are not subject to it."""
+    for leaf in list(run.leaves.values()):
+        if not leaf.call.on_exit and not leaf.stopped:
+            leaf.stop(EXCEEDED)
+    for node in list(run.suspended_nodes.values()):
+        if not node.call.on_exit:
+            node.stop(EXCEEDED)
+    run.run_locks.cancel_waiting(EXCEEDED, keep_exit=True)
+    run.wake_all()
+
+
+def abandon(run: Run, message: str) -> None:
+    """The workflow has ended although some of its nodes have not: stop them without waiting for their outcome."""
+    for leaf in list(run.leaves.values()):
+        run.actions.stop.append(Stop(leaf.id))
+        run.stopping[leaf.id] = leaf
+        run.tree.mark(leaf.id, "Failed", message)
+    run.leaves.clear()
+    run.suspended_nodes.clear()
+    run.live.clear()
+    for node in list(run.tree.nodes.values()):
+        if not is_ended(node):
+            run.tree.mark(node["id"], "Failed", message)
+
 
 _ENGINE_FIELDS = frozenset(
     (
@@ -293,7 +339,7 @@ class Run:
         return strategy if strategy is not None else self.spec.get("retryStrategy")
 
     def pod_name(self, node_name: str, template: Template) -> str:
-        return node_names.pod_name(self.name, node_name, str(template.get("name") or ""))
+        return node_tree.pod_name(self.name, node_name, str(template.get("name") or ""))
 
     def work_for(self, call: Call) -> Work:
         if self.retry_strategy(call.template) is not None:
@@ -312,7 +358,7 @@ class Run:
         node = Node(
             id=self.tree.id_of(name),
             name=name,
-            displayName=node_names.display_name(name, around["name"] if around is not None else ""),
+            displayName=node_tree.display_name(name, around["name"] if around is not None else ""),
             type=kind,
             templateScope=context.scope,
             phase=phase,
@@ -334,7 +380,7 @@ class Run:
             return False
         if around.results is None:
             around.results = steps_with_used_results(around.template)
-        return node_names.step_of(node_name) in around.results
+        return node_tree.step_of(node_name) in around.results
 
     def find_memo(self, memoize: Mapping[str, Any]) -> tuple[dict[str, Any], Outputs | None]:
         return find_memo(memoize, self.config_map, self.now, self._memos)
@@ -382,7 +428,7 @@ class Run:
         if self.finished:
             return
         self.daemons.dismiss_all()
-        shutdown.abandon(self, f"the workflow has ended: {message}" if message else "the workflow has ended")
+        abandon(self, f"the workflow has ended: {message}" if message else "the workflow has ended")
         self.run_locks.release_all()
         self.status_builder.finish(phase, message, self.tree.now)
         succeeded = phase == "Succeeded"
@@ -400,10 +446,10 @@ class Run:
     def _apply_controls(self) -> None:
         if self.shutdown and self.shutdown != self._shutdown_applied:
             self._shutdown_applied = self.shutdown
-            shutdown.apply_shutdown(self)
+            apply_shutdown(self)
         if self.is_over_deadline and not self._deadline_applied:
             self._deadline_applied = True
-            shutdown.apply_deadline(self)
+            apply_deadline(self)
 
     def _restore_outputs(self) -> None:
         """Restores the workflow's outputs, in case its status is older than its nodes."""

@@ -12,8 +12,7 @@ from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.hooks import Child
 from muster.workflows.engine.loops import expand_loop, is_loop
 from muster.workflows.engine.node_tree import continues_on, has_failed, is_ended
-from muster.workflows.engine.references import resolve_step
-from muster.workflows.engine.scope import Scope
+from muster.workflows.engine.scope import Scope, resolve_step
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.model import Node, Phase

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muster.kube.objects import meta
-from muster.workflows.engine.arguments import ConfigMaps
 from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.engine.templates import ConfigMaps
 
 if TYPE_CHECKING:
     from muster.workflows.engine.call import Call

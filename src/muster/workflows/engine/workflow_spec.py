@@ -19,10 +19,15 @@ from muster.kube.objects import (
     status_of,
     uid_of,
 )
-from muster.workflows.engine.arguments import ConfigMaps, config_map_value, parameters_json, to_text
 from muster.workflows.engine.clock import RunClock, format_timestamp, parse_timestamp
 from muster.workflows.engine.errors import WorkflowError, error_message
-from muster.workflows.engine.templates import merge_workflow_spec
+from muster.workflows.engine.templates import (
+    ConfigMaps,
+    config_map_value,
+    merge_workflow_spec,
+    parameters_json,
+    to_text,
+)
 from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError

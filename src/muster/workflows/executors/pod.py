@@ -12,10 +12,9 @@ from typing import Any
 
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
+from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, TooLarge
-from muster.kube.informer import Informer
-from muster.kube.node_annotations import STOP_ANNOTATION
-from muster.kube.node_files import NodeFiles
+from muster.kube.node_files import STOP_ANNOTATION, NodeFiles
 from muster.kube.objects import (
     Key,
     Object,
@@ -33,9 +32,14 @@ from muster.kube.objects import (
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.locations import LOCAL, ArtifactError, ArtifactMissing, ArtifactUnreachable, is_supplied
 from muster.workflows.executors.pod_outputs import SECONDS, OutputCollector, progress_file, reported_progress
-from muster.workflows.executors.pod_spec import StagedInputs, build_pod, build_script_config_map
+from muster.workflows.executors.pod_spec import (
+    CannotRun,
+    StagedInputs,
+    build_pod,
+    build_script_config_map,
+    input_artifacts,
+)
 from muster.workflows.executors.pod_status import pod_outcome
-from muster.workflows.executors.pod_template import CannotRun, input_artifacts
 from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json

@@ -16,10 +16,10 @@ from muster.kube.node_files import NodeFiles, NodeFilesError
 from muster.kube.objects import Object
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.locations import ArtifactError, ArtifactUnreachable, repository_for
-from muster.workflows.executors.pod_spec import PROGRESS_FILE
-from muster.workflows.executors.pod_template import (
+from muster.workflows.executors.pod_spec import (
     LONGEST_TEXT,
     MAIN,
+    PROGRESS_FILE,
     archives_logs,
     clean_path,
     main_containers,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, parse_time, spec_of, status_of
 from muster.kube.quantity import milli_value
-from muster.workflows.executors.pod_template import MAIN, main_containers
+from muster.workflows.executors.pod_spec import MAIN, main_containers
 from muster.workflows.model import Outcome, Outputs, Template
 
 PROGRESS = "workflows.argoproj.io/progress"

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
+from muster.kube.controller import Informer
 from muster.kube.errors import ApiError, NotFound
-from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, annotations_of, key_of, meta, name_of, namespace_of, uid_of, version_of
 from muster.kube.patches import json_patch, merge_patch, strategic_merge

@@ -11,7 +11,7 @@ from muster.kube.errors import NotFound
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.manifests import ManifestError, parse_values
 from muster.kube.objects import Object, meta, name_of, namespace_of, owner_reference, owners_of
-from muster.kube.schema_defaults import prune
+from muster.kube.schema import prune
 from muster.workflows.executors.resource_conditions import Conditions, ResourceError, parse_conditions
 from muster.workflows.model import Template
 

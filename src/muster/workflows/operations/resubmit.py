@@ -18,7 +18,7 @@ from muster.kube.objects import (
     status_of,
     timestamp,
 )
-from muster.workflows.engine.node_names import node_id
+from muster.workflows.engine.node_tree import node_id
 from muster.workflows.executors.resource import RETRIES
 from muster.workflows.executors.resource_actions import STEP_ANNOTATION
 from muster.workflows.model import COMPLETED_LABEL, PHASE_LABEL, Node

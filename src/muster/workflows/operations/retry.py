@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, spec_of, status_of, timestamp
-from muster.workflows.engine.node_names import pod_name, step_of
+from muster.workflows.engine.node_tree import pod_name, step_of
 from muster.workflows.executors.resource import RETRIES
 from muster.workflows.model import COMPLETED_LABEL, PHASE_LABEL, Node, Template
 from muster.workflows.operations.control import NodeSelector, template_name

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.expr.lexer import tokenize
+from muster.workflows.lang.expr.parser import tokenize
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,39 @@
-"""Namespaces: each gets a `default` service account, and one that is being deleted is emptied first."""
+"""Namespaces and definitions that are being deleted are emptied first; old Events are deleted.
+
+Every namespace gets a `default` service account.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime, timedelta
+
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store.bulk_delete import bulk_delete
-from muster.embedded.store.history import Change
-from muster.embedded.store.view import Transaction
-from muster.embedded.store.write_hooks import NAMESPACES
+from muster.embedded.store.deletion import without_finalizer
+from muster.embedded.store.view import Change, Transaction
+from muster.embedded.store.write_hooks import CRD_FINALIZER, CRDS, NAMESPACES
 from muster.embedded.store.writes import store_or_remove
-from muster.kube.builtin import NAMESPACE, SERVICE_ACCOUNT
+from muster.kube.builtin import EVENT, NAMESPACE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster
-from muster.kube.controller import Controller
-from muster.kube.errors import AlreadyExists
-from muster.kube.informer import Informer
-from muster.kube.objects import Key, Object, is_deleting, name_of, namespace_of, spec_of
+from muster.kube.controller import Controller, Informer
+from muster.kube.errors import AlreadyExists, NotFound
+from muster.kube.objects import (
+    Key,
+    Object,
+    is_deleting,
+    key_of,
+    meta,
+    name_of,
+    namespace_of,
+    parse_time,
+    spec_of,
+    uid_of,
+)
+
+# Namespaces: each gets a `default` service account, and one that is being deleted is emptied
+# first.
+
 
 DEFAULT_SERVICE_ACCOUNT = "default"
 """The service account of Pods that name no other."""
@@ -106,3 +126,85 @@ class NamespaceController:
         emptied: Object = {**namespace, "spec": {**spec_of(namespace), "finalizers": []}}
         if spec_of(namespace).get("finalizers"):
             store_or_remove(tx, kind, namespace, emptied)
+
+
+# Deletes the objects of a kind whose CustomResourceDefinition is being deleted, then the
+# definition.
+
+
+class CrdController:
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._store = cluster.store
+        self._work: Controller[str] = Controller("definitions", self._empty, workers=2)
+
+    async def run(self) -> None:
+        stop = self._store.listen(self._changed)
+        try:
+            for definition in self._store.view.objects(CRDS):
+                if is_deleting(definition):
+                    self._work.enqueue(name_of(definition))
+            await self._work.run()
+        finally:
+            stop()
+
+    def _changed(self, resource: str, change: Change) -> None:
+        if resource == CRDS:
+            if change.after is not None and is_deleting(change.after):
+                self._work.enqueue(change.key.name)
+        elif change.after is None and "." in resource:
+            definition = self._store.get(CRDS, Key("", resource))
+            if definition is not None and is_deleting(definition):
+                self._work.enqueue(resource)
+
+    async def _empty(self, name: str) -> None:
+        """Deletes the objects of a definition, then the definition. Its name is the resource it defines.
+
+        Objects of a kind that a package registered belong to the package, and stay."""
+        definition = self._store.get(CRDS, Key("", name))
+        if definition is None or not is_deleting(definition):
+            return
+        kind = self._cluster.catalogue.of_resource(name)
+        if kind is not None and kind in self._cluster.custom_kinds.kinds_of(name):
+            left = [key_of(obj) for obj in self._store.view.objects(name)]
+            await bulk_delete(self._store, kind, name, left, self._cluster.now())
+            if left:
+                return
+        await self._store.write(lambda tx: self._remove_finalizer(tx, name))
+
+    def _remove_finalizer(self, tx: Transaction, name: str) -> None:
+        definition = tx.get(CRDS, Key("", name))
+        kind = self._cluster.catalogue.of_resource(CRDS)
+        if definition is not None and kind is not None and is_deleting(definition):
+            store_or_remove(tx, kind, definition, without_finalizer(definition, CRD_FINALIZER))
+
+
+# Deletes Events that are older than the settings allow.
+
+
+def is_expired(event: Object, now: datetime, keep: timedelta) -> bool:
+    """Whether an event last happened longer ago than `keep`."""
+    last = event.get("lastTimestamp") or event.get("eventTime") or meta(event).get("creationTimestamp")
+    return last is not None and now - parse_time(last) > keep
+
+
+class EventExpiry:
+    def __init__(self, cluster: Cluster, keep: timedelta = timedelta(hours=24), every: float = 300.0) -> None:
+        self._cluster = cluster
+        self._keep = keep
+        self._every = every
+
+    async def run(self) -> None:
+        while True:
+            await self.delete_expired(datetime.now(UTC))
+            await asyncio.sleep(self._every)
+
+    async def delete_expired(self, now: datetime) -> int:
+        events = (await self._cluster.list(EVENT)).items
+        old = [e for e in events if is_expired(e, now, self._keep)]
+        for event in old:
+            try:
+                await self._cluster.delete(EVENT, name_of(event), namespace_of(event), uid=uid_of(event))
+            except NotFound:
+                continue
+        return len(old)
