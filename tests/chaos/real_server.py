@@ -128,7 +128,7 @@ class RealServer:
         found = []
         for pid in children:
             with suppress(FileNotFoundError, ProcessLookupError):
-                if b"agent.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if b"supervisor.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     found.append(int(pid))
         return found
 

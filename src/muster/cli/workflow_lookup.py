@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import orjson
@@ -14,6 +14,7 @@ from muster.cli.session import Session
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.objects import Object, creation_order, name_of
+from muster.kube.status_rows import StatusRowsCluster
 
 if TYPE_CHECKING:
     from muster.kube.kinds import Kind
@@ -41,9 +42,7 @@ def strip_workflow_type(word: str) -> str:
 def with_full_status(cluster: Cluster, workflow: Object) -> Object:
     """Adds the nodes to the status. A cluster in this process stores them separately; over HTTP they are always
     there."""
-    join: Any = getattr(cluster, "whole", None)
-    joined: Object = workflow if join is None else join(workflow, workflow_kind())
-    return joined
+    return cluster.with_status_rows(workflow, workflow_kind()) if isinstance(cluster, StatusRowsCluster) else workflow
 
 
 async def find_workflow(session: Session, word: str) -> Object:

@@ -7,13 +7,14 @@ many there are, and reads come from memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from muster.kube.cluster import Cluster
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object
 
 
+@runtime_checkable
 class StatusRowsCluster(Cluster, Protocol):
     def peek(self, kind: Kind, key: Key) -> Object | None:
         """Returns an object from memory, without its rows; None if it does not exist."""

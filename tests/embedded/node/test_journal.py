@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from muster.embedded.node.journal import Journal, append_entries, progress_of
 from muster.embedded.node.supervisor.contract import JournalEntry
-from muster.embedded.node.supervisor_client import Journal, append_entries, progress_of
 
 
 def test_it_reads_on_and_leaves_half_a_line(tmp_path: Path) -> None:

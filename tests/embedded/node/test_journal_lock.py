@@ -4,8 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from muster.embedded.node.supervisor.contract import LOCK
-from muster.embedded.node.supervisor_client import (
+from muster.embedded.node.journal import (
     Journal,
     append_entries,
     close_journal,
@@ -14,6 +13,7 @@ from muster.embedded.node.supervisor_client import (
     lost_its_folder,
     was_started,
 )
+from muster.embedded.node.supervisor.contract import LOCK
 
 
 def hold(folder: Path) -> int:

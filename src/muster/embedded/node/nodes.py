@@ -9,11 +9,11 @@ from typing import Any
 from zlib import crc32
 
 from muster import __version__
+from muster.embedded.node.journal import progress_of
 from muster.embedded.node.machine import MachineInfo
 from muster.embedded.node.pod_status import PodPlace, containers_of, format_time, pod_status
 from muster.embedded.node.settings import AgentSettings, NodeSettings
 from muster.embedded.node.supervisor.contract import JournalEntry
-from muster.embedded.node.supervisor_client import progress_of
 from muster.kube.builtin import NODE
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound

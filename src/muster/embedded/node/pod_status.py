@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from muster.embedded.node.journal import ContainerExit, ContainerProgress, Progress
 from muster.embedded.node.supervisor.contract import ContainerRole, JournalEntry
-from muster.embedded.node.supervisor_client import ContainerExit, ContainerProgress, Progress
 from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of, status_of, uid_of
 from muster.kube.quantity import parse_quantity
 

@@ -18,6 +18,15 @@ import orjson
 
 from muster.embedded.node.hosts import LOCALHOST, AddressPool, HostsFiles, PodHost
 from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, ImagePulls, find_engine
+from muster.embedded.node.journal import (
+    Journal,
+    Progress,
+    close_journal,
+    has_supervisor,
+    lock_pod,
+    lost_its_folder,
+    was_started,
+)
 from muster.embedded.node.logs import Logs
 from muster.embedded.node.machine import DeviceAllocator
 from muster.embedded.node.pod_context import (
@@ -43,18 +52,7 @@ from muster.embedded.node.preparation import NodeContext, PodPaths, prepare, ter
 from muster.embedded.node.settings import RUNTIME_ANNOTATION
 from muster.embedded.node.supervisor.contract import POD_FILE, Isolation, JournalEntry, PreparedPod
 from muster.embedded.node.supervisor.output_files import remove_tree
-from muster.embedded.node.supervisor_client import (
-    Journal,
-    Progress,
-    SupervisorGone,
-    ZygoteError,
-    close_journal,
-    has_supervisor,
-    lock_pod,
-    lost_its_folder,
-    request_stop,
-    was_started,
-)
+from muster.embedded.node.supervisor_client import SupervisorGone, ZygoteError, request_stop
 from muster.embedded.node.volumes import Files, plan_volumes, references_of, token_seconds, write_payload
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
