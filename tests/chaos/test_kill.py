@@ -24,6 +24,8 @@ from tests.chaos.workload import GATE, steady_plan
 NewServer = Callable[..., RealServer]
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 @pytest.mark.timeout(600)
 async def test_fifty_kills_of_the_server_while_two_hundred_pods_run(new_server: NewServer, tmp_path: Path) -> None:
     seed = int(os.environ.get("MUSTER_CHAOS_SEED", "1789"))

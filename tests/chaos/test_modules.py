@@ -21,6 +21,8 @@ from tests.platform.fixtures import *  # noqa: F403 (fixtures are found by their
 from tests.platform.modules.git_repositories import GitRepository
 from tests.server.platform.served import Client
 
+pytestmark = [pytest.mark.slow, pytest.mark.smoke]
+
 NewServer = Callable[..., RealServer]
 CUT_OFF = (aiohttp.ClientError, ConnectionError, TimeoutError)
 PASSWORD = "correct horse battery"
