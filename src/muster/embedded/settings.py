@@ -13,6 +13,7 @@ from typing import Any
 from muster.embedded.node.settings import AgentSettings, ImageSettings, LogLimits, NodeSettings
 from muster.embedded.scheduler.model import SchedulerSettings
 from muster.embedded.store.database import Durability
+from muster.kube.budgets import BUDGETS_SCHEMA, Budgets, read_budgets
 from muster.kube.kinds import Schema
 from muster.kube.schema import (
     BOOLEAN,
@@ -63,6 +64,7 @@ BOX_FIELDS: dict[str, Schema] = {
     "restarts": obj({"backoffSeconds": NUMBER, "backoffMaxSeconds": NUMBER}),
     "durability": string(["power", "process"]),
     "eventHours": NUMBER,
+    "budgets": BUDGETS_SCHEMA,
 }  # fmt: skip
 """The fields of `config.yaml` that are about the cluster in a box."""
 
@@ -76,6 +78,7 @@ class BoxSettings:
     """`power`: an acknowledged write survives a power cut; `process`: it survives kill -9 of the server."""
     event_hours: float = 24.0
     """How long Events are kept."""
+    budgets: Budgets = field(default_factory=Budgets)
 
 
 def read_agent_settings(home: Path, config: Mapping[str, Any]) -> AgentSettings:
@@ -103,6 +106,7 @@ def read_agent_settings(home: Path, config: Mapping[str, Any]) -> AgentSettings:
         ),
         backoff_base=restarts.get("backoffSeconds", 10.0),
         backoff_max=restarts.get("backoffMaxSeconds", 300.0),
+        budgets=read_budgets(config),
     )
 
 

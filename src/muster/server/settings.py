@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.embedded.settings import BOX_FIELDS, BoxSettings, read_agent_settings, read_scheduler_settings
+from muster.kube.budgets import read_budgets
 from muster.kube.kinds import Schema
 from muster.kube.manifests import ManifestError, load_mapping
 from muster.kube.schema import BOOLEAN, STRING, integer, obj
@@ -79,6 +80,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         scheduler=read_scheduler_settings(config),
         durability=config.get("durability") or "power",
         event_hours=config.get("eventHours", 24.0),
+        budgets=read_budgets(config),
         gang=bool(config.get("gang")),
         host=listen.get("host") or "127.0.0.1",
         port=listen.get("port") or 0,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from muster.kube.budgets import Budgets
 from muster.kube.objects import Object
 
 RuntimeName: TypeAlias = Literal["sandbox", "podman", "docker"]
@@ -89,6 +90,7 @@ class AgentSettings:
     backoff_max: float = 300.0
     coalesce_seconds: float = 0.02
     """How long to collect news of a Pod before its status is written."""
+    budgets: Budgets = field(default_factory=Budgets)
 
     @property
     def pods(self) -> Path:

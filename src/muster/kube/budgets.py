@@ -1,0 +1,55 @@
+"""Budgets: how much of everything that a user can make grow. They are `budgets` in `config.yaml`.
+
+A budget is one field here; its setting has the same name in camelCase. An error about an exceeded budget names the
+setting with `setting_name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from muster.kube.kinds import Schema
+from muster.kube.schema import integer, obj
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """Every default is so large that an honest user does not meet it."""
+
+    pod_processes: int = 32_768
+    """Processes and threads of a Pod."""
+    member_pod_processes: int = 4_096
+    """The same for a Pod of a restricted namespace."""
+    pod_open_files: int = 1_048_576
+    """Files that one process of a Pod may have open, as far as the machine allows so many."""
+    pod_scratch_megabytes: int = 20_480
+    """What a Pod may write to its own disk space: /tmp, emptyDir volumes and its layer of a root file system."""
+    pod_sessions: int = 64
+    """Commands (`kubectl exec`) and forwarded ports that are open in one Pod at the same time."""
+    output_megabytes: int = 10_240
+    """The output files of a container."""
+    output_files: int = 100_000
+    """The number of these files and folders."""
+
+
+def setting_name(field: str) -> str:
+    """Returns what a user writes for a field: `budgets.outputFiles`."""
+    return f"budgets.{_camel_case(field)}"
+
+
+def read_budgets(config: Mapping[str, Any]) -> Budgets:
+    """Reads the budgets from a config that has been validated."""
+    given = config.get("budgets") or {}
+    return Budgets(
+        **{field.name: given[_camel_case(field.name)] for field in fields(Budgets) if _camel_case(field.name) in given}
+    )
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+BUDGETS_SCHEMA: Final[Schema] = obj({_camel_case(field.name): integer(1) for field in fields(Budgets)})
