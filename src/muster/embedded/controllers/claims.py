@@ -17,6 +17,7 @@ from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import AlreadyExists, NotFound
 from muster.kube.events import EventRecorder
+from muster.kube.file_names import fit_component, path_component
 from muster.kube.objects import (
     Key,
     Object,
@@ -271,7 +272,8 @@ class ClaimController:
             case Bind(volume):
                 await self._bind(claim, volume)
             case Provision(name):
-                path = self._folder / namespace_of(claim) / f"{name_of(claim)}-{uid_of(claim)[:8]}"
+                folder = fit_component(f"{name_of(claim)}-{uid_of(claim)[:8]}")
+                path = self._folder / path_component(namespace_of(claim)) / folder
                 path.mkdir(parents=True, exist_ok=True)
                 try:
                     volume = await self._cluster.create(new_volume(claim, name, str(path)))

@@ -37,6 +37,7 @@ from muster.kube.builtin import POD
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import Conflict, NotFound
 from muster.kube.events import EventRecorder
+from muster.kube.file_names import path_component
 from muster.kube.objects import (
     Object,
     annotations_of,
@@ -239,7 +240,7 @@ class Agent:
             self._controller.enqueue(uid)
 
     def _folder(self, uid: str) -> str:
-        return f"{self.settings.pods}/{uid}"
+        return f"{self.settings.pods}/{path_component(uid)}"
 
     def _listen(self) -> socket.socket:
         """Opens the socket on which supervisors say that a journal has grown."""

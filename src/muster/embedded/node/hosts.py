@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from muster.kube.file_names import path_component
 from muster.kube.objects import Object, labels_of, name_of, namespace_of, spec_of, uid_of
 
 LOCALHOST = "127.0.0.1"
@@ -173,7 +174,7 @@ class HostsFiles:
     def _namespace(self, name: str) -> _Namespace:
         space = self._namespaces.get(name)
         if space is None:
-            space = self._namespaces[name] = _Namespace(str(self._folder / name))
+            space = self._namespaces[name] = _Namespace(str(self._folder / path_component(name)))
             if space.outdated or self._services:
                 self._outdated(name)
         return space

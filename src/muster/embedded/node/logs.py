@@ -25,6 +25,7 @@ from muster.embedded.node.log_files import (
 )
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
+from muster.kube.file_names import LONGEST, path_component
 
 DEFAULT_CONTAINER_LINK = ".default"
 """A link in a Pod's log folder to the container that is meant if none is named."""
@@ -35,7 +36,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def pod_log_folder(root: str, namespace: str, pod: str, uid: str) -> str:
     """Returns the folder of a Pod's logs. `root` is AgentSettings.log_folder."""
-    return f"{root}/{namespace}/{pod}/{uid}"
+    return "/".join([root, *map(path_component, (namespace, pod, uid))])
 
 
 class Logs:
@@ -50,14 +51,14 @@ class Logs:
 
     def newest(self, namespace: str, pod: str) -> str:
         """Returns the folder of the latest Pod with that name. Raises NotFound."""
-        parent = f"{self._root}/{namespace}/{pod}"
         try:
+            parent = f"{self._root}/{path_component(namespace)}/{path_component(pod)}"
             with os.scandir(parent) as entries:
                 folders = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.is_dir()]
-        except (FileNotFoundError, NotADirectoryError):
+        except (BadRequest, FileNotFoundError, NotADirectoryError):
             folders = []
         if not folders:
-            raise NotFound(f'pods "{pod}" not found')
+            raise NotFound(f'pods "{pod[:LONGEST]}" not found')
         return max(folders)[1]
 
     def container(self, folder: str, pod: str, wanted: str) -> str:

@@ -23,6 +23,7 @@ from muster.embedded.node.supervisor_client import ControlConnection, Supervisor
 from muster.kube.cluster import LogQuery
 from muster.kube.controller import Informer
 from muster.kube.errors import BadRequest, NotFound, Unavailable
+from muster.kube.file_names import path_component
 from muster.kube.metrics_api import UsageByPod
 from muster.kube.node_files import NodeFilesError
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of, status_of, uid_of
@@ -356,7 +357,8 @@ class AgentFiles:
                     text.write(reader.feed(Path(file.path).read_bytes()))
 
     def scratch_folder(self, pod: Object, container: str) -> str:
-        return scratch_folder(f"{self._pods}/{uid_of(pod)}", container)
+        return scratch_folder(f"{self._pods}/{path_component(uid_of(pod))}", container)
 
     def _log_folder(self, pod: Object, container: str) -> str:
-        return f"{pod_log_folder(self._logs, namespace_of(pod), name_of(pod), uid_of(pod))}/{container}"
+        folder = pod_log_folder(self._logs, namespace_of(pod), name_of(pod), uid_of(pod))
+        return f"{folder}/{path_component(container)}"

@@ -18,6 +18,7 @@ from muster.embedded.node.supervisor.contract import ContainerOrder
 from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
+from muster.kube.file_names import fit_component, path_component
 from muster.kube.kinds import Kind
 from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of, status_of
@@ -220,7 +221,7 @@ _KEPT = "kept"
 def output_folder(pods: Path, uid: str, container: str) -> Path:
     """Returns the folder with the copies of the container's output paths, named by their index. `pods` is
     AgentSettings.pods."""
-    return pods / uid / _KEPT / container
+    return pods / path_component(uid) / _KEPT / path_component(container)
 
 
 def output_paths(pod: Object, container: str) -> list[str]:
@@ -268,11 +269,11 @@ def requested_stop_grace(pod: Object) -> float | None:
 
 def scratch_folder(folder: str, container: str) -> str:
     """Returns the folder that a container sees as /tmp. `folder` is the Pod's."""
-    return f"{folder}/tmp-{container}"
+    return f"{folder}/{fit_component(f'tmp-{container}')}"
 
 
 def container_output_folder(folder: str, container: str) -> str:
-    return f"{folder}/{_KEPT}/{container}"
+    return f"{folder}/{_KEPT}/{path_component(container)}"
 
 
 def paths_outside_mounts(paths: list[str], targets: list[str]) -> list[str]:

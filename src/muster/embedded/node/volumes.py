@@ -24,6 +24,7 @@ from muster.embedded.node.pod_context import (
 )
 from muster.embedded.node.supervisor.contract import Mount
 from muster.kube.errors import ApiError, NotFound
+from muster.kube.file_names import path_component
 from muster.kube.objects import Object, name_of, namespace_of, spec_of
 from muster.kube.quantity import whole_value
 
@@ -79,7 +80,9 @@ Volume: TypeAlias = EmptyDir | Memory | HostPath | Files
 
 def plan_volumes(pod: Object, context: PodContext, folder: str, nfs: Mapping[str, str]) -> dict[str, Volume]:
     """Returns every volume of the Pod by name. Raises MountError if one is not available."""
-    volumes = {v["name"]: _plan(pod, v, context, f"{folder}/volumes/{v['name']}", nfs) for v in _volumes(pod)}
+    volumes = {
+        v["name"]: _plan(pod, v, context, f"{folder}/volumes/{path_component(v['name'])}", nfs) for v in _volumes(pod)
+    }
     if mounts_service_account(pod, context):
         source = {"projected": {"sources": _SERVICE_ACCOUNT_SOURCES}}
         path = f"{folder}/volumes/{SERVICE_ACCOUNT_VOLUME}"

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
+from muster.kube.file_names import path_component
 from muster.platform.database.database import Database
 from muster.platform.database.tables import module_versions, modules, now
 from muster.platform.graphs.model import WORKSPACE
@@ -402,7 +403,7 @@ class Builds:
         """Deletes files and images of a deleted module."""
         for version_id in [each for each, module in self._modules.items() if module == module_id]:
             await self.stop(version_id)
-        await asyncio.to_thread(shutil.rmtree, self._folder / module_id, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self._folder / path_component(module_id), ignore_errors=True)
         if images:
             with suppress(BuildFailed):
                 builder = await self._image_builder()
@@ -480,7 +481,7 @@ class Builds:
         await self._database.write(lambda connection: store_failure(connection, version_id, attempt, reason))
 
     def _place(self, module_id: str, number: int) -> Path:
-        return self._folder / module_id / str(number)
+        return self._folder / path_component(module_id) / str(number)
 
     async def _image_builder(self) -> ImageBuilder | None:
         """Returns the image builder; None if modules run as folders."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError, BadRequest, NotFound
+from muster.kube.file_names import fit_component, path_component
 
 _BLOCK = 1 << 16
 
@@ -25,7 +26,7 @@ async def save_logs(
     for pod in pods:
         target = saved_log(folder, run_id, round, pod)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = target.with_suffix(".coming")
+        draft = target.with_name(fit_component(f"{target.name}.coming"))
         try:
             with draft.open("wb") as file:
                 async for piece in cluster.logs(pod, namespace, LogQuery(container="main", timestamps=True)):
@@ -38,7 +39,7 @@ async def save_logs(
 
 def saved_log(folder: Path, run_id: str, round: int, pod: str) -> Path:
     """The file of a saved log; each line starts with its time."""
-    return folder / "runs" / run_id / f"{round}-{pod}.log"
+    return folder / "runs" / path_component(run_id) / fit_component(f"{round}-{pod}.log")
 
 
 async def read_saved(path: Path) -> AsyncIterator[bytes]:
@@ -48,7 +49,7 @@ async def read_saved(path: Path) -> AsyncIterator[bytes]:
 
 
 def delete_logs(folder: Path, run_id: str) -> None:
-    shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
+    shutil.rmtree(folder / "runs" / path_component(run_id), ignore_errors=True)
 
 
 _LOOK_SECONDS = 0.2

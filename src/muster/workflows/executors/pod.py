@@ -14,6 +14,7 @@ from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, TooLarge
+from muster.kube.file_names import path_component
 from muster.kube.node_files import STOP_ANNOTATION, NodeFiles
 from muster.kube.objects import (
     Key,
@@ -104,7 +105,7 @@ class InputStaging:
                     shutil.rmtree(place, ignore_errors=True)
 
     def _place(self, pod: Key) -> Path:
-        return self._folder / pod.namespace / pod.name
+        return self._folder / path_component(pod.namespace) / path_component(pod.name)
 
 
 def _recreate_folder(place: Path) -> None:
