@@ -9,7 +9,7 @@ interface Address {
 
 function at(address: Address) {
   const went: { to: Address; replace: boolean }[] = []
-  const list = listState(address, (change, replace) => void went.push({ to: change(address), replace }), "-created", 10)
+  const list = listState(address, ({ search, replace }) => went.push({ to: search(address), replace }), "-created", 10)
   return { ...list, went }
 }
 

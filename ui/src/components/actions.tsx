@@ -1,5 +1,6 @@
 /** The actions on a thing: a menu, or buttons with a menu for the rest. Some ask for confirmation first. */
-import { EllipsisVertical } from "lucide-react"
+import { Link, type LinkProps } from "@tanstack/react-router"
+import { EllipsisVertical, Plus } from "lucide-react"
 import { type ReactNode, useState } from "react"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
@@ -80,6 +81,18 @@ export function Actions({ name, actions, open, large = open }: Props) {
           ),
       )}
     </>
+  )
+}
+
+/** The main action of a list: leads to the form for a new one. */
+export function CreateLink({ children, ...link }: LinkProps & { children: ReactNode }) {
+  return (
+    <Button asChild look="primary">
+      <Link {...link}>
+        <Plus />
+        {children}
+      </Link>
+    </Button>
   )
 }
 

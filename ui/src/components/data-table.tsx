@@ -17,6 +17,11 @@ export interface Column<T> {
   hideHeader?: boolean
 }
 
+/** The last column, with the buttons or the menu of a row. Screen readers read its header. */
+export function actionsColumn<T>(header: string, cell: (row: T) => ReactNode): Column<T> {
+  return { id: "actions", header, hideHeader: true, className: "w-px text-right whitespace-nowrap", cell }
+}
+
 interface Props<T> {
   label: string
   columns: Column<T>[]

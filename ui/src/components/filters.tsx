@@ -27,6 +27,20 @@ export function OwnerFilter({ label, value, onChange }: OwnerProps) {
   return <ChoiceFilter label={label} all={c("all")} choices={choices} value={value} onChange={onChange} />
 }
 
+interface StateProps<S extends string> {
+  label: string
+  all: string
+  states: readonly S[]
+  /** The text of a state. */
+  text: (state: S) => string
+  value: S | undefined
+  onChange: (state: string | undefined) => void
+}
+
+export function StateFilter<S extends string>({ states, text, ...choice }: StateProps<S>) {
+  return <ChoiceFilter {...choice} choices={states.map((value) => ({ value, label: text(value) }))} />
+}
+
 interface ChoiceProps {
   label: string
   /** The label of "no filter". */

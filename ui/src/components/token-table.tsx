@@ -7,7 +7,7 @@ import { useTexts } from "@/i18n/translate"
 import { day } from "@/lib/times"
 import { Badge } from "./badge"
 import { Button } from "./button"
-import type { Column } from "./data-table"
+import { actionsColumn, type Column } from "./data-table"
 import { Confirm } from "./dialog"
 import { Time } from "./time"
 import { note } from "./toasts"
@@ -48,13 +48,7 @@ export function useTokenColumns(name: string, owner: boolean): Column<Token>[] {
       cell: (token) => (token.last_used ? <Time at={token.last_used} /> : w("never")),
     },
     { id: "expires", header: w("expires"), cell: (token) => <Ends token={token} /> },
-    {
-      id: "actions",
-      header: w("revoke"),
-      hideHeader: true,
-      className: "text-right",
-      cell: (token) => <Revoke token={token} />,
-    },
+    actionsColumn(w("revoke"), (token) => <Revoke token={token} />),
   ]
 }
 

@@ -1,7 +1,8 @@
 /** Parts that the forms of the editor share. */
 import { ChevronRight, Plus, Trash2 } from "lucide-react"
-import type { ReactNode } from "react"
+import type { ComponentProps, ReactNode } from "react"
 import { Button } from "@/components/button"
+import { Field, Input } from "@/components/form"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 
@@ -16,6 +17,33 @@ export function Section({ title, count, children }: { title: string; count?: num
       </summary>
       <div className="flex flex-col gap-3 px-4 pb-4">{children}</div>
     </details>
+  )
+}
+
+interface CodeFieldProps extends Omit<ComponentProps<typeof Input>, "onChange" | "children"> {
+  label: string
+  /** The path of the value in the graph, for focus and errors. */
+  field: string
+  fault: (field: string) => string | undefined
+  hint?: string
+  onChange: (value: string) => void
+}
+
+/** A name, a path or another value that a program reads. */
+export function CodeField({ label, field, fault, hint, className, onChange, ...input }: CodeFieldProps) {
+  return (
+    <Field label={label} error={fault(field)} hint={hint} className={className}>
+      {(props) => (
+        <Input
+          {...props}
+          {...input}
+          data-field={field}
+          spellCheck={false}
+          className="font-mono text-[13px]"
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </Field>
   )
 }
 

@@ -8,7 +8,7 @@ import { ancestors, type DrawnNode } from "@/graph/drawing"
 import { commonTexts } from "@/i18n/common"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts } from "@/i18n/translate"
-import { Rows } from "./form-parts"
+import { CodeField, Rows } from "./form-parts"
 import type { NodeFormProps } from "./node-form"
 
 const VALUE = "value"
@@ -40,19 +40,15 @@ export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
           const known = chosen === "" || chosen === VALUE || isOffered(chosen, drawing.parameters, offers)
           return (
             <>
-              <Field label={c("name")} error={fault(`${at}.name`)} hint={input.description}>
-                {(field) => (
-                  <Input
-                    {...field}
-                    data-field={`${at}.name`}
-                    value={input.name}
-                    readOnly={node.kind === "module"}
-                    spellCheck={false}
-                    className="font-mono text-[13px]"
-                    onChange={(event) => set({ name: event.target.value }, "name")}
-                  />
-                )}
-              </Field>
+              <CodeField
+                label={c("name")}
+                field={`${at}.name`}
+                fault={fault}
+                hint={input.description}
+                value={input.name}
+                readOnly={node.kind === "module"}
+                onChange={(name) => set({ name }, "name")}
+              />
               <Field
                 label={w("source")}
                 error={
@@ -176,19 +172,15 @@ export function NodeOutputs({ node, drawing, change, fault }: NodeFormProps) {
         return (
           <>
             <div className="flex gap-2">
-              <Field label={c("name")} error={fault(`${at}.name`)} className="min-w-0 flex-1">
-                {(field) => (
-                  <Input
-                    {...field}
-                    data-field={`${at}.name`}
-                    value={output.name}
-                    readOnly={fixed}
-                    spellCheck={false}
-                    className="font-mono text-[13px]"
-                    onChange={(event) => set({ name: event.target.value }, "name")}
-                  />
-                )}
-              </Field>
+              <CodeField
+                label={c("name")}
+                field={`${at}.name`}
+                fault={fault}
+                className="min-w-0 flex-1"
+                value={output.name}
+                readOnly={fixed}
+                onChange={(name) => set({ name }, "name")}
+              />
               <Field label={w("type")} className="w-28">
                 {(field) => (
                   <Select
@@ -203,20 +195,15 @@ export function NodeOutputs({ node, drawing, change, fault }: NodeFormProps) {
                 )}
               </Field>
             </div>
-            <Field label={w("path")} error={fault(`${at}.path`)}>
-              {(field) => (
-                <Input
-                  {...field}
-                  data-field={`${at}.path`}
-                  value={output.path ?? ""}
-                  readOnly={fixed}
-                  placeholder="/tmp/workflow_space/result"
-                  spellCheck={false}
-                  className="font-mono text-[13px]"
-                  onChange={(event) => set({ path: event.target.value }, "path")}
-                />
-              )}
-            </Field>
+            <CodeField
+              label={w("path")}
+              field={`${at}.path`}
+              fault={fault}
+              value={output.path ?? ""}
+              readOnly={fixed}
+              placeholder="/tmp/workflow_space/result"
+              onChange={(path) => set({ path }, "path")}
+            />
           </>
         )
       }}
@@ -238,33 +225,25 @@ export function NodeVariables({ node, change, fault }: NodeFormProps) {
         return (
           <>
             <div className="flex gap-2">
-              <Field label={w("variable")} error={fault(`${at}.name`)} className="min-w-0 flex-1">
-                {(field) => (
-                  <Input
-                    {...field}
-                    data-field={`${at}.name`}
-                    value={variable.name}
-                    spellCheck={false}
-                    className="font-mono text-[13px]"
-                    onChange={(event) => set({ name: event.target.value }, "name")}
-                  />
-                )}
-              </Field>
-              <Field label={w("value")} error={fault(`${at}.value`)} className="min-w-0 flex-1">
-                {(field) => (
-                  <Input
-                    {...field}
-                    data-field={`${at}.value`}
-                    type={variable.secret ? "password" : "text"}
-                    autoComplete="off"
-                    value={variable.value ?? ""}
-                    placeholder={variable.secret && variable.value === undefined ? w("secretKept") : ""}
-                    spellCheck={false}
-                    className="font-mono text-[13px]"
-                    onChange={(event) => set({ value: event.target.value }, "value")}
-                  />
-                )}
-              </Field>
+              <CodeField
+                label={w("variable")}
+                field={`${at}.name`}
+                fault={fault}
+                className="min-w-0 flex-1"
+                value={variable.name}
+                onChange={(name) => set({ name }, "name")}
+              />
+              <CodeField
+                label={w("value")}
+                field={`${at}.value`}
+                fault={fault}
+                className="min-w-0 flex-1"
+                type={variable.secret ? "password" : "text"}
+                autoComplete="off"
+                value={variable.value ?? ""}
+                placeholder={variable.secret && variable.value === undefined ? w("secretKept") : ""}
+                onChange={(value) => set({ value }, "value")}
+              />
             </div>
             <Tick
               label={w("secret")}

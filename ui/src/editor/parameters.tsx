@@ -4,7 +4,7 @@ import type { Drawing } from "@/graph/drawing"
 import { commonTexts } from "@/i18n/common"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts } from "@/i18n/translate"
-import { Rows, Section } from "./form-parts"
+import { CodeField, Rows, Section } from "./form-parts"
 
 interface Props {
   drawing: Drawing
@@ -30,18 +30,14 @@ export function Parameters({ drawing, change, fault }: Props) {
           return (
             <>
               <div className="flex gap-2">
-                <Field label={c("name")} error={fault(`${at}.name`)} className="min-w-0 flex-1">
-                  {(field) => (
-                    <Input
-                      {...field}
-                      data-field={`${at}.name`}
-                      value={parameter.name}
-                      spellCheck={false}
-                      className="font-mono text-[13px]"
-                      onChange={(event) => set({ name: event.target.value }, "name")}
-                    />
-                  )}
-                </Field>
+                <CodeField
+                  label={c("name")}
+                  field={`${at}.name`}
+                  fault={fault}
+                  className="min-w-0 flex-1"
+                  value={parameter.name}
+                  onChange={(name) => set({ name }, "name")}
+                />
                 <Field label={w("default")} className="min-w-0 flex-1">
                   {(field) => (
                     <Input

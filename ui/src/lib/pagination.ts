@@ -26,16 +26,17 @@ interface Address {
   sort?: string | undefined
 }
 
-/** `go` changes the address. Filters replace the entry in the browser's history; pages add one. */
+/** `navigate` changes the address. Filters replace the entry in the browser's history; pages add one. */
 export function listState<A extends Address>(
   at: A,
-  go: (change: (before: A) => A, replace: boolean) => void,
+  navigate: (to: { search: (before: A) => A; replace: boolean }) => unknown,
   usual: string,
   piece = 50,
 ) {
   const place = readPages(at.pages)
   const sort = at.sort ?? usual
-  const filter = (change: Partial<A>) => go((before) => ({ ...before, pages: undefined, ...change }), true)
+  const filter = (change: Partial<A>) =>
+    navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
   return {
     filter,
     /** The query for the API. */
@@ -46,7 +47,7 @@ export function listState<A extends Address>(
       piece,
       sort,
       onSort: (sort: string) => filter({ sort } as Partial<A>),
-      onPages: (pages: string | undefined) => go((before) => ({ ...before, pages }), false),
+      onPages: (pages: string | undefined) => navigate({ search: (before) => ({ ...before, pages }), replace: false }),
     },
   }
 }

@@ -20,7 +20,7 @@ import { asProblem } from "@/api/problem"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { CopyText } from "@/components/code"
-import type { Column } from "@/components/data-table"
+import { actionsColumn, type Column } from "@/components/data-table"
 import { Dialog, FormDialog, text } from "@/components/dialog"
 import { Empty, ProblemView } from "@/components/feedback"
 import { Field, Input, Select, Tick } from "@/components/form"
@@ -184,7 +184,7 @@ export function MyTokens() {
   const { user } = useMe()
   const search = tokensRoute.useSearch()
   const navigate = tokensRoute.useNavigate()
-  const { asked, shown } = listState(search, (search, replace) => void navigate({ search, replace }), "-created")
+  const { asked, shown } = listState(search, navigate, "-created")
   const [made, setMade] = useState<{ name: string; secret: string }>()
   const found = useQuery({ ...tokensQuery({ user: user.id, ...asked }), placeholderData: keepPreviousData })
   const columns = useTokenColumns(w("tokenName"), false).map((column) => ({ ...column, sort: undefined }))
@@ -308,18 +308,15 @@ export function Sessions() {
       { id: "address", header: w("address"), cell: (session) => session.address },
       { id: "created", header: c("created"), cell: (session) => <Time at={session.created} /> },
       { id: "used", header: w("lastSeen"), cell: (session) => <Time at={session.last_used} /> },
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: "text-right",
-        cell: (session) =>
+      actionsColumn(
+        c("actions"),
+        (session) =>
           !session.current && (
             <Button size="small" onClick={() => void end(session)}>
               {w("end")}
             </Button>
           ),
-      },
+      ),
     ]
   }, [w, c])
   return (

@@ -1,11 +1,12 @@
 /** The start page: what needs your attention, the latest runs and workflows, and the use of the cluster. */
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
-import { CircleCheck, ListChecks, Plus, TriangleAlert, Workflow as WorkflowIcon } from "lucide-react"
+import { CircleCheck, ListChecks, TriangleAlert, Workflow as WorkflowIcon } from "lucide-react"
 import { api, data, useMe } from "@/api/client"
 import { clustersNowQuery, nodesQuery } from "@/api/cluster"
 import { workflowsQuery } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
+import { CreateLink } from "@/components/actions"
 import { Button } from "@/components/button"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
 import { Meter } from "@/components/meter"
@@ -66,12 +67,7 @@ export function Home() {
                       {f("import")}
                     </Link>
                   </Button>
-                  <Button asChild look="primary">
-                    <Link to="/workflows/new">
-                      <Plus />
-                      {f("create")}
-                    </Link>
-                  </Button>
+                  <CreateLink to="/workflows/new">{f("create")}</CreateLink>
                 </>
               }
             >

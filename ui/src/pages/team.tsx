@@ -16,7 +16,7 @@ import {
 import { useMe } from "@/api/client"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import type { Column } from "@/components/data-table"
+import { actionsColumn, type Column } from "@/components/data-table"
 import { Confirm, FormDialog, text } from "@/components/dialog"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
 import { Field, Input, Select } from "@/components/form"
@@ -40,7 +40,7 @@ export function TeamPage() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const away = useNavigate()
-  const { asked, shown } = listState(search, (search, replace) => void navigate({ search, replace }), "name", 100)
+  const { asked, shown } = listState(search, navigate, "name", 100)
   const found = useQuery(teamQuery(id))
   const members = useQuery(membersQuery(id, asked))
   const [removing, setRemoving] = useState<Member>()
@@ -85,27 +85,21 @@ export function TeamPage() {
           ),
       },
       { id: "since", header: w("since"), sort: "since", cell: (member) => <Time at={member.since} /> },
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: "w-10 text-right",
-        cell: (member) => {
-          const isMe = member.user_id === me.user.id
-          if (!(isMe ? team?.may.includes("leave") : sets)) return null
-          return (
-            <Button
-              look="ghost"
-              size="icon"
-              aria-label={isMe ? w("leave") : c("removeOne", { name: member.name })}
-              title={isMe ? w("leave") : c("remove")}
-              onClick={() => setRemoving(member)}
-            >
-              {isMe ? <LogOut /> : <UserMinus />}
-            </Button>
-          )
-        },
-      },
+      actionsColumn(c("actions"), (member) => {
+        const isMe = member.user_id === me.user.id
+        if (!(isMe ? team?.may.includes("leave") : sets)) return null
+        return (
+          <Button
+            look="ghost"
+            size="icon"
+            aria-label={isMe ? w("leave") : c("removeOne", { name: member.name })}
+            title={isMe ? w("leave") : c("remove")}
+            onClick={() => setRemoving(member)}
+          >
+            {isMe ? <LogOut /> : <UserMinus />}
+          </Button>
+        )
+      }),
     ]
   }, [w, c, team, me.user.id])
   const above =

@@ -5,7 +5,7 @@ import { getRouteApi } from "@tanstack/react-router"
 import { type LucideIcon, Pencil, Plus, Trash2 } from "lucide-react"
 import { type ReactNode, useMemo, useState } from "react"
 import { Button } from "@/components/button"
-import type { Column } from "@/components/data-table"
+import { actionsColumn, type Column } from "@/components/data-table"
 import { Confirm } from "@/components/dialog"
 import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
@@ -25,7 +25,7 @@ export function useAdminList(usual = "name") {
   const { tab } = search
   return {
     search,
-    ...listState(search, (search, replace) => void navigate({ search, replace }), usual),
+    ...listState(search, navigate, usual),
     open: (id: string | undefined) => void navigate({ search: (before) => ({ ...before, open: id }) }),
     close: () => void navigate({ search: (before) => ({ ...before, open: undefined }), replace: true }),
     clear: () => void navigate({ search: { tab } }),
@@ -82,36 +82,30 @@ export function ManagedList<T extends { id: string; name: string }, K extends Qu
   const all = useMemo(
     (): Column<T>[] => [
       ...columns,
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: hasEdit ? "w-20 text-right whitespace-nowrap" : "w-10 text-right",
-        cell: (thing) => (
-          <>
-            {hasEdit && (
-              <Button
-                look="ghost"
-                size="icon"
-                aria-label={`${c("edit")}: ${thing.name}`}
-                title={c("edit")}
-                onClick={() => open(thing.id)}
-              >
-                <Pencil />
-              </Button>
-            )}
+      actionsColumn(c("actions"), (thing) => (
+        <>
+          {hasEdit && (
             <Button
               look="ghost"
               size="icon"
-              aria-label={w("deleteTitle", { name: thing.name })}
-              title={c("delete")}
-              onClick={() => setDropping(thing)}
+              aria-label={`${c("edit")}: ${thing.name}`}
+              title={c("edit")}
+              onClick={() => open(thing.id)}
             >
-              <Trash2 />
+              <Pencil />
             </Button>
-          </>
-        ),
-      },
+          )}
+          <Button
+            look="ghost"
+            size="icon"
+            aria-label={w("deleteTitle", { name: thing.name })}
+            title={c("delete")}
+            onClick={() => setDropping(thing)}
+          >
+            <Trash2 />
+          </Button>
+        </>
+      )),
     ],
     [columns, hasEdit, w, c, open],
   )

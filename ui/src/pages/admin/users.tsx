@@ -6,7 +6,7 @@ import { useMe } from "@/api/client"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { CopyText } from "@/components/code"
-import type { Column } from "@/components/data-table"
+import { actionsColumn, type Column } from "@/components/data-table"
 import { Confirm, Dialog, FormDialog, text } from "@/components/dialog"
 import { ProblemView } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
@@ -93,44 +93,38 @@ export function Users() {
       },
       { id: "login", header: w("lastLogin"), cell: (user) => <Time at={user.last_login} /> },
       { id: "created", header: c("created"), sort: "created", cell: (user) => <Time at={user.created} /> },
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: "w-10 text-right",
-        cell: (user) => (
-          <Menu
-            items={[
-              { label: c("edit"), onSelect: () => open(user.id) },
-              { label: w("resetPassword"), onSelect: () => void invite(user), disabled: user.disabled },
-              {
-                label: w("whatTheyDid"),
-                onSelect: () =>
-                  filter({
-                    tab: "audit",
-                    actor: user.name,
-                    q: undefined,
-                    role: undefined,
-                    state: undefined,
-                    sort: undefined,
-                  }),
-              },
-              ...(user.id === me.user.id
-                ? []
-                : [
-                    "line" as const,
-                    user.disabled
-                      ? { label: w("enable"), onSelect: () => void enable(user) }
-                      : { label: w("disable"), danger: true, onSelect: () => setDisabling(user) },
-                  ]),
-            ]}
-          >
-            <Button look="ghost" size="icon" aria-label={`${c("actions")}: ${user.name}`}>
-              <Ellipsis />
-            </Button>
-          </Menu>
-        ),
-      },
+      actionsColumn(c("actions"), (user) => (
+        <Menu
+          items={[
+            { label: c("edit"), onSelect: () => open(user.id) },
+            { label: w("resetPassword"), onSelect: () => void invite(user), disabled: user.disabled },
+            {
+              label: w("whatTheyDid"),
+              onSelect: () =>
+                filter({
+                  tab: "audit",
+                  actor: user.name,
+                  q: undefined,
+                  role: undefined,
+                  state: undefined,
+                  sort: undefined,
+                }),
+            },
+            ...(user.id === me.user.id
+              ? []
+              : [
+                  "line" as const,
+                  user.disabled
+                    ? { label: w("enable"), onSelect: () => void enable(user) }
+                    : { label: w("disable"), danger: true, onSelect: () => setDisabling(user) },
+                ]),
+          ]}
+        >
+          <Button look="ghost" size="icon" aria-label={`${c("actions")}: ${user.name}`}>
+            <Ellipsis />
+          </Button>
+        </Menu>
+      )),
     ]
   }, [w, c, me.user.id, open, filter])
 

@@ -1,12 +1,12 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { Network, Plus } from "lucide-react"
+import { Network } from "lucide-react"
 import { useMemo } from "react"
 import { type Job, jobKindsQuery, jobsQuery, placeOf, type JobState as State, useLiveJobs } from "@/api/jobs"
-import { Button } from "@/components/button"
-import type { Column } from "@/components/data-table"
+import { CreateLink } from "@/components/actions"
+import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { ChoiceFilter, Filters, OwnerFilter, SearchBox } from "@/components/filters"
+import { ChoiceFilter, Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
@@ -26,11 +26,7 @@ export function JobList() {
   const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(
-    search,
-    (search, replace) => void navigate({ search, replace }),
-    "-created",
-  )
+  const { filter, asked, shown } = listState(search, navigate, "-created")
   const state = STATES.find((each) => each === search.state)
   const kinds = useQuery(jobKindsQuery)
   const since = useMemo(
@@ -79,24 +75,11 @@ export function JobList() {
         header: w("duration"),
         cell: (job) => <Duration started={job.started} finished={job.finished} />,
       },
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: "w-px text-right",
-        cell: (job) => <JobActions job={job} />,
-      },
+      actionsColumn(c("actions"), (job) => <JobActions job={job} />),
     ],
     [w, c],
   )
-  const create = (
-    <Button asChild look="primary">
-      <Link to="/jobs/new">
-        <Plus />
-        {w("create")}
-      </Link>
-    </Button>
-  )
+  const create = <CreateLink to="/jobs/new">{w("create")}</CreateLink>
   const filtered = search.q || search.state || search.kind || search.owner || search.run || search.days
   return (
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
@@ -110,10 +93,11 @@ export function JobList() {
           value={search.kind}
           onChange={(kind) => filter({ kind })}
         />
-        <ChoiceFilter
+        <StateFilter
           label={w("state")}
           all={w("allStates")}
-          choices={STATES.map((value) => ({ value, label: w(value) }))}
+          states={STATES}
+          text={w}
           value={state}
           onChange={(state) => filter({ state })}
         />

@@ -1,10 +1,10 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { Boxes, Plus } from "lucide-react"
+import { Boxes } from "lucide-react"
 import { type Module, modulesQuery } from "@/api/modules"
 import { categoriesQuery } from "@/api/options"
+import { CreateLink } from "@/components/actions"
 import { Badge, MODULE_STATES, ModuleStateBadge } from "@/components/badge"
-import { Button } from "@/components/button"
 import { Empty } from "@/components/feedback"
 import { ChoiceFilter, Filters, SearchBox, Segments } from "@/components/filters"
 import { Select } from "@/components/form"
@@ -27,12 +27,7 @@ export function ModuleList() {
   const show = search.show === "published" || search.show === "mine" ? search.show : "all"
   const state = search.state && MODULE_STATES[search.state] ? search.state : ""
   const sort = SORTS.find((each) => each === search.sort) ?? "-updated"
-  const { filter, asked, shown } = listState(
-    search,
-    (search, replace) => void navigate({ search, replace }),
-    "-updated",
-    48,
-  )
+  const { filter, asked, shown } = listState(search, navigate, "-updated", 48)
   const categories = useQuery(categoriesQuery).data?.items ?? []
   const found = useQuery({
     ...modulesQuery({
@@ -48,14 +43,7 @@ export function ModuleList() {
   })
   // Users without modules see how to create one, not an empty search result.
   const filtered = search.q || search.category || state || show === "published"
-  const create = (
-    <Button asChild look="primary">
-      <Link to="/modules/new">
-        <Plus />
-        {w("create")}
-      </Link>
-    </Button>
-  )
+  const create = <CreateLink to="/modules/new">{w("create")}</CreateLink>
   return (
     <Page title={w("title")} lead={w("lead")} actions={create}>
       <Filters>

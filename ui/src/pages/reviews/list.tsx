@@ -27,11 +27,7 @@ export function ReviewList() {
   const me = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(
-    search,
-    (search, replace) => void navigate({ search, replace }),
-    "-created",
-  )
+  const { filter, asked, shown } = listState(search, navigate, "-created")
   const decides = me.user.role === "admin" || Object.values(me.teams).includes("leader")
   // Reviewers see pending reviews first; authors see all of theirs.
   const usual = decides ? "open" : "all"

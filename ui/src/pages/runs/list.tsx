@@ -1,13 +1,14 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { Play, Plus } from "lucide-react"
+import { Play } from "lucide-react"
 import { useMemo } from "react"
 import { type Run, type RunState, runsQuery, useLiveRuns } from "@/api/runs"
+import { CreateLink } from "@/components/actions"
 import { StateBadge } from "@/components/badge"
 import { Button } from "@/components/button"
-import type { Column } from "@/components/data-table"
+import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { ChoiceFilter, Filters, OwnerFilter, SearchBox } from "@/components/filters"
+import { Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
@@ -25,11 +26,7 @@ export function RunList() {
   const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(
-    search,
-    (search, replace) => void navigate({ search, replace }),
-    "-created",
-  )
+  const { filter, asked, shown } = listState(search, navigate, "-created")
   const state = STATES.find((each) => each === search.state)
   useLiveRuns()
   const found = useQuery({
@@ -77,33 +74,21 @@ export function RunList() {
         header: w("duration"),
         cell: (run) => <Duration started={run.started} finished={run.finished} />,
       },
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: "w-px text-right",
-        cell: (run) => <RunActions run={run} />,
-      },
+      actionsColumn(c("actions"), (run) => <RunActions run={run} />),
     ],
     [w, c],
   )
-  const create = (
-    <Button asChild look="primary">
-      <Link to="/runs/new">
-        <Plus />
-        {w("create")}
-      </Link>
-    </Button>
-  )
+  const create = <CreateLink to="/runs/new">{w("create")}</CreateLink>
   const filtered = search.q || search.state || search.owner || search.workflow
   return (
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <ChoiceFilter
+        <StateFilter
           label={w("state")}
           all={w("allStates")}
-          choices={STATES.map((value) => ({ value, label: w(value) }))}
+          states={STATES}
+          text={w}
           value={state}
           onChange={(state) => filter({ state })}
         />

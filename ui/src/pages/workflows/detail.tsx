@@ -9,7 +9,6 @@ import {
   EllipsisVertical,
   Pencil,
   Play,
-  Plus,
   Trash2,
 } from "lucide-react"
 import { useMemo, useState } from "react"
@@ -22,10 +21,10 @@ import {
   versionsQuery,
   workflowQuery,
 } from "@/api/workflows"
-import { type Action, Actions } from "@/components/actions"
+import { type Action, Actions, CreateLink } from "@/components/actions"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import type { Column } from "@/components/data-table"
+import { actionsColumn, type Column } from "@/components/data-table"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Listing } from "@/components/listing"
 import { Menu } from "@/components/menu"
@@ -47,7 +46,7 @@ export function WorkflowDetail() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const workflow = useQuery(workflowQuery(id))
-  const { asked, shown } = listState(search, (search, replace) => void navigate({ search, replace }), "-number")
+  const { asked, shown } = listState(search, navigate, "-number")
   const versions = useQuery({ ...versionsQuery(id, asked), placeholderData: keepPreviousData })
   const [editing, setEditing] = useState(false)
 
@@ -79,29 +78,23 @@ export function WorkflowDetail() {
       { id: "nodes", header: w("nodes"), cell: (version) => (version.type === "graph" ? version.nodes : "–") },
       { id: "author", header: c("author"), sort: "author", cell: (version) => version.author_name },
       { id: "created", header: c("created"), cell: (version) => <Time at={version.created} /> },
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: "text-right w-px whitespace-nowrap",
-        cell: (version) => (
-          <>
-            {!version.archived && (
-              <Button asChild size="small" className="mr-1">
-                <Link
-                  to="/runs/new"
-                  search={{ workflow: id, version: String(version.number) }}
-                  aria-label={`${w("run")}: ${version.name}`}
-                >
-                  <Play />
-                  {w("run")}
-                </Link>
-              </Button>
-            )}
-            <VersionActions workflow={id} version={version} />
-          </>
-        ),
-      },
+      actionsColumn(c("actions"), (version) => (
+        <>
+          {!version.archived && (
+            <Button asChild size="small" className="mr-1">
+              <Link
+                to="/runs/new"
+                search={{ workflow: id, version: String(version.number) }}
+                aria-label={`${w("run")}: ${version.name}`}
+              >
+                <Play />
+                {w("run")}
+              </Link>
+            </Button>
+          )}
+          <VersionActions workflow={id} version={version} />
+        </>
+      )),
     ],
     [w, c, id],
   )
@@ -168,12 +161,9 @@ export function WorkflowDetail() {
             </Link>
           </Button>
           {!archived && (
-            <Button asChild look="primary">
-              <Link to="/workflows/$workflow/new-version" params={{ workflow: id }}>
-                <Plus />
-                {w("newVersion")}
-              </Link>
-            </Button>
+            <CreateLink to="/workflows/$workflow/new-version" params={{ workflow: id }}>
+              {w("newVersion")}
+            </CreateLink>
           )}
           <Actions actions={[edit, archived ? restore : archive, remove]} large />
         </>

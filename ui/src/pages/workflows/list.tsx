@@ -1,11 +1,12 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { FileUp, Workflow as Icon, Play, Plus } from "lucide-react"
+import { FileUp, Workflow as Icon, Play } from "lucide-react"
 import { useMemo } from "react"
 import { type Workflow, workflowsQuery } from "@/api/workflows"
+import { CreateLink } from "@/components/actions"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import type { Column } from "@/components/data-table"
+import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
 import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
 import { Select } from "@/components/form"
@@ -24,11 +25,7 @@ export function WorkflowList() {
   const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(
-    search,
-    (search, replace) => void navigate({ search, replace }),
-    "-updated",
-  )
+  const { filter, asked, shown } = listState(search, navigate, "-updated")
   const archived = search.archived === "only" || search.archived === "too" ? search.archived : "no"
   const found = useQuery({
     ...workflowsQuery({ q: search.q, owner: search.owner, archived, ...asked }),
@@ -64,12 +61,9 @@ export function WorkflowList() {
       { id: "owner", header: c("owner"), sort: "owner", cell: (workflow) => workflow.owner_name },
       { id: "team", header: c("team"), cell: (workflow) => workflow.team_name ?? "–" },
       { id: "updated", header: c("updated"), sort: "updated", cell: (workflow) => <Time at={workflow.updated} /> },
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: "w-px text-right",
-        cell: (workflow) =>
+      actionsColumn(
+        c("actions"),
+        (workflow) =>
           !workflow.archived && (
             <Button asChild size="small">
               <Link to="/runs/new" search={{ workflow: workflow.id }} aria-label={w("runOne", { name: workflow.name })}>
@@ -78,7 +72,7 @@ export function WorkflowList() {
               </Link>
             </Button>
           ),
-      },
+      ),
     ],
     [w, c],
   )
@@ -91,12 +85,7 @@ export function WorkflowList() {
           {w("import")}
         </Link>
       </Button>
-      <Button asChild look="primary">
-        <Link to="/workflows/new">
-          <Plus />
-          {w("create")}
-        </Link>
-      </Button>
+      <CreateLink to="/workflows/new">{w("create")}</CreateLink>
     </>
   )
   return (
