@@ -22,19 +22,21 @@ DOCKER = ImageEngine("docker", "/usr/bin/docker", limits=False)
 POD: Object = {"metadata": {"name": "p", "namespace": "team", "uid": "u-1"}, "spec": {}}
 
 
-def command(engine: ImageEngine, spec: dict[str, Any], mounts: tuple[Mount, ...] = (), **prepared: Any) -> list[str]:
+def command(
+    engine: ImageEngine, spec: dict[str, Any], mounts: tuple[Mount, ...] = (), devices: str = "", **prepared: Any
+) -> list[str]:
     container: PreparedContainer = {"name": "c", "env": {"A": "1"}}
     container.update(prepared)  # type: ignore[typeddict-item]
-    return run_command(engine, "name", {"image": "img:1", **spec}, container, mounts, "/env", [], "host")
+    return run_command(engine, "name", {"image": "img:1", **spec}, container, mounts, "/env", {}, "host", devices)
 
 
 @pytest.mark.parametrize(
     ("spec", "ending"),
     [
-        ({}, ["img:1"]),
-        ({"args": ["a", "$(A)"]}, ["img:1", "a", "1"]),
-        ({"command": ["sh", "-c"]}, ["--entrypoint", "sh", "img:1", "-c"]),
-        ({"command": ["sh"], "args": ["-c", "x"]}, ["--entrypoint", "sh", "img:1", "-c", "x"]),
+        ({}, ["--", "img:1"]),
+        ({"args": ["a", "$(A)"]}, ["--", "img:1", "a", "1"]),
+        ({"command": ["sh", "-c"]}, ["--entrypoint", "sh", "--", "img:1", "-c"]),
+        ({"command": ["sh"], "args": ["-c", "x"]}, ["--entrypoint", "sh", "--", "img:1", "-c", "x"]),
     ],
 )
 def test_command_and_args(spec: dict[str, Any], ending: list[str]) -> None:
@@ -55,7 +57,10 @@ def test_options() -> None:
     )  # fmt: skip
     assert found[:3] == ["/usr/bin/podman", "--cgroup-manager=cgroupfs", "run"]
     assert words_after("--ulimit", found) == ["nofile=1024:1024"]
-    assert words_after("--mount", found) == ["type=bind,src=/a,dst=/b", 'type=bind,"src=/c,d",dst=/e,readonly']
+    assert words_after("--mount", found) == [
+        '"type=bind","src=/a","dst=/b"',
+        '"type=bind","src=/c,d","dst=/e","readonly"',
+    ]
     assert words_after("--workdir", found) == ["/w"]
     assert (words_after("--user", found), words_after("--group-add", found)) == (["1:2"], ["3"])
     assert (words_after("--memory", found), words_after("--cpus", found)) == (["1048576"], ["1.5"])
@@ -69,11 +74,11 @@ def test_limits_are_left_out_where_the_engine_cannot_set_them() -> None:
 
 def test_security_and_devices() -> None:
     context = {"privileged": True, "readOnlyRootFilesystem": True, "capabilities": {"add": ["A"], "drop": ["ALL"]}}
-    found = command(DOCKER, {"securityContext": context}, env={"NVIDIA_VISIBLE_DEVICES": "0,2"})
+    found = command(DOCKER, {"securityContext": context}, devices="0,2")
     assert {"--privileged", "--read-only"} <= set(found)
     assert (words_after("--cap-add", found), words_after("--cap-drop", found)) == (["A"], ["ALL"])
     assert words_after("--gpus", found) == ['"device=0,2"']
-    by_podman = command(PODMAN, {}, env={"NVIDIA_VISIBLE_DEVICES": "0,2"})
+    by_podman = command(PODMAN, {}, devices="0,2", env={"NVIDIA_VISIBLE_DEVICES": "all"})
     assert words_after("--device", by_podman) == ["nvidia.com/gpu=0", "nvidia.com/gpu=2"]
 
 
@@ -85,8 +90,8 @@ def test_variables_do_not_show_on_the_command_line(tmp_path: Path) -> None:
     assert (tmp_path / "env-c").read_text() == "SECRET=hush\n"
     assert (tmp_path / "env-c").stat().st_mode & 0o777 == 0o600
     assert not [word for word in prepared["argv"] if "hush" in word]
-    assert words_after("--env", prepared["argv"]) == ["LINES"]
-    assert prepared["env"]["LINES"] == "a\nb"
+    assert words_after("--env", prepared["argv"]) == ["LINES=a\nb"]
+    assert "LINES" not in prepared["env"]
     assert (prepared["uid"], prepared["memoryLimit"]) == (None, None)
     engine = prepared["engine"]
     assert engine is not None

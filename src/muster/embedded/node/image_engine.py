@@ -7,6 +7,7 @@ import asyncio
 import io
 import os
 import platform
+import re
 import shutil
 import tarfile
 import tempfile
@@ -17,7 +18,7 @@ from typing import Any, Literal
 
 from muster.embedded.node.environment import expand_all
 from muster.embedded.node.hosts import hostname_of
-from muster.embedded.node.pod_context import NotReady
+from muster.embedded.node.pod_context import ContainerError, NotReady
 from muster.embedded.node.pod_status import containers_of, go_duration
 from muster.embedded.node.supervisor.contract import Mount, PreparedContainer
 from muster.kube.events import EventRecorder
@@ -25,6 +26,8 @@ from muster.kube.objects import Object, spec_of, uid_of
 
 EngineName = Literal["podman", "docker"]
 
+ENGINE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+"""The variable with the GPUs that an engine has to pass to a container."""
 CHECK_IMAGE = "localhost/muster-check:1"
 
 _CHECK_SECONDS = 20.0
@@ -94,19 +97,22 @@ def prepare_engine_container(
     prepared: PreparedContainer,
     mounts: Sequence[Mount],
     folder: str,
+    devices: str = "",
 ) -> None:
     """Sets what the supervisor runs. Variables are passed in a file, so that they do not show in a process list. Such a
-    file cannot contain line breaks, so variables with one are passed in the engine's own environment."""
+    file cannot contain line breaks, so variables with one are on the command line: in the engine's own environment, an
+    LD_PRELOAD or DOCKER_HOST of the Pod would change what the engine does. `devices` are the GPUs of the container."""
     name = f"muster-{uid_of(pod)}-{prepared['name']}"
     variables = prepared["env"]
+    _check_values(spec, variables, mounts, prepared["name"])
     env_file = f"{folder}/env-{prepared['name']}"
-    plain = {k: v for k, v in variables.items() if "\n" not in v}
-    inherited = {k: v for k, v in variables.items() if "\n" in v}
+    plain = {k: v for k, v in variables.items() if not _has_line_break(v)}
+    long = {k: v for k, v in variables.items() if _has_line_break(v)}
     descriptor = os.open(env_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(f"{k}={v}\n" for k, v in plain.items())
-    prepared["argv"] = run_command(engine, name, spec, prepared, mounts, env_file, sorted(inherited), hostname_of(pod))
-    prepared["env"] = {**_own_environment(), **inherited}
+    prepared["argv"] = run_command(engine, name, spec, prepared, mounts, env_file, long, hostname_of(pod), devices)
+    prepared["env"] = engine_environment()
     prepared["cwd"], prepared["rootfs"], prepared["mounts"] = "/", "", []
     prepared["uid"] = prepared["gid"] = None
     prepared["groups"] = []
@@ -123,14 +129,16 @@ def prepare_engine_container(
 
 def run_command(
     engine: ImageEngine, name: str, spec: Mapping[str, Any], prepared: PreparedContainer, mounts: Sequence[Mount],
-    env_file: str, inherited: Sequence[str], hostname: str,
+    env_file: str, variables: Mapping[str, str], hostname: str, devices: str = "",
 ) -> list[str]:  # fmt: skip
+    """`variables` are those that cannot be in the file. Every value of the Pod is a word of its own, which the engine
+    takes as the value of the option before it, or comes after `--`."""
     # Output files can only be copied while the container exists. The supervisor removes it in any case.
     options = [] if prepared.get("keep") else ["--rm"]
     options += ["--name", name, "--network", "host", "--hostname", hostname, "--log-driver", "none"]
     options += ["--pull", "never", "--env-file", env_file, *engine.run_options]
-    for variable in inherited:
-        options += ["--env", variable]
+    for variable, value in sorted(variables.items()):
+        options += ["--env", f"{variable}={value}"]
     for mount in mounts:
         options += ["--mount", _mount_option(mount)]
     if spec.get("workingDir"):
@@ -141,13 +149,13 @@ def run_command(
     if engine.limits and prepared.get("cpuLimit"):
         options += ["--cpus", str(prepared["cpuLimit"])]
     options += _security_options(spec.get("securityContext") or {})
-    options += _device_options(engine.name, prepared["env"].get("NVIDIA_VISIBLE_DEVICES", ""))
+    options += _device_options(engine.name, devices)
     command = expand_all(spec.get("command") or (), prepared["env"])
     args = expand_all(spec.get("args") or (), prepared["env"])
     if command:
         # With --entrypoint the engine ignores the image's CMD, as Kubernetes requires.
         options += ["--entrypoint", command[0]]
-    return engine.command("run", *options, str(spec.get("image") or ""), *command[1:], *args)
+    return engine.command("run", *options, "--", str(spec.get("image") or ""), *command[1:], *args)
 
 
 class PullError(Exception):
@@ -155,12 +163,12 @@ class PullError(Exception):
 
 
 async def image_present(engine: ImageEngine, image: str) -> bool:
-    code, _ = await _run(engine.command("image", "inspect", "--format", "{{.Id}}", image))
+    code, _ = await _run(engine.command("image", "inspect", "--format", "{{.Id}}", "--", image))
     return code == 0
 
 
 async def pull(engine: ImageEngine, image: str) -> None:
-    code, output = await _run(engine.command("pull", "--quiet", image), timeout=3600.0)
+    code, output = await _run(engine.command("pull", "--quiet", "--", image), timeout=3600.0)
     if code != 0:
         raise PullError(f'failed to pull image "{image}": {_last_line(output)}')
 
@@ -198,6 +206,8 @@ class ImagePulls:
             image, name = str(container.get("image") or ""), str(container.get("name") or "")
             if image in self._there:
                 continue
+            if problem := image_problem(image):
+                raise ImageNotReady("InvalidImageName", f'Failed to pull image "{image}": {problem}', name, None)
             policy = pull_policy(container)
             if policy != "Always" and await image_present(engine, image):
                 recorder.event(pod, "Normal", "Pulled", f'Container image "{image}" already present on machine')
@@ -230,11 +240,64 @@ class ImagePulls:
         recorder.event(pod, "Normal", "Pulled", f'Successfully pulled image "{image}" in {took}')
 
 
+def image_problem(image: str) -> str:
+    """Returns why this is not the name of an image in a registry or of a local one, or ''. podman reads `dir:PATH` and
+    the like from files of this machine."""
+    if len(image) > _LONGEST_IMAGE or not _IMAGE.fullmatch(image):
+        return "couldn't parse image name: invalid reference format"
+    transport, colon, _ = image.partition(":")
+    if colon and transport in _TRANSPORTS:
+        return f'"{transport}:" names files of this machine; use the name of an image'
+    return ""
+
+
+_LONGEST_IMAGE = 1024
+_IMAGE = re.compile(
+    r"(?:(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?"  # host and port
+    r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
+    r"(?::\w[\w.-]{0,127})?"
+    r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
+"""The grammar of image references."""
+_TRANSPORTS = frozenset(
+    ("atomic", "containers-storage", "dir", "docker", "docker-archive", "docker-daemon", "oci", "oci-archive",
+     "ostree", "sif", "tarball")
+)  # fmt: skip
+_VARIABLE = re.compile(r"[^=\s*#\0-\x1f\x7f][^=\s*\0-\x1f\x7f]*")
+"""podman copies the engine's own variables for a name that ends with `*`."""
+_CONTROL = re.compile(r"[\0-\x1f\x7f]")
+
+
+def _check_values(
+    spec: Mapping[str, Any], variables: Mapping[str, str], mounts: Sequence[Mount], container: str
+) -> None:
+    """Refuses what no engine can take, or what two of them read differently. Raises ContainerError."""
+    if problem := image_problem(str(spec.get("image") or "")):
+        raise ContainerError(f"image: {problem}", container)
+    for mount in mounts:
+        for path in (mount["source"], mount["target"]):
+            if not path.startswith("/") or _CONTROL.search(path):
+                raise ContainerError(f"mountPath {path!r}: an image engine cannot mount at a path like this", container)
+    if _CONTROL.search(str(spec.get("workingDir") or "")):
+        raise ContainerError(f"workingDir {spec['workingDir']!r} contains a control character", container)
+    for name, value in variables.items():
+        if not _VARIABLE.fullmatch(name):
+            raise ContainerError(f"env: an image engine cannot set a variable with the name {name!r}", container)
+        if "\0" in value:
+            raise ContainerError(f"env: the value of {name} contains a NUL", container)
+
+
+def _has_line_break(value: str) -> bool:
+    return "\n" in value or "\r" in value
+
+
 def _mount_option(mount: Mount) -> str:
-    parts = ["type=bind", f"src={mount['source']}", f"dst={mount['target']}"]
+    """The engines read it as one CSV record. Every field is quoted, so that no character ends it."""
+    fields = ["type=bind", f"src={mount['source']}", f"dst={mount['target']}"]
     if mount.get("readOnly"):
-        parts.append("ro" if mount["source"].count(",") == 0 else "readonly")
-    return ",".join(f'"{part}"' if "," in part or '"' in part else part for part in parts)
+        fields.append("readonly")
+    return ",".join('"' + field.replace('"', '""') + '"' for field in fields)
 
 
 def _user_options(prepared: PreparedContainer) -> list[str]:
@@ -262,6 +325,7 @@ def _security_options(context: Mapping[str, Any]) -> list[str]:
 
 
 def _device_options(name: EngineName, devices: str) -> list[str]:
+    """`devices` are the indices that the agent has allocated, never a variable of the Pod."""
     if not devices:
         return []
     if name == "docker":
@@ -269,9 +333,21 @@ def _device_options(name: EngineName, devices: str) -> list[str]:
     return [word for device in devices.split(",") for word in ("--device", f"nvidia.com/gpu={device}")]
 
 
-def _own_environment() -> dict[str, str]:
-    wanted = ("PATH", "HOME", "USER", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "DOCKER_HOST", "TMPDIR")
-    return {name: os.environ[name] for name in wanted if name in os.environ}
+_ENGINE_VARIABLES = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR",
+    "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "DBUS_SESSION_BUS_ADDRESS",
+    "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY",
+    "CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE",
+    "STORAGE_DRIVER", "STORAGE_OPTS",
+)  # fmt: skip
+_PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def engine_environment(*, pulls: bool = False) -> dict[str, str]:
+    """Returns the variables of an engine's command: those by which it finds its own files, and nothing of the server's.
+    podman passes proxies, which may contain a password, to its containers, so only pulls get them."""
+    proxies = [name for upper in _PROXY_VARIABLES for name in (upper, upper.lower())] if pulls else []
+    return {name: os.environ[name] for name in (*_ENGINE_VARIABLES, *proxies) if name in os.environ}
 
 
 def _package(name: EngineName) -> str:
@@ -281,7 +357,7 @@ def _package(name: EngineName) -> str:
 def _check_command(engine: ImageEngine) -> list[str]:
     limits = ["--memory", "64m", "--cpus", "1"] if engine.limits else []
     options = ["--rm", "--network", "host", "--hostname", "check", "--log-driver", "none", "--pull", "never"]
-    return engine.command("run", *options, *engine.run_options, *limits, CHECK_IMAGE, "/exit")
+    return engine.command("run", *options, *engine.run_options, *limits, "--", CHECK_IMAGE, "/exit")
 
 
 async def _make_check_image(program: str) -> str:
@@ -308,6 +384,7 @@ async def _run(command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
+            env=engine_environment(pulls=True),
         )
     try:
         async with asyncio.timeout(timeout):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from muster.embedded.node.environment import container_environment
 from muster.embedded.node.hosts import hostname_of
-from muster.embedded.node.image_engine import ImageEngine, prepare_engine_container
+from muster.embedded.node.image_engine import ENGINE_DEVICES, ImageEngine, prepare_engine_container
 from muster.embedded.node.images import (
     SCRATCH,
     LaunchPlan,
@@ -106,6 +106,8 @@ class ResolvedContainer:
     role: ContainerRole
     env: dict[str, str]
     plan: LaunchPlan | None
+    devices: Mapping[str, str] = field(default_factory=dict)
+    """The variables of the GPUs that were allocated to it. The Pod's own variables may say something else."""
 
     @property
     def name(self) -> str:
@@ -220,7 +222,8 @@ def resolve_container(
     if plan is not None:
         base = {**plan.env, **base}
     _refuse_root(pod, container)
-    return ResolvedContainer(container, role, container_environment(pod, container, context, base=base), plan)
+    env = container_environment(pod, container, context, base=base)
+    return ResolvedContainer(container, role, env, plan, devices)
 
 
 def prepare_container(
@@ -253,6 +256,7 @@ def prepare_container(
         "preStop": hook_of(spec, "preStop", address),
         "stopSignal": (spec.get("lifecycle") or {}).get("stopSignal") or "SIGTERM",
         "engine": None,
+        "devices": dict(resolved.devices),
     }
     keep = output_paths(pod, resolved.name)
     if keep:
@@ -260,7 +264,10 @@ def prepare_container(
     if resolved.plan is None:
         assert engine is not None
         hosts = _bind(paths.hosts_file, "/etc/hosts")
-        prepare_engine_container(engine, pod, spec, prepared, [hosts, *mounts, termination], paths.folder)
+        binds = [hosts, *mounts, termination]
+        prepare_engine_container(
+            engine, pod, spec, prepared, binds, paths.folder, resolved.devices.get(ENGINE_DEVICES, "")
+        )
         return prepared
     prepared["argv"] = resolved.plan.argv(resolved.env)
     prepared["rootfs"] = resolved.plan.rootfs

@@ -118,6 +118,7 @@ class PreparedContainer(TypedDict, total=False):
     preStop: Hook | None
     stopSignal: str
     engine: EngineCommands | None
+    devices: dict[str, str]  # the variables of its GPUs; the agent reads them here after a restart
     keep: list[str]  # paths to copy out of the container when it has ended, before that is recorded
     keepFolder: str  # the copy of keep[N] is <keepFolder>/N
     private: list[str]  # paths that the container may create or write without any other process seeing it
