@@ -107,6 +107,7 @@ _USERS: Final[Mapping[str, Template]] = {
     ),
     "login.wrong": Template("the name or the password is wrong"),
     "login.often": Template("there were too many failed attempts", "try again in {seconds} s"),
+    "login.busy": Template("too many logins are being checked", "try again in a few seconds"),
     "login.header": Template("the Authorization header is not valid", "send `Authorization: Bearer mst_...`"),
     "login.csrf": Template(
         "the CSRF token is missing or wrong", "send the value of the cookie {cookie} as header {header}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -52,7 +53,7 @@ def read_module_settings(config: Mapping[str, Any]) -> ModuleSettings:
 DEFAULT_WEB_PORT = 8265
 """Used if it is free."""
 
-WEB_SCHEMA: Schema = obj({"host": STRING, "port": integer(0, 65535), "url": STRING})
+WEB_SCHEMA: Schema = obj({"host": STRING, "port": integer(0, 65535), "url": STRING, "trustedProxies": STRINGS})
 OIDC_SCHEMA: Schema = obj(
     {
         "issuer": STRING,
@@ -99,6 +100,8 @@ class WebSettings:
     """0: the port that was used last, or 8265 if it is free, or any free port."""
     url: str = ""
     """The URL for browsers, if it is not host and port, for example behind an HTTPS proxy."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies whose X-Forwarded-For header names the client."""
     database: str = ""
     """'': SQLite in the data directory."""
     oidc: OidcSettings | None = None
@@ -114,9 +117,20 @@ def read_web_settings(config: Mapping[str, Any]) -> WebSettings:
         host=web.get("host") or "127.0.0.1",
         port=web.get("port") or 0,
         url=(web.get("url") or "").rstrip("/"),
+        trusted_proxies=_read_networks(web.get("trustedProxies") or ()),
         database=os.environ.get("MUSTER_DATABASE") or config.get("database") or "",
         oidc=_read_oidc(oidc) if oidc else None,
     )
+
+
+def _read_networks(texts: Iterable[str]) -> tuple[str, ...]:
+    """Raises ValueError for a text that is neither an address nor a network."""
+    for text in texts:
+        try:
+            ip_network(text, strict=False)
+        except ValueError:
+            raise ValueError(f'web.trustedProxies: "{text}" is not an address or a network; use 10.0.0.0/8') from None
+    return tuple(texts)
 
 
 def _read_oidc(config: Mapping[str, Any]) -> OidcSettings:

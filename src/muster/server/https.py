@@ -64,9 +64,8 @@ async def serve_https(app: ASGIApp, listener: socket.socket, certificates: Certi
 
 
 @asynccontextmanager
-async def serve_http(app: ASGIApp, listener: socket.socket, *, behind_proxy: bool = False) -> AsyncIterator[None]:
-    """With a proxy on this host, the addresses of clients come from its headers."""
-    async with _served(app, listener, proxy_headers=behind_proxy):
+async def serve_http(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
+    async with _served(app, listener):
         yield
 
 
@@ -81,6 +80,8 @@ async def _served(app: ASGIApp, listener: socket.socket, **more: Any) -> AsyncIt
             lifespan="off",
             log_config=None,
             access_log=False,
+            # The app decides which proxies to trust.
+            proxy_headers=False,
             server_header=False,
             # Longer than clients keep connections: closing one just when it is used again fails a request.
             timeout_keep_alive=120,

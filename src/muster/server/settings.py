@@ -74,6 +74,10 @@ def load_file(path: Path) -> Mapping[str, Any]:
 def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
     """Reads the settings from a config that has been validated."""
     listen = config.get("listen") or {}
+    try:
+        web = read_web_settings(config)
+    except ValueError as error:
+        raise SettingsError(f"{home / CONFIG_FILE} {error}") from None
     return Settings(
         home=home,
         agent=read_agent_settings(home, config),
@@ -84,6 +88,6 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         gang=bool(config.get("gang")),
         host=listen.get("host") or "127.0.0.1",
         port=listen.get("port") or 0,
-        web=read_web_settings(config),
+        web=web,
         modules=read_module_settings(config),
     )

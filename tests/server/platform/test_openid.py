@@ -82,7 +82,7 @@ async def test_somebody_comes_in_through_the_provider(single: Served) -> None:
     back = await consent(await begin(browser), "ann-at-id")
     reply = await browser("GET", local(single, back))
     assert (reply.status, reply.headers["Location"]) == (302, "/runs")
-    assert browser.cookies.keys() == {"muster_session", "muster_csrf"}
+    assert browser.cookies.keys() == {"muster_session", "muster_csrf", "muster_device"}
     me = (await browser.get("session"))["user"]
     assert (me["name"], me["display_name"], me["email"]) == ("ann", "Ann Lee", "ann@example.com")
     assert (me["role"], me["openid"], me["has_password"]) == ("admin", True, False)

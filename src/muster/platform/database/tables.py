@@ -148,6 +148,18 @@ api_tokens = Table(
 )
 """`hint` is the end of the token, by which its owner recognizes it."""
 
+known_devices = Table(
+    "known_devices",
+    metadata,
+    Column("user_id", STRING, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("hash", STRING, nullable=False),
+    Column("network", STRING, nullable=False),
+    Column("last_used", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("user_id", "hash", "network"),
+    Index(None, "hash"),
+)
+"""Where users have logged in: `hash` is that of the browser's device cookie, `network` an IPv4 address or IPv6 /64."""
+
 links = Table(
     "links",
     metadata,

@@ -140,6 +140,11 @@ def set_password(
     write_audit(connection, actor, "change password", "user", user.id, user.name)
 
 
+def rehash_password(connection: Connection, user: User, password_hash: str) -> None:
+    """Stores a stronger hash of the same password. Sessions go on."""
+    connection.execute(update(users).where(users.c.id == user.id).values(password=password_hash))
+
+
 def free_name(wished: str, used: Iterable[str]) -> str:
     """A free account name similar to a given one: `Ann Lee@x` becomes ann-lee, or ann-lee-2 if that is taken."""
     plain = re.sub(r"[^a-z0-9._-]+", "-", wished.lower().partition("@")[0]).strip("._-")[:56].strip("._-") or "user"

@@ -1,4 +1,4 @@
-"""Secrets that are stored only as hashes: tokens and passwords; and how often a login may be tried."""
+"""Secrets that are stored only as hashes: tokens and passwords."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from muster.platform.errors import TooManyRequestsProblem
 from muster.platform.messages import FieldError, field_error
 
 API_TOKEN = "mst_"  # noqa: S105 (how a token begins)
@@ -46,6 +47,9 @@ MIN_LENGTH, MAX_LENGTH = 10, 512
 _hasher = PasswordHasher()
 # Each hash takes 64 MB and a core: a flood of logins must not exhaust the host.
 _pool = ThreadPoolExecutor(2, thread_name_prefix="passwords")
+_waiting = 0
+_MOST_WAITING, _MOST_WAITING_STRANGERS = 64, 16
+"""How many hashes may wait for a thread. Guesses do not fill the whole queue: a user who is known gets a place."""
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$F2s1zNpXcMgp5Pq6PnTtqA$WzRv0mgbHcRkqu54FWdKVnAU3YTEqZz0YTvJ6FUnmlE"
 """A hash that no password matches: a login for an unknown account takes as long as any other."""
 
@@ -64,13 +68,30 @@ def check_password(where: str, password: str, *, name: str = "") -> FieldError |
 
 
 async def hash_password(password: str) -> str:
-    return await asyncio.get_running_loop().run_in_executor(_pool, _hasher.hash, password)
+    """Raises TooManyRequests if too many hashes are being computed."""
+    return await _in_pool(lambda: _hasher.hash(password), _MOST_WAITING)
 
 
-async def verify_password(password: str, stored: str | None) -> bool:
-    """Takes as long without a stored hash as with one."""
-    right = await asyncio.get_running_loop().run_in_executor(_pool, _matches, stored or _NOBODY, password)
+async def verify_password(password: str, stored: str | None, *, is_known: bool = True) -> bool:
+    """Takes as long without a stored hash as with one. Raises TooManyRequests if too many passwords are being checked;
+    for clients that are not known, that is sooner."""
+    most = _MOST_WAITING if is_known else _MOST_WAITING_STRANGERS
+    right = await _in_pool(lambda: _matches(stored or _NOBODY, password), most)
     return right and stored is not None
+
+
+T = TypeVar("T")
+
+
+async def _in_pool(function: Callable[[], T], most_waiting: int) -> T:
+    global _waiting
+    if _waiting >= most_waiting:
+        raise TooManyRequestsProblem.of("login.busy").with_headers({"Retry-After": "5"})
+    _waiting += 1
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_pool, function)
+    finally:
+        _waiting -= 1
 
 
 def needs_rehash(stored: str) -> bool:
@@ -83,56 +104,6 @@ def _matches(stored: str, password: str) -> bool:
         return _hasher.verify(stored, password)
     except (VerificationError, InvalidHashError):
         return False
-
-
-PER_ACCOUNT = 10
-PER_ADDRESS = 30
-WINDOW_SECONDS = 300.0
-_REMEMBERED = 10_000
-
-
-class LoginLimits:
-    """Counts failed logins per account and per address. After too many failures a login must wait until the oldest one
-    expires; other accounts and addresses are not affected. An account is never locked permanently."""
-
-    def __init__(self) -> None:
-        self._failures: OrderedDict[str, tuple[float, ...]] = OrderedDict()
-
-    def wait(self, account: str, address: str, now: float) -> float:
-        """How many seconds until the next attempt is allowed; 0 if it is now."""
-        return max(
-            wait(self._failures.get(_account(account), ()), PER_ACCOUNT, now),
-            wait(self._failures.get(_address(address), ()), PER_ADDRESS, now),
-        )
-
-    def failed(self, account: str, address: str, now: float) -> None:
-        for key in (_account(account), _address(address)):
-            self._failures[key] = (*recent(self._failures.pop(key, ()), now), now)[-PER_ADDRESS:]
-        while len(self._failures) > _REMEMBERED:
-            self._failures.popitem(last=False)
-
-    def succeeded(self, account: str) -> None:
-        self._failures.pop(_account(account), None)
-
-
-def wait(failures: Iterable[float], allowed: int, now: float) -> float:
-    """Seconds until fewer than `allowed` failures are recent."""
-    counting = recent(failures, now)
-    if len(counting) < allowed:
-        return 0.0
-    return counting[-allowed] + WINDOW_SECONDS - now
-
-
-def recent(failures: Iterable[float], now: float) -> tuple[float, ...]:
-    return tuple(moment for moment in failures if now - moment < WINDOW_SECONDS)
-
-
-def _account(name: str) -> str:
-    return f"account {name.lower()[:100]}"
-
-
-def _address(address: str) -> str:
-    return f"address {address}"
 
 
 # Two secrets in files, for the user who started the server: a one-time link for the

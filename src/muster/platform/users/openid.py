@@ -51,7 +51,7 @@ class Attempt:
     def decode(cls, text: str) -> Attempt:
         try:
             state, nonce, verifier, return_to = orjson.loads(base64.urlsafe_b64decode(text))
-        except ValueError:
+        except (ValueError, TypeError):
             raise UnauthenticatedProblem.of("openid.other") from None
         return cls(str(state), str(nonce), str(verifier), local_path(str(return_to)))
 
@@ -89,10 +89,15 @@ class OpenId:
         """Returns the user, from the parameters that the browser brings back."""
         if not secrets_equal(said.get("state", ""), attempt.state):
             raise UnauthenticatedProblem.of("openid.other")
+        if said.get("iss") and said["iss"].rstrip("/") != self.settings.issuer:
+            # RFC 9207: the answer of another provider. Its code must not be sent to ours.
+            raise UnauthenticatedProblem.of("openid.other")
         if "error" in said or not said.get("code"):
             reason = said.get("error_description") or said.get("error") or "it gave no code"
             raise UnauthenticatedProblem.of("openid.refused", provider=self.settings.title, reason=reason[:300])
         metadata = await self._discovered()
+        if metadata.get("authorization_response_iss_parameter_supported") is True and not said.get("iss"):
+            raise UnauthenticatedProblem.of("openid.other")
         answer = await self._exchange(metadata, said["code"], attempt)
         claims = await self._claims(metadata, str(answer.get("id_token", "")), attempt.nonce)
         return read_person(claims, self.settings)
@@ -143,7 +148,7 @@ class OpenId:
             timeout, asked = aiohttp.ClientTimeout(total=15), {"Accept": "application/json", **(headers or {})}
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.request(method, url, data=form, headers=asked) as response,
+                session.request(method, url, data=form, headers=asked, allow_redirects=False) as response,
             ):
                 answer = orjson.loads(await response.read())
                 if response.status == 200 and isinstance(answer, dict):

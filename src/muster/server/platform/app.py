@@ -93,7 +93,11 @@ def platform_app(services: Services) -> FastAPI:
     answer_problems(app)
     add_pages(app)
     app.add_middleware(ResponseCache, database=services.database)
-    app.add_middleware(Security, https=services.url.startswith("https:"))
+    app.add_middleware(
+        Security,
+        https=services.url.startswith("https:"),
+        trusted_proxies=services.settings.web.trusted_proxies,
+    )
     return app
 
 

@@ -43,10 +43,15 @@ async def host_platform(
         url = web.url or f"http://{host}:{port}"
         if web.host not in _LOOPBACK and not web.url.startswith("https:"):
             log.warning("web.host: passwords are sent unencrypted; put an HTTPS proxy in front and set web.url")
+        if web.url and not web.trusted_proxies:
+            log.warning(
+                "web.trustedProxies is not set: if there is a proxy in front, all its users count as one address, and "
+                "failed logins of one hold up the others; set it to the address of the proxy, such as [127.0.0.1]"
+            )
         hosted = _Hosted(settings, cluster, url, artifacts)
         task = asyncio.create_task(hosted.run(), name="platform")
         try:
-            async with serve_http(hosted, listener, behind_proxy=bool(web.url)):
+            async with serve_http(hosted, listener):
                 yield url
         finally:
             task.cancel()

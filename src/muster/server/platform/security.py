@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from muster.platform.errors import ForbiddenProblem, Problem, TooLargeProblem, UnauthenticatedProblem
 from muster.platform.permissions import Actor
 from muster.platform.users.credentials import csrf_token, secrets_equal
+from muster.platform.users.login_limits import forwarded_client
 from muster.server.platform.problems import problem_response
 from muster.server.platform.services import services_of
 
@@ -86,8 +87,16 @@ _HEADERS = {
 class Security:
     """Refuses requests of other sites and requests that are too large. Adds security headers to responses."""
 
-    def __init__(self, app: ASGIApp, *, https: bool = False, largest_body: int = LARGEST_BODY) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        https: bool = False,
+        largest_body: int = LARGEST_BODY,
+        trusted_proxies: tuple[str, ...] = (),
+    ) -> None:
         self._app = app
+        self._proxies = trusted_proxies
         self._largest = largest_body
         self._headers = {**_HEADERS, **({"Strict-Transport-Security": "max-age=31536000"} if https else {})}
 
@@ -106,6 +115,10 @@ class Security:
 
         try:
             request = Headers(scope=scope)
+            if self._proxies and scope.get("client"):
+                peer = scope["client"][0]
+                forwarded = ",".join(request.getlist("x-forwarded-for"))
+                scope["client"] = (forwarded_client(peer, forwarded, self._proxies), 0)
             _refuse_other_sites(scope["method"], request)
             await self._app(scope, self._counted(request, receive), careful_send)
         except Exception as error:

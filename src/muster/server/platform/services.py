@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Request
 
@@ -21,8 +22,9 @@ from muster.platform.modules.images import Engine, ImageEngines
 from muster.platform.records import Job
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.persist import StoredRun
-from muster.platform.users.credentials import LoginLimits, platform_folder
+from muster.platform.users.credentials import platform_folder
 from muster.platform.users.links import ensure_local_admin, forget_used_link
+from muster.platform.users.login_limits import LoginLimits
 from muster.platform.users.openid import OpenId
 from muster.platform.users.sessions import Identities
 from muster.platform.workflows.graph_context import graph_context
@@ -61,8 +63,16 @@ class Services:
     logins: LoginLimits = field(default_factory=LoginLimits)
     run_owners: dict[str, RunOwner] = field(default_factory=dict)
     """The owners of runs that created jobs. They never change, so they are kept."""
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    """Work that goes on after the answer."""
     queue_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the scheduler's queues are updated."""
+
+    def do_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Does something after the answer, so that its time does not tell the client whether it was done."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
 
 async def create_services(

@@ -14,16 +14,19 @@ from starlette.responses import RedirectResponse
 from muster.platform.errors import InvalidProblem, NotFoundProblem, TooManyRequestsProblem, UnauthenticatedProblem
 from muster.platform.permissions import Actor
 from muster.platform.records import Me, Page, Session, User
-from muster.platform.users.accounts import get_user, password_hash_of, set_password
+from muster.platform.users.accounts import get_user, password_hash_of, rehash_password, set_password
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import check_password, csrf_token, hash_password, needs_rehash, verify_password
+from muster.platform.users.devices import DEVICE_LIFETIME, find_place, remember_device
 from muster.platform.users.links import forget_used_link, link_user, use_link
+from muster.platform.users.login_limits import Counted, LoginPlace, network_of
 from muster.platform.users.openid import Attempt, OpenId, sign_in_user
 from muster.platform.users.sessions import SESSION_LIFETIME, begin_session, end_session, list_sessions
 from muster.server.platform.rest import ApiModel, Paging, RequestBody
 from muster.server.platform.security import CSRF_COOKIE, SESSION_COOKIE, Who, client_address
 from muster.server.platform.services import OPENID_CALLBACK, Here, Services
 
+DEVICE_COOKIE = "muster_device"
 router = APIRouter(tags=["session"])
 open_router = APIRouter(tags=["session"])
 
@@ -67,25 +70,20 @@ async def login_options(here: Here) -> LoginOptions:
 async def log_in(body: Login, request: Request, response: Response, here: Here) -> User:
     """Sets the session cookie, and a CSRF cookie that pages must repeat as the header X-CSRF-Token with every
     change."""
-    address = client_address(request)
-    wait = here.logins.wait(body.name, address, time.monotonic())
-    if wait > 0:
-        seconds = int(wait) + 1
-        raise TooManyRequestsProblem.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
-    user, stored = await here.database.read(lambda connection: _account(connection, body.name))
-    if not await verify_password(body.password, stored) or user is None or user.disabled:
-        here.logins.failed(body.name, address, time.monotonic())
+    address, device = client_address(request), request.cookies.get(DEVICE_COOKIE, "")
+    network = network_of(address)
+    user, stored, place = await here.database.read(lambda connection: _account(connection, body.name, device, network))
+    # Nothing may wait between here and the count: guesses that arrive together are all counted before one is checked.
+    counted = _allowed(here.logins.begin(body.name, place, time.monotonic()))
+    is_known = bool(place.device or place.is_known)
+    if not await verify_password(body.password, stored, is_known=is_known) or user is None or user.disabled:
         if user is not None:
-            actor = Actor(user.id, user.name, address=address)
-            await here.database.write(
-                lambda connection: write_audit(connection, actor, "fail to log in", "user", user.id, user.name)
-            )
+            here.do_later(_record_failure(here, user, address))
         raise UnauthenticatedProblem.of("login.wrong")
-    here.logins.succeeded(body.name)
+    here.logins.succeeded(counted)
     if stored is not None and needs_rehash(stored):
         stronger = await hash_password(body.password)
-        actor = Actor(user.id, user.name, address=address)
-        await here.database.write(lambda connection: set_password(connection, actor, user, stronger))
+        await here.database.write(lambda connection: rehash_password(connection, user, stronger))
     await open_session(here, user, request, response, "password")
     return user
 
@@ -126,32 +124,29 @@ async def change_password(body: PasswordChange, here: Here, who: Who) -> None:
     """Changes your password. All your other sessions end."""
     if who.via != "session":
         raise UnauthenticatedProblem.of("password.session")
-    wait = here.logins.wait(who.name, who.address, time.monotonic())
-    if wait > 0:
-        seconds = int(wait) + 1
-        raise TooManyRequestsProblem.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
+    counted = _allowed(here.logins.begin_password_change(who.credential, time.monotonic()))
     user, stored = await here.database.read(
         lambda connection: (get_user(connection, who.id), password_hash_of(connection, who.id))
     )
     if not await verify_password(body.old, stored):
-        here.logins.failed(who.name, who.address, time.monotonic())
         raise InvalidProblem.field("old", "password.wrong")
+    here.logins.succeeded(counted)
     _check("new", body.new, user.name)
     new = await hash_password(body.new)
     await here.database.write(lambda connection: set_password(connection, who, user, new, keep_session=who.credential))
 
 
 @open_router.post("/link")
-async def look_at_link(body: LinkSecret, here: Here) -> LinkAnswer:
+async def look_at_link(body: LinkSecret, request: Request, here: Here) -> LinkAnswer:
     """Returns the account that a one-time link is for."""
-    user = await here.database.read(lambda connection: link_user(connection, body.secret))
+    user = await _user_of_link(here, request, body.secret)
     return LinkAnswer(name=user.name)
 
 
 @open_router.post("/link/use")
 async def use_one_time_link(body: NewPassword, request: Request, response: Response, here: Here) -> User:
     """Sets the password and logs in. The link cannot be used again."""
-    user = await here.database.read(lambda connection: link_user(connection, body.secret))
+    user = await _user_of_link(here, request, body.secret)
     _check("password", body.password, user.name)
     chosen = await hash_password(body.password)
     address = client_address(request)
@@ -164,11 +159,21 @@ async def use_one_time_link(body: NewPassword, request: Request, response: Respo
 async def open_session(here: Services, user: User, request: Request, response: Response, how: str) -> None:
     """Sets the cookies. The session is always a new one, so that a prepared session cannot be taken over."""
     address, browser = client_address(request), request.headers.get("user-agent", "")
-    secret = await here.database.write(lambda connection: begin_session(connection, user, address, browser, how))
+    known = request.cookies.get(DEVICE_COOKIE, "")
+
+    def begin(connection: Connection) -> tuple[str, str]:
+        secret = begin_session(connection, user, address, browser, how)
+        return secret, remember_device(connection, user.id, known, network_of(address))
+
+    secret, device = await here.database.write(begin)
     secure, seconds = here.url.startswith("https:"), int(SESSION_LIFETIME.total_seconds())
     response.set_cookie(SESSION_COOKIE, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax")
     response.set_cookie(
         CSRF_COOKIE, csrf_token(secret), max_age=seconds, path="/", secure=secure, httponly=False, samesite="lax"
+    )
+    seconds = int(DEVICE_LIFETIME.total_seconds())
+    response.set_cookie(
+        DEVICE_COOKIE, device, max_age=seconds, path="/api/v1", secure=secure, httponly=True, samesite="lax"
     )
 
 
@@ -176,12 +181,38 @@ def _session(session: Session, who: Actor) -> Session:
     return replace(session, current=who.via == "session" and session.id == who.credential)
 
 
-def _account(connection: Connection, name: str) -> tuple[User | None, str | None]:
+def _account(
+    connection: Connection, name: str, device: str, network: str
+) -> tuple[User | None, str | None, LoginPlace]:
+    """The account, its password's hash, and whether the place is known. An unknown account takes the same queries."""
     try:
         user = get_user(connection, name)
     except NotFoundProblem:
-        return None, None
-    return (user, password_hash_of(connection, user.id)) if user.name == name else (None, None)
+        user = None
+    if user is None or user.name != name:
+        return None, password_hash_of(connection, ""), find_place(connection, "", device, network)
+    return user, password_hash_of(connection, user.id), find_place(connection, user.id, device, network)
+
+
+def _allowed(counted: Counted | float) -> Counted:
+    if isinstance(counted, Counted):
+        return counted
+    seconds = int(counted) + 1
+    raise TooManyRequestsProblem.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
+
+
+async def _record_failure(here: Services, user: User, address: str) -> None:
+    actor = Actor(user.id, user.name, address=address)
+    await here.database.write(
+        lambda connection: write_audit(connection, actor, "fail to log in", "user", user.id, user.name)
+    )
+
+
+async def _user_of_link(here: Services, request: Request, secret: str) -> User:
+    counted = _allowed(here.logins.begin_secret("link", network_of(client_address(request)), time.monotonic()))
+    user = await here.database.read(lambda connection: link_user(connection, secret))
+    here.logins.succeeded(counted)
+    return user
 
 
 def _check(field: str, password: str, name: str) -> None:
@@ -229,13 +260,15 @@ async def openid_callback(
     """The provider redirects the browser here."""
     provider = _provider(here)
     attempt = Attempt.decode(request.cookies.get(_LOGIN_COOKIE, ""))
-    said = {"state": state, "code": code}
+    said = {"state": state, "code": code, "iss": iss}
+    counted = _allowed(here.logins.begin_secret("openid", network_of(client_address(request)), time.monotonic()))
     if error:
         said.update(error=error, error_description=error_description)
     person = await provider.finish(attempt, said)
     user = await here.database.write(
         lambda connection: sign_in_user(connection, person, provider.settings.admin_groups)
     )
+    here.logins.succeeded(counted)
     response = RedirectResponse(attempt.return_to, 302)
     await open_session(here, user, request, response, "openid")
     response.delete_cookie(_LOGIN_COOKIE, path=OPENID_CALLBACK)
