@@ -53,6 +53,7 @@ class WorkflowServices(NamedTuple):
 
 def start_workflow_controllers(box: Box) -> WorkflowServices:
     cluster, home = box.cluster, box.settings.home / "workflows"
+    cluster.store.input_folder = str(home / "inputs")
     artifacts = ArtifactClient(cluster, home)
     metrics = MetricRegistry()
     read_manifest = artifact_reader(artifacts, home / "manifests")

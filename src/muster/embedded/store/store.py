@@ -48,6 +48,8 @@ class Store:
         self.view = View()
         self.version = 0
         """The newest committed resourceVersion."""
+        self.input_folder = ""
+        """Where the input artifacts of Pods are staged: `<folder>/<namespace>/<Pod>`. A Pod may mount its own."""
         self._directory = directory
         self._history_limit = history
         self._largest_object = largest_object
@@ -119,7 +121,7 @@ class Store:
         `change` must not await, and must not keep its transaction. If it raises, nothing is stored."""
         if self._closed:
             raise Unavailable("the cluster is shutting down")
-        transaction = Transaction(self.view, self._head, self._head_version, self._largest_object)
+        transaction = Transaction(self.view, self._head, self._head_version, self._largest_object, self.input_folder)
         try:
             result = change(transaction)
         except ApiError:

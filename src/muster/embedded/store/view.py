@@ -247,10 +247,14 @@ class Staged(NamedTuple):
 class Transaction:
     """What one write sees (the head) and does. Valid only while the function it was passed to runs."""
 
-    __slots__ = ("_head", "_largest", "_own", "_view", "saw_staged", "staged", "version")
+    __slots__ = ("_head", "_largest", "_own", "_view", "input_folder", "saw_staged", "staged", "version")
 
-    def __init__(self, view: View, head: dict[ResourceKey, Staged], version: int, largest_object: int) -> None:
+    def __init__(
+        self, view: View, head: dict[ResourceKey, Staged], version: int, largest_object: int, input_folder: str = ""
+    ) -> None:
         self.staged: list[Staged] = []
+        self.input_folder = input_folder
+        """See `Store.input_folder`."""
         self.version = version
         self.saw_staged = False
         """Whether a result depends on something that is not committed yet."""

@@ -1,4 +1,4 @@
-"""Hooks on writes of Namespaces and CustomResourceDefinitions.
+"""Hooks on writes of Namespaces and CustomResourceDefinitions, and on everything that restricted namespaces confine.
 
 A CustomResourceDefinition registers its kinds in the catalogue. A kind that a package has registered itself stays as
 the package made it; the definition is stored all the same, so that manifests which bring their definitions along can be
@@ -13,9 +13,28 @@ from muster.embedded.store.admission import warn
 from muster.embedded.store.store import Store
 from muster.embedded.store.view import Change, Transaction
 from muster.kube.crd import kinds_from_crd, unsupported_crd_fields
-from muster.kube.errors import Forbidden, Invalid, MethodNotAllowed, NotFound
+from muster.kube.errors import Cause, Forbidden, Invalid, MethodNotAllowed, NotFound
 from muster.kube.kinds import Catalogue, Kind
-from muster.kube.objects import Key, Object, is_deleting, name_of, set_condition, spec_of
+from muster.kube.objects import (
+    Key,
+    Object,
+    is_deleting,
+    name_of,
+    namespace_of,
+    set_condition,
+    spec_of,
+)
+from muster.kube.pod_origin import find_origin
+from muster.kube.pod_security import (
+    Violation,
+    find_claim_violations,
+    find_pod_group_violations,
+    find_pod_violations,
+    find_service_violations,
+    grants_for,
+    is_restricted,
+    read_grants,
+)
 
 NAMESPACES = "namespaces"
 PERMANENT_NAMESPACES = ("default", "kube-system")
@@ -73,6 +92,59 @@ def before_update(kind: Kind, old: Object, given: Object) -> Object:
 def before_delete(kind: Kind, old: Object) -> None:
     if kind.resource == NAMESPACES and name_of(old) in PERMANENT_NAMESPACES:
         raise Forbidden(f'namespaces "{name_of(old)}" is forbidden: this namespace may not be deleted')
+
+
+CONFINED = frozenset({
+    "pods", "persistentvolumeclaims", "services", "podgroups.scheduling.volcano.sh", "podgroups.scheduling.x-k8s.io",
+})  # fmt: skip
+"""Resources that are checked in restricted namespaces."""
+_MOST_SHOWN = 20
+
+
+def check_confined(tx: Transaction, kind: Kind, old: Object | None, new: Object) -> None:
+    """Raises Forbidden if an object of a restricted namespace reaches beyond it. It runs on every write, whoever
+    writes. What was wrong before stays possible, so that Pods from before a namespace was restricted can be stopped."""
+    if kind.resource not in CONFINED:
+        return
+    if old is not None and new.get("spec") is old.get("spec") and _same_metadata(old["metadata"], new["metadata"]):
+        return
+    namespace = tx.get(NAMESPACES, Key("", namespace_of(new)))
+    if namespace is None or not is_restricted(namespace):
+        return
+    found = _violations(tx, kind, namespace, new)
+    if found and old is not None:
+        before = set(map(str, _violations(tx, kind, namespace, old)))
+        found = [each for each in found if str(each) not in before]
+    if found:
+        told = "; ".join(map(str, found[:_MOST_SHOWN]))
+        raise Forbidden(
+            f'{kind.resource} "{name_of(new)}" is forbidden in the restricted namespace "{name_of(namespace)}": {told}',
+            causes=[Cause(each.field, str(each), "FieldValueForbidden") for each in found[:_MOST_SHOWN]],
+        )
+
+
+def _same_metadata(old: Object, new: Object) -> bool:
+    return all(old.get(name) is new.get(name) for name in ("labels", "annotations", "finalizers", "ownerReferences"))
+
+
+def _violations(tx: Transaction, kind: Kind, namespace: Object, obj: Object) -> list[Violation]:
+    match kind.resource:
+        case "pods":
+            origin = find_origin(obj, lambda resource, name: tx.get(resource, Key(name_of(namespace), name)))
+            grants = grants_for(
+                namespace,
+                run=origin.run,
+                read_only=origin.read_only,
+                staged=f"{tx.input_folder}/{namespace_of(obj)}/{name_of(obj)}" if tx.input_folder else "",
+                account=origin.account,
+            )
+            return find_pod_violations(obj, grants)
+        case "persistentvolumeclaims":
+            volume = tx.get("persistentvolumes", Key("", str(spec_of(obj).get("volumeName") or "")))
+            return find_claim_violations(obj, spec_of(volume or {}).get("claimRef") or {})
+        case "services":
+            return find_service_violations(obj)
+    return find_pod_group_violations(obj, read_grants(namespace))
 
 
 log = logging.getLogger(__name__)

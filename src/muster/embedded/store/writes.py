@@ -58,7 +58,9 @@ def _create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     write_hooks.check_can_create(tx, kind, namespace)
     name = _free_name(tx, kind, namespace, given)
     obj = admit_new(kind, write_hooks.before_create(kind, given), name, namespace, now)
-    return status_rows.put_object(tx, kind, write_hooks.after_create(kind, obj, now))
+    made = write_hooks.after_create(kind, obj, now)
+    write_hooks.check_confined(tx, kind, None, made)
+    return status_rows.put_object(tx, kind, made)
 
 
 def update(tx: Transaction, kind: Kind, given: Object, request: WriteOptions) -> Object:
@@ -155,6 +157,7 @@ def store_or_remove(tx: Transaction, kind: Kind, old: Object, new: Object) -> Ob
         return old
     if is_deleting(new) and is_released(kind, new):
         return status_rows.remove_object(tx, kind, new)
+    write_hooks.check_confined(tx, kind, old, new)
     return status_rows.put_object(tx, kind, {**new, "metadata": {**new["metadata"]}})
 
 
