@@ -49,7 +49,7 @@ def main() -> None:
 
 async def _measure(storm: Storm) -> list[str]:
     began = time.monotonic()
-    ledger = await storm.rage()
+    ledger = await storm.run()
     took = time.monotonic() - began
     proof = await storm.proof(ledger)
     restarts, floor = sorted(storm.restarts), _floor()

@@ -12,7 +12,7 @@ from tests.chaos.real_server import RealServer
 
 @pytest.fixture(scope="module")
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    """One for all tests of a module, which must leave it as good as they have found it."""
+    """One server for all tests of a module. A test must leave it as it found it."""
     server = RealServer(tmp_path_factory.mktemp("shared") / "home")
     asyncio.run(server.start())
     yield server
@@ -21,7 +21,7 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServ
 
 @pytest.fixture
 def new_server(tmp_path: Path) -> Iterator[Callable[..., RealServer]]:
-    """Makes servers with settings of their own; nothing of them is left behind."""
+    """Creates servers, each with its own settings. They are removed after the test."""
     made: list[RealServer] = []
 
     def make(home: Path = tmp_path / "home", **config: Any) -> RealServer:

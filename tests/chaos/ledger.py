@@ -1,4 +1,4 @@
-"""A client that writes down what was acknowledged to it, and compares in the end."""
+"""A client that records every acknowledged write and compares the record with the cluster at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from muster.kube.remote.client import RemoteCluster
 
 @dataclass
 class Entry:
-    """A ConfigMap that counts up. What was asked for and not answered may have happened or not."""
+    """A ConfigMap that counts up. A request without a response may or may not have taken effect."""
 
     acknowledged: int = -1
     asked: int = -1
@@ -23,8 +23,8 @@ class Entry:
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
-    """An object that is to be there in the end or, if it is doomed, to have been there."""
+class Planned:
+    """An object that must exist at the end. If it is doomed, it must have been created and deleted."""
 
     object: Object
     doomed: bool = False
@@ -38,15 +38,15 @@ class Order:
 class Ledger:
     random: Random
     placed: dict[str, str] = field(default_factory=dict)
-    """Title -> uid of the orders that were acknowledged."""
+    """Title to uid of the objects whose creation was acknowledged."""
     doomed: set[str] = field(default_factory=set)
-    """Titles of those whose deletion was acknowledged as well."""
+    """Titles of the objects whose deletion was acknowledged too."""
     maps: dict[str, Entry] = field(default_factory=dict)
     acknowledged: int = 0
-    _open: list[Order] = field(default_factory=list)
-    """Asked for, and the answer did not come."""
+    _open: list[Planned] = field(default_factory=list)
+    """Requested, but no response was received."""
 
-    async def place(self, cluster: RemoteCluster, order: Order) -> None:
+    async def place(self, cluster: RemoteCluster, order: Planned) -> None:
         self._open.append(order)
         kind, name = cluster.catalogue.of_object(order.object), name_of(order.object)
         if order.title not in self.placed:
@@ -64,14 +64,14 @@ class Ledger:
         self._open.remove(order)
 
     async def place_open(self, cluster: RemoteCluster) -> None:
-        """Those of an earlier life of the server whose fate is not known: if they are there, they are not to run
-        twice, and if not, they are to run."""
+        """Places the objects whose fate is unknown since a kill. An object that exists must not run twice; a missing
+        one is created now."""
         while self._open:
             await self.place(cluster, self._open.pop())
 
     async def write_something(self, cluster: RemoteCluster, writer: str) -> None:
-        """Creates, changes or deletes a ConfigMap. Writers work at the same time, each on ConfigMaps of its own, so
-        that the order of changes is known."""
+        """Creates, changes or deletes a ConfigMap. Concurrent writers use different ConfigMaps, so the order of changes
+        is known."""
         settled = [
             name
             for name, entry in self.maps.items()

@@ -1,5 +1,5 @@
-"""A workflow with something of everything, whose tasks keep a book about themselves where nobody can tidy up after the
-fact, and what has to be in the book and in its nodes in the end."""
+"""A workflow that uses most features. Each task appends the name of its Pod to a file, so a task that ran twice cannot
+be hidden. `faults` checks the file and the nodes at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL = Size(layers=2, fan=8, locked=3, flaky=2, branches=1)
 
 
 def long_workflow(name: str, books: Path, size: Size) -> Object:
-    """All tasks note the name of their Pod, which is that of one attempt of one node."""
+    """Every task records the name of its Pod, which stands for one attempt of one node."""
     return {
         "apiVersion": WORKFLOW.api_version,
         "kind": "Workflow",
@@ -46,7 +46,7 @@ def long_workflow(name: str, books: Path, size: Size) -> Object:
 
 
 def faults(workflow: Object, books: Path) -> list[str]:
-    """What ran twice, not at all, or at the same time as what it must not run with."""
+    """Returns the Pods that ran twice, did not run, or ran at the same time although a lock forbids it."""
     ran = Counter((books / BOOK).read_text().split())
     found = [f"{pod} ran {times} times" for pod, times in ran.items() if times > 1]
     wanted = {
@@ -61,8 +61,8 @@ def faults(workflow: Object, books: Path) -> list[str]:
     return found
 
 
-def end_of(workflow: Object) -> dict[str, Any]:
-    """All that is the same in every run of it, whatever its name."""
+def comparable_status(workflow: Object) -> dict[str, Any]:
+    """Returns the part of the status that is the same in every run of the workflow, whatever its name."""
     nodes = status_of(workflow)["nodes"]
     names = {node["id"]: node["name"].replace(name_of(workflow), "*") for node in nodes.values()}
     return {
@@ -84,7 +84,8 @@ def end_of(workflow: Object) -> dict[str, Any]:
 
 
 def _anonymous(value: Any, name: str) -> Any:
-    """Artifacts lie under the name of the workflow and of the Pod, which ends in a hash of it."""
+    """Removes what depends on the name of the workflow: the keys of artifacts, and the names of Pods, which end in a
+    hash of it."""
     if isinstance(value, dict):
         return {key: _anonymous(each, name) for key, each in value.items() if key != "s3"}
     if isinstance(value, list):
@@ -190,7 +191,7 @@ def _task(name: str, script: str, parameters: list[str] | None = None) -> Object
 
 
 def _made(books: Path) -> Object:
-    """A Pod that the workflow makes like any other object."""
+    """A Pod that the workflow creates with a resource template."""
     manifest = f"""
         apiVersion: v1
         kind: Pod

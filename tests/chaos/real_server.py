@@ -1,4 +1,4 @@
-"""A whole server as a process of its own, to be killed."""
+"""A server in its own process, which a test can kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 60.0
 
 
 class RealServer:
-    """`muster up` in a data directory of its own."""
+    """`muster up` with its own data directory."""
 
     def __init__(self, home: Path, **config: Any) -> None:
         self.home = home
@@ -36,7 +36,7 @@ class RealServer:
             (home / "config.yaml").write_text(yaml.safe_dump(config))
 
     def launch(self, *options: str) -> None:
-        """Starts the process and does not wait for it."""
+        """Starts the process without waiting until it is ready."""
         assert self.process is None
         with (self.home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -64,7 +64,7 @@ class RealServer:
         await self.ready()
 
     def kill(self) -> None:
-        """As the kernel does when memory runs out: no good-bye."""
+        """Kills it as the kernel does when memory runs out, without a clean shutdown."""
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
@@ -83,7 +83,7 @@ class RealServer:
 
     @asynccontextmanager
     async def client(self, token: str | None = None) -> AsyncIterator[RemoteCluster]:
-        """The administrator's, or whoever's the token is."""
+        """A client with the given token, by default the admin's."""
         path = self.home / "kubeconfig"
         if token is not None:
             config = yaml.safe_load(path.read_text())
@@ -94,7 +94,7 @@ class RealServer:
             yield cluster
 
     def muster(self, *words: str, input: str = "") -> subprocess.CompletedProcess[str]:
-        """The command, as a person types it."""
+        """Runs the command as a user types it."""
         return subprocess.run(
             [sys.executable, "-m", "muster", *words],
             input=input,
@@ -112,7 +112,7 @@ class RealServer:
         return ""
 
     def supervisors(self) -> dict[str, int]:
-        """Of the Pods that have not ended, by uid: the process that sees to it."""
+        """The supervisor process of each Pod that has not ended, by the uid of the Pod."""
         found: dict[str, int] = {}
         for journal in (self.home / "pods").glob("*/journal"):
             entries = [orjson.loads(line) for line in journal.read_bytes().splitlines()]
@@ -122,7 +122,7 @@ class RealServer:
         return found
 
     def zygotes(self) -> list[int]:
-        """The processes that start supervisors: none before there was a Pod, and one after."""
+        """The processes that start supervisors: none before the first Pod, then one."""
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         found = []
@@ -133,7 +133,7 @@ class RealServer:
         return found
 
     def end(self) -> None:
-        """Leaves nothing behind, whatever state a test has left things in."""
+        """Stops every process and removes what it left, whatever state the test ended in."""
         self.stop()
         for pid in self.supervisors().values():
             with suppress(ProcessLookupError):
@@ -141,24 +141,24 @@ class RealServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Python keeps what it has compiled, as it does for everybody who does not forbid it: a server that compiles
-        itself at every start takes four times as long to come up."""
+        """Python may write compiled files, as it does by default. A server that compiles itself at every start takes
+        four times as long to start."""
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         return {**kept, "MUSTER_HOME": str(self.home), "COLUMNS": "200", "NO_COLOR": "1"}
 
 
 async def eventually(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """For what no watch tells."""
+    """Polls, for conditions that no watch reports."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"that did not come within {seconds:.0f} s"
+        assert time.monotonic() < deadline, f"not true within {seconds:.0f} s"
         await asyncio.sleep(0.01)
 
 
 async def until_pods(
     cluster: RemoteCluster, so: Callable[[dict[str, Object]], bool], seconds: float = PATIENCE
 ) -> dict[str, Object]:
-    """All Pods by name, once they are as wanted together."""
+    """Returns all Pods by name as soon as `wanted` holds for them."""
     there = await cluster.list(POD, "default")
     pods = {name_of(pod): pod for pod in there.items}
     if so(pods):

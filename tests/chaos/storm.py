@@ -1,4 +1,4 @@
-"""Kills the server again and again while Pods run and clients write, and looks whether anything was lost."""
+"""Kills the server many times while Pods run and clients write, then checks that nothing was lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muster.kube.cluster import LogQuery
 from muster.kube.errors import Unavailable
 from muster.kube.objects import Object, controller_of, is_condition_true, is_deleting, name_of, spec_of, status_of
 from muster.kube.remote.client import RemoteCluster
-from tests.chaos.ledger import Ledger, Order
+from tests.chaos.ledger import Ledger, Planned
 from tests.chaos.real_server import PATIENCE, RealServer, eventually, has_ended, phase_of, until_pods
 from tests.chaos.workload import GATE, Plan, a_job, job_faults, short_plan, steady_plan
 
@@ -21,7 +21,7 @@ CONFIG = {
     "node": {"capacity": {"cpu": "10000", "memory": "10Ti", "pods": "10000"}},
     "restarts": {"backoffSeconds": 0.1},
 }
-"""Room for all, and no long wait for the second attempt of those that fail at first."""
+"""Room for all Pods, and a short backoff for those that fail at first."""
 
 _CLAIM = "books"
 _WRITERS = 3
@@ -30,16 +30,16 @@ _PODS_PER_JOB = 6
 
 @dataclass
 class Proof:
-    """What is not as it should be; nothing, one hopes."""
+    """What is wrong at the end. Every list should be empty."""
 
     writes: list[str] = field(default_factory=list)
-    """That were acknowledged, and are lost."""
+    """Acknowledged writes that are lost."""
     pods: list[str] = field(default_factory=list)
-    """That ran more or less often than they should have, or ended in another way."""
+    """Pods that ran too often, not often enough, or ended in the wrong phase."""
     logs: list[str] = field(default_factory=list)
-    """That are not whole."""
+    """Logs that are incomplete."""
     lines: int = 0
-    """How many lines of logs were looked at."""
+    """The number of log lines that were checked."""
 
     @property
     def faults(self) -> list[str]:
@@ -48,24 +48,24 @@ class Proof:
 
 @dataclass
 class Storm:
-    """`steady` Pods run from the first kill until shortly before the last; `short` ones come and go meanwhile."""
+    """`steady` Pods run from the first kill until shortly before the last. `short` Pods start and end in between."""
 
     server: RealServer
     books: Path
-    """A folder for the steady Pods' volume."""
+    """A directory for the volume of the steady Pods."""
     random: Random
     kills: int = 50
     steady: int = 200
     short: int = 100
     longest_life: float = 1.0
-    """In seconds, from the moment that the server answers."""
+    """In seconds, from when the server is ready."""
     restarts: list[float] = field(default_factory=list)
-    """Seconds until the server answered again."""
+    """Seconds until the server was ready again, for each restart."""
     kills_before_ready: int = 0
     plans: dict[str, Plan] = field(default_factory=dict)
 
-    async def rage(self) -> Ledger:
-        """All kills. The server is up afterwards."""
+    async def run(self) -> Ledger:
+        """Runs all kills. The server is up afterwards."""
         self.books.mkdir()
         ledger = Ledger(self.random)
         await self.server.start()
@@ -73,21 +73,21 @@ class Storm:
             await cluster.create(_claim())
             steady = [steady_plan(number, self.random, self.books) for number in range(self.steady)]
             self.plans.update((plan.name, plan) for plan in steady)
-            await asyncio.gather(*(ledger.place(cluster, Order(plan.pod())) for plan in steady))
+            await asyncio.gather(*(ledger.place(cluster, Planned(plan.pod())) for plan in steady))
             await until_pods(cluster, lambda pods: _running(pods) == self.steady)
         self.server.kill()
         for kill in range(self.kills):
             if kill == self.kills * 4 // 5:
                 (self.books / GATE).touch()
-            await self._live_and_die(ledger, self.short * (kill + 1) // self.kills)
+            await self._start_and_kill(ledger, self.short * (kill + 1) // self.kills)
         await self.server.start()
         async with self.server.client() as cluster:
             await ledger.place_open(cluster)
-            await _all_is_done(cluster)
+            await _until_all_finished(cluster)
         return ledger
 
-    async def _live_and_die(self, ledger: Ledger, pods_by_now: int) -> None:
-        """One life of the server. Every fourth ends before it has begun to serve."""
+    async def _start_and_kill(self, ledger: Ledger, pods_by_now: int) -> None:
+        """Starts the server and kills it: one time in four before it is ready."""
         self.server.launch()
         began = time.monotonic()
         if self.random.random() < 0.25:
@@ -117,9 +117,9 @@ class Storm:
             await ledger.place_open(cluster)
             while (number := len(self.plans) - self.steady) < by_now:
                 plan = self.plans[f"short-{number}"] = short_plan(number, self.random, _CLAIM)
-                await ledger.place(cluster, Order(plan.pod(), plan.doomed))
+                await ledger.place(cluster, Planned(plan.pod(), plan.doomed))
                 if number % _PODS_PER_JOB == 0:
-                    await ledger.place(cluster, Order(a_job(f"job-{number}", self.random.randint(1, 3), _CLAIM)))
+                    await ledger.place(cluster, Planned(a_job(f"job-{number}", self.random.randint(1, 3), _CLAIM)))
         except Unavailable:
             return
 
@@ -152,8 +152,8 @@ class Storm:
             proof.lines += log.count("\n")
 
 
-async def _all_is_done(cluster: RemoteCluster) -> None:
-    """Every Job has its Pods, every Pod has ended, and who was to go has gone."""
+async def _until_all_finished(cluster: RemoteCluster) -> None:
+    """Waits until every Job is complete, every Pod has ended, and every deleted Pod is gone."""
 
     def is_quiet(pods: dict[str, Object]) -> bool:
         return all(has_ended(pod) and not is_deleting(pod) for pod in pods.values())

@@ -1,4 +1,4 @@
-"""Whatever comes in: a clear answer, nothing lost, and the cluster keeps serving."""
+"""Bad input gets a clear error, loses nothing, and the cluster continues to serve."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OWN_NAMESPACE = "default"
 
 @pytest.fixture
 async def server(shared_server: RealServer) -> AsyncIterator[RealServer]:
-    """Good before, and as good after."""
+    """The shared server. After the test, it must still work and have kept its data."""
     async with shared_server.client() as cluster:
         try:
             kept = await cluster.create(config_map("kept", "from the beginning"))
@@ -142,7 +142,7 @@ async def test_json_patches_that_make_no_sense(server: RealServer, operations: l
 @pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
 @pytest.mark.parametrize("length", [2, 5])
 async def test_owners_that_own_each_other(server: RealServer, propagation: Propagation, length: int) -> None:
-    """They can be made, one patch after another, and have to go when one of them is told to."""
+    """Patches can create such a cycle. It must be removed when one of the objects is deleted."""
     names = [f"cycle-{propagation.lower()}-{length}-{number}" for number in range(length)]
     async with server.client() as cluster:
         made = [await cluster.create(config_map(name, "x")) for name in names]
@@ -160,7 +160,7 @@ async def test_owners_that_own_each_other(server: RealServer, propagation: Propa
 
         await until_left(cluster, set(names), left)
         for name in left:
-            with suppress(NotFound):  # another one's end may have been its own
+            with suppress(NotFound):  # may already be deleted as a dependent of another
                 await cluster.delete(CONFIG_MAP, name, "default")
 
 
@@ -224,8 +224,8 @@ async def test_a_name_from_the_environment_does_not_lead_out_of_a_volume(server:
         await cluster.delete(POD, name, "default")
 
 
-async def test_a_folder_that_somebody_has_spoiled(server: RealServer) -> None:
-    """What the machine will not do is told, whatever it is: it is no reason to hang up."""
+async def test_an_unreadable_node_folder(server: RealServer) -> None:
+    """An error of the operating system is reported to the client; the connection stays open."""
     name = f"spoiled-{random.randrange(10**9)}"
     async with server.client() as cluster:
         await cluster.create(shell_pod(name, "true"))
@@ -239,7 +239,7 @@ async def test_a_folder_that_somebody_has_spoiled(server: RealServer) -> None:
 
 
 async def post(cluster: RemoteCluster, obj: Object, body: Any) -> Object:
-    """`body` to where `obj` belongs, however little it looks like it."""
+    """Sends `body` to the path of `obj`, even if it is no such object."""
     kind = cluster.catalogue.of_object(obj)
     where = f"/apis/{kind.group}" if kind.group else "/api"
     scope = f"/{kind.version}/namespaces/default" if kind.namespaced else f"/{kind.version}"
@@ -253,7 +253,7 @@ def some(seed: random.Random, bodies: list[Any], count: int) -> list[Any]:
 
 
 async def outcomes(asked: Sequence[Any]) -> list[ApiError | None]:
-    """What each request was refused with, if it was."""
+    """Returns the error of each request, or None."""
     gate = asyncio.Semaphore(8)
 
     async def one(request: Any) -> ApiError | None:
@@ -277,7 +277,7 @@ async def warning_about(cluster: RemoteCluster, pod: str) -> str:
 
 
 async def until_left(cluster: RemoteCluster, of: set[str], left: set[str]) -> None:
-    """Until of these ConfigMaps only those are left."""
+    """Waits until only these ConfigMaps are left."""
     there = await cluster.list(CONFIG_MAP, "default")
     found = {name_of(one) for one in there.items}
     async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""The disk is full: writers get an error, and nothing that was stored is lost."""
+"""On a full disk, writers get an error and nothing that was stored is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
 async def test_a_full_disk(small_disk: Path, new_server: NewServer) -> None:
-    """Who wants to store something is told; what runs, runs on; and with room, all goes on as before."""
+    """Writers get an error and running Pods continue. Once there is room, everything works again."""
     server = new_server(small_disk / "home")
     await server.start()
     gate = small_disk.parent / "gates" / "gate"
@@ -73,8 +73,8 @@ async def test_a_full_disk(small_disk: Path, new_server: NewServer) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
-async def test_a_pod_that_begins_on_a_full_disk(small_disk: Path, new_server: NewServer) -> None:
-    """Says what it waits for, and runs once there is room."""
+async def test_a_pod_that_starts_on_a_full_disk(small_disk: Path, new_server: NewServer) -> None:
+    """It says what it waits for, and runs once there is room."""
     server = new_server(small_disk / "home")
     await server.start()
     async with server.client() as cluster:
@@ -107,7 +107,7 @@ async def until_stored(cluster: RemoteCluster, obj: Object) -> None:
 
 
 def fill(disk: Path, leave: int = 0) -> Path:
-    """Takes all room there is on the disk."""
+    """Uses up all free space on the disk."""
     ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         free = os.statvfs(disk)

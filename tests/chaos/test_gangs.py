@@ -1,4 +1,4 @@
-"""Gangs on a real server with real processes: whole or not at all, and all of them in the end."""
+"""Gangs on a real server with real processes: they start as a whole or not at all, and all of them run in the end."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ async def test_six_pods_of_a_group_do_not_start_where_there_is_one_gpu(
         await cluster.create(a_group("gang", 6, kind))
         for number in range(6):
             await cluster.create(a_pod(f"member-{number}", "exit 0", book, gpus=1, group="gang", kind=kind))
-        await all_are_told(cluster, [f"member-{number}" for number in range(6)])
-        # What needs no GPU runs, so the scheduler has looked at everything since.
+        await scheduler_messages(cluster, [f"member-{number}" for number in range(6)])
+        # A Pod without a GPU runs, so the scheduler has tried all Pods since.
         await cluster.create(a_pod("other", "exit 0", book))
         pods = await until_pods(cluster, lambda pods: phase_of(pods["other"]) == "Succeeded")
         members = [pod for name, pod in pods.items() if name.startswith("member")]
@@ -58,7 +58,7 @@ async def test_the_same_pods_without_a_group_run_as_far_as_there_are_gpus(
         )
         waiting = [name for name, pod in pods.items() if phase_of(pod) == "Pending"]
         assert len(waiting) == 5
-        told = await all_are_told(cluster, waiting)
+        told = await scheduler_messages(cluster, waiting)
         assert {told[name] for name in waiting} == {"0/1 nodes are available: 1 Insufficient nvidia.com/gpu."}
         gate.touch()
         await until_pods(cluster, lambda pods: all(phase_of(pod) == "Succeeded" for pod in pods.values()))
@@ -98,7 +98,7 @@ async def test_a_stream_of_small_pods_does_not_starve_a_gang(new_server: NewServ
         pods = await until_pods(
             cluster, lambda pods: all(phase_of(pods[f"gang-{number}"]) == "Succeeded" for number in range(4))
         )
-        # The stream has not dried up: it was the gang's turn.
+        # Small Pods are still waiting: the gang was scheduled because it was its turn.
         assert any(phase_of(pod) == "Pending" for name, pod in pods.items() if name.startswith("small"))
         stream.cancel()
         await asyncio.gather(stream, return_exceptions=True)
@@ -121,7 +121,7 @@ def a_pod(
     group: str = "",
     kind: GroupKind = "volcano",
 ) -> Object:
-    """Leaves `name+` in the book when it starts and `name-` when it ends."""
+    """Writes `name+` to the book when it starts and `name-` when it ends."""
     resources: dict[str, Any] = {"requests": {"cpu": str(cpu)}} if cpu else {}
     if gpus:
         resources["limits"] = {"nvidia.com/gpu": str(gpus)}
@@ -143,13 +143,13 @@ def a_pod(
 
 
 def together(folder: Path, gang: str, members: int) -> str:
-    """Ends only when all members of the gang run at the same time."""
+    """Exits only when all members of the gang run at the same time."""
     present = f"{folder}/present-{gang}-"
     return f"touch {present}$(hostname); until [ $(ls -d {present}* | wc -l) -eq {members} ]; do sleep 0.05; done"
 
 
 async def keep_busy(cluster: RemoteCluster, book: Path, waiting: int) -> None:
-    """Small Pods, of which always some wait."""
+    """Creates small Pods, so that some are always waiting."""
     for number in count():
         await cluster.create(a_pod(f"small-{number}", "sleep 0.3", book, cpu=1))
         await until_pods(cluster, lambda pods: _waiting(pods.values()) < waiting)
@@ -159,8 +159,8 @@ def _waiting(pods: Any) -> int:
     return sum(phase_of(pod) == "Pending" for pod in pods if name_of(pod).startswith("small"))
 
 
-async def all_are_told(cluster: RemoteCluster, names: Sequence[str]) -> dict[str, str]:
-    """What the scheduler says to each of the Pods, once it has."""
+async def scheduler_messages(cluster: RemoteCluster, names: Sequence[str]) -> dict[str, str]:
+    """Waits until the scheduler has reported on each of the Pods, and returns the messages."""
     told: dict[str, str] = {}
     async with asyncio.timeout(PATIENCE):
         async for event in cluster.watch(EVENT, "default"):

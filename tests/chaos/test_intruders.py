@@ -1,4 +1,4 @@
-"""Who has no business here: without a token nothing is told but that the server is there, and noise does no harm."""
+"""Without a token, the server reveals only that it runs. Garbage on the port does no harm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muster.kube.remote.client import RemoteCluster
 from tests.chaos.real_server import RealServer
 from tests.chaos.simple_objects import config_map
 
-# aiohttp leaves the sockets of refused TLS requests to the garbage collector, which finds them in some later test.
+# aiohttp leaves the sockets of refused TLS requests to the garbage collector, which may close them during a later test.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 HEALTH = ("/healthz", "/livez", "/readyz", "/version")
@@ -41,7 +41,7 @@ async def test_garbage_on_the_port(shared_server: RealServer) -> None:
         elif number % 4 == 1:
             plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         elif number % 4 == 2:
-            lingering.append(plain)  # says nothing, for as long as the test lasts
+            lingering.append(plain)  # sends nothing for as long as the test lasts
             continue
         else:
             with context.wrap_socket(plain) as secure:
@@ -57,7 +57,7 @@ async def test_garbage_on_the_port(shared_server: RealServer) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "muster_wrong", "a.b.c", "x" * 5000], ids=["none", "wrong", "parts", "long"])
-async def test_the_command_says_that_it_is_not_let_in(shared_server: RealServer, token: str) -> None:
+async def test_the_command_reports_that_access_is_denied(shared_server: RealServer, token: str) -> None:
     async with shared_server.client(token) as cluster:
         with pytest.raises(Unauthorized):
             await cluster.get(CONFIG_MAP, "kube-root-ca.crt", "default")
@@ -97,7 +97,7 @@ async def test_without_a_token_only_health_and_version_are_answered(
 
 
 async def everything(cluster: RemoteCluster) -> list[str]:
-    """Every path that discovery tells of, with an object of every kind and all that belongs to one."""
+    """Every path in discovery, with an object of every kind and all subresources."""
     paths = [path for path in orjson.loads(await cluster.raw("/"))["paths"] if path not in HEALTH]
     found = []
     for path in paths:

@@ -1,5 +1,5 @@
-"""kill -9 of the server, of what starts Pods, and of what runs them: nothing acknowledged is lost, no Pod runs twice
-without its status saying so, every log is whole."""
+"""kill -9 of the server, the zygote and the supervisors. No acknowledged write is lost, no Pod runs twice without a
+restart in its status, and every log is complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from muster.kube.objects import Object, name_of, status_of, uid_of
-from tests.chaos.ledger import Ledger, Order
+from tests.chaos.ledger import Ledger, Planned
 from tests.chaos.real_server import RealServer, eventually, has_ended, phase_of, until_pods
 from tests.chaos.storm import CONFIG, Storm
 from tests.chaos.workload import GATE, steady_plan
@@ -31,7 +31,7 @@ async def test_fifty_kills_of_the_server_while_two_hundred_pods_run(new_server: 
     seed = int(os.environ.get("MUSTER_CHAOS_SEED", "1789"))
     print(f"MUSTER_CHAOS_SEED={seed}")
     storm = Storm(new_server(**CONFIG), tmp_path / "books", Random(seed), kills=50, steady=200, short=100)
-    ledger = await storm.rage()
+    ledger = await storm.run()
     proof = await storm.proof(ledger)
     assert proof.faults == []
     assert len(storm.plans) > storm.steady
@@ -40,7 +40,7 @@ async def test_fifty_kills_of_the_server_while_two_hundred_pods_run(new_server: 
 
 
 async def test_kills_of_the_zygote(new_server: NewServer, tmp_path: Path) -> None:
-    """It is the parent of everything that runs, and it is asked for more all the time."""
+    """The zygote is the parent of all running Pods, and gets new requests all the time."""
     books = tmp_path / "books"
     books.mkdir()
     random, ledger = Random(7), Ledger(Random(7))
@@ -51,7 +51,7 @@ async def test_kills_of_the_zygote(new_server: NewServer, tmp_path: Path) -> Non
     await server.start()
     async with server.client() as cluster:
         for number, plan in enumerate(plans.values()):
-            creating = asyncio.create_task(ledger.place(cluster, Order(plan.pod())))
+            creating = asyncio.create_task(ledger.place(cluster, Planned(plan.pod())))
             if number % 6 == 5:
                 os.kill(await zygote(server), signal.SIGKILL)
             await creating
@@ -68,7 +68,8 @@ async def test_kills_of_the_zygote(new_server: NewServer, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("lost", ["nothing else", "the zygote", "the server"])
 async def test_kills_of_supervisors(new_server: NewServer, tmp_path: Path, lost: str) -> None:
-    """What they ran is gone with them: a Pod fails or starts again as its restartPolicy says, and says so."""
+    """Containers end with their supervisor. The Pod fails or restarts according to its restartPolicy, and an event says
+    so."""
     books = tmp_path / "books"
     books.mkdir()
     server = new_server(**CONFIG)
@@ -92,7 +93,7 @@ async def test_kills_of_supervisors(new_server: NewServer, tmp_path: Path, lost:
     if lost == "the server":
         await server.start()
     async with server.client() as cluster:
-        pods = await until_pods(cluster, lambda pods: all(_has_taken_note(pod) for pod in pods.values()))
+        pods = await until_pods(cluster, lambda pods: all(_has_noticed(pod) for pod in pods.values()))
         for name, pod in pods.items():
             container = status_of(pod)["containerStatuses"][0]
             ended = container["state"].get("terminated") or container["lastState"]["terminated"]
@@ -110,7 +111,7 @@ async def test_kills_of_supervisors(new_server: NewServer, tmp_path: Path, lost:
 
 
 async def zygote(server: RealServer) -> int:
-    """The one there is, once there is one: another is started when it is needed."""
+    """Returns the zygote. A new one is started only when it is needed."""
     found: list[int] = []
 
     def look() -> bool:
@@ -125,8 +126,8 @@ def _is_started(book: Path, times: int) -> bool:
     return book.read_text() == "start\n" * times
 
 
-def _has_taken_note(pod: Object) -> bool:
-    """Of the end of what it ran; what runs again does run."""
+def _has_noticed(pod: Object) -> bool:
+    """True if the status shows that the container ended, and a restarted one is running."""
     container: dict[str, Any] = (status_of(pod).get("containerStatuses") or [{}])[0]
     if name_of(pod).startswith("never"):
         return has_ended(pod)

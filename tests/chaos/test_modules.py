@@ -1,4 +1,4 @@
-"""kill -9 of the server during a build and during a review: nothing is lost, and nothing is doubled."""
+"""kill -9 of the server during a build and during a review: nothing is lost and nothing is done twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PASSWORD = "correct horse battery"
 async def server(
     new_server: NewServer, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[RealServer]:
-    """Its git waits at a gate before it fetches, and writes down that it does."""
+    """Its git records each fetch and waits at a gate before it."""
     real = shutil.which("git")
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -45,7 +45,7 @@ async def server(
     started = new_server(durability="process", web={"port": 0}, database=database_url)
     await started.start()
     yield started
-    (tmp_path / "gate").touch()  # whatever still waits there ends
+    (tmp_path / "gate").touch()  # ends every process that still waits
     started.end()
 
 
@@ -56,7 +56,7 @@ def client_of(server: RealServer) -> Client:
 
 
 async def made(client: Client, tmp_path: Path) -> str:
-    """A module of somebody's who is no admin's, whose build has begun."""
+    """A module of a user without admin rights, whose build has started."""
     repository = GitRepository(tmp_path / "repository")
     await client.post("categories", {"name": "text"})
     body = {"name": "hash", "category": "text", "git_url": str(repository.path), "git_ref": "main"}
@@ -96,7 +96,7 @@ async def test_a_kill_during_a_build(server: RealServer, tmp_path: Path) -> None
         await eventually(partial(has_fetched, tmp_path, kills))
         server.kill()
         left = fetches(tmp_path)[-1]
-        assert Path(f"/proc/{left}").exists(), "the program outlives the server, or this test shows nothing"
+        assert Path(f"/proc/{left}").exists(), "the build must outlive the server, or this test shows nothing"
         await server.start()
         await client_of(server).get("health")
         await eventually(partial(is_gone, left))
@@ -114,7 +114,7 @@ async def test_a_kill_during_a_build(server: RealServer, tmp_path: Path) -> None
 
 
 @pytest.mark.timeout(300)
-async def test_a_server_that_ends_every_time_gives_up(server: RealServer, tmp_path: Path) -> None:
+async def test_a_build_fails_after_too_many_restarts(server: RealServer, tmp_path: Path) -> None:
     await made(client_of(server), tmp_path)
     for kills in range(1, 5):
         await eventually(partial(has_fetched, tmp_path, kills))
@@ -140,7 +140,7 @@ async def test_kills_during_a_review(server: RealServer, tmp_path: Path) -> None
     token = (await browser.post("tokens", {"name": "script", "scopes": ["read", "write", "admin"]}))["secret"]
 
     async def cut(who: Client, path: str, body: Any = None) -> None:
-        """A request that the server may or may not live to answer."""
+        """A request during which the server may be killed."""
 
         async def ask() -> None:
             try:

@@ -1,4 +1,5 @@
-"""kill -9 of the server while runs are made, stopped, retried and deleted: nothing is lost, and nothing is doubled."""
+"""kill -9 of the server while runs are created, stopped, retried and deleted: nothing is lost and nothing is done
+twice."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def random_of() -> Random:
 
 
 async def with_book(client: Client, folder: Path) -> Path:
-    """A storage root that nodes write into what they do."""
+    """A storage root. Each node appends to a file in it."""
     folder.mkdir()
     await client.post("storage", {"name": "book", "path": str(folder)})
     return folder / "ran"
@@ -74,7 +75,7 @@ async def test_kills_while_runs_are_made(server: RealServer, tmp_path: Path) -> 
             return
 
     for _ in range(4):
-        await make()  # the first is slow: all that it needs is loaded
+        await make()  # the first start is slow: it loads all modules
         begun = time.monotonic()
         await make()
         usual = time.monotonic() - begun
@@ -85,7 +86,7 @@ async def test_kills_while_runs_are_made(server: RealServer, tmp_path: Path) -> 
         await server.start()
         client = client_of(server)
     runs = (await client.get("runs?limit=100"))["items"]
-    assert told <= {run["id"] for run in runs}, "whoever was told that there is a run has one"
+    assert told <= {run["id"] for run in runs}, "every run that was acknowledged exists"
     for run in runs:
         done = await ended(client, run["id"])
         assert (done["state"], done["done"]) == ("succeeded", 3), done["message"]
@@ -126,8 +127,8 @@ async def test_kills_while_a_run_is_stopped_retried_and_deleted(server: RealServ
     done = await ended(client, run)
     assert done["state"] == "succeeded"
     lines = Counter(book.read_text().split("\n")[:-1])
-    assert lines[f"{run} a"] == 1, "what has succeeded is not run again"
-    assert lines[f"{run} b"] == 2, "once before it was stopped, and once after"
+    assert lines[f"{run} a"] == 1, "a succeeded node does not run again"
+    assert lines[f"{run} b"] == 2, "once before the stop and once after it"
 
     await _killed_while(server, random, "POST", "runs", {"workflow": "gate"})
     client = client_of(server)
@@ -148,7 +149,7 @@ async def test_kills_while_a_run_is_stopped_retried_and_deleted(server: RealServ
 
 
 async def _killed_while(server: RealServer, random: Random, method: str, path: str, body: Any = None) -> None:
-    """At some moment of it; then started again."""
+    """Kills the server at some moment of the request, then starts it again."""
 
     async def ask() -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a Secret holds is seen by who asks for exactly that, and stands nowhere else."""
+"""The values of a Secret are returned only to a client that reads the Secret, and are stored nowhere else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSWORD = "correct-horse-battery-staple"
 OTHER = "tr0ub4dor-and-3"
 
 
-async def test_values_stand_nowhere_but_in_the_object(new_server: Callable[..., RealServer]) -> None:
+async def test_values_are_only_in_the_object(new_server: Callable[..., RealServer]) -> None:
     server = new_server()
     await server.start("--debug")
     async with server.client() as cluster:
@@ -59,7 +59,7 @@ async def test_values_stand_nowhere_but_in_the_object(new_server: Callable[..., 
 
 async def test_the_folder_that_holds_values_is_for_its_owner_only(new_server: Callable[..., RealServer]) -> None:
     server = new_server()
-    server.home.chmod(0o755)  # as a careless mkdir makes it
+    server.home.chmod(0o755)  # with the permissions of a plain mkdir
     await server.start()
     async with server.client() as cluster:
         await cluster.create(secret("password", password=PASSWORD))
@@ -69,7 +69,7 @@ async def test_the_folder_that_holds_values_is_for_its_owner_only(new_server: Ca
 
 
 def open_to_others(home: Path) -> list[Path]:
-    """Files with a value in them that others than their owner can get at."""
+    """Files that contain a value and that other users can read."""
     found, kept = [], [form.encode() for form in forms(PASSWORD)]
     for path in home.rglob("*"):
         if path.is_symlink() or not path.is_file() or not any(form in path.read_bytes() for form in kept):
@@ -96,7 +96,7 @@ def secret(name: str, **values: str) -> Object:
 
 
 def using(name: str, secret: str, key: str = "password") -> Object:
-    """Checks that it has the value, and says nothing about it."""
+    """A Pod that checks the value without printing it."""
     pod = shell_pod(name, '[ ${#VALUE} = 28 ] && [ "$(cat /secret/password)" = "$VALUE" ]')
     reference = {"secretKeyRef": {"name": secret, "key": key}}
     pod["spec"]["containers"][0]["env"] = [{"name": "VALUE", "valueFrom": reference}]

@@ -1,4 +1,4 @@
-"""Pods that keep books about themselves, on a volume where nobody can tidy up after the fact."""
+"""Pods that record on a volume what they do, so a Pod that ran twice cannot be hidden."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 from muster.kube.objects import Object
 
 GATE = "gate"
-"""A file on the volume: Pods that run long end some time after it is there."""
+"""A file on the volume. Long-running Pods end some time after it is created."""
 
 _SCRIPT = """
 echo start >> /books/{name}
@@ -29,7 +29,7 @@ exit {code}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a Pod is going to do, and so what must be found afterwards."""
+    """What a Pod will do, and therefore what the test must find afterwards."""
 
     name: str
     volume: Object
@@ -37,12 +37,12 @@ class Plan:
     pause: float
     code: int = 0
     failures: int = 0
-    """How often it fails before it does what it should: it is started again."""
+    """How often it fails before it succeeds. It is restarted each time."""
     steady: bool = False
-    """Runs until the gate is there."""
+    """Runs until the gate file exists."""
     pace: float = 1.0
     doomed: bool = False
-    """Is deleted as soon as it has been created."""
+    """Is deleted right after it is created."""
 
     def pod(self) -> Object:
         script = _SCRIPT.format(
@@ -77,7 +77,7 @@ class Plan:
         return "Failed" if self.code else "Succeeded"
 
     def faults(self, pod: Object, books: str) -> list[str]:
-        """What is not as it should be, once the Pod has ended. Its own books tell how often it has run."""
+        """Returns what is wrong with a Pod that has ended. Its record shows how often it ran."""
         if self.doomed:
             return [] if books.split() in ([], ["start"], ["start", "end"]) else [f"{self.name}: its book is {books!r}"]
         status = pod.get("status") or {}
@@ -92,8 +92,8 @@ class Plan:
         return [f"{self.name}: its {what} is {got}, not {want}" for what, (got, want) in found.items() if got != want]
 
     def log_faults(self, log: str) -> list[str]:
-        """Of one attempt: every line must be there once and in order. Only the Pod itself knows how many a steady one
-        has written; it says so last."""
+        """Checks the log of one attempt: every line is there once and in order. A steady Pod prints the number of its
+        lines last."""
         lines = log.splitlines()
         said = lines[-1].rpartition(" ")[2] if lines else ""
         written = int(said) if self.steady and said.isdigit() else 3 * self.bursts
@@ -108,7 +108,7 @@ def steady_plan(number: int, random: Random, books: Path) -> Plan:
 
 
 def short_plan(number: int, random: Random, claim: str) -> Plan:
-    """0.1 to 3 seconds. One in ten fails, one in ten only at first, and one in ten is not to be after all."""
+    """Runs 0.1 to 3 seconds. One in ten fails, one in ten fails only at first, and one in ten is deleted at once."""
     bursts = random.randint(1, 6)
     pause = random.uniform(0.1, 3.0) / bursts
     volume = {"persistentVolumeClaim": {"claimName": claim}}
@@ -121,7 +121,7 @@ def short_plan(number: int, random: Random, claim: str) -> Plan:
 
 
 def a_job(name: str, completions: int, claim: str) -> Object:
-    """Each of its Pods keeps a book named after both."""
+    """Each of its Pods keeps a record in a file named after both."""
     book = f"/books/{name}.$HOSTNAME"
     container = {
         "name": "main",
@@ -136,7 +136,7 @@ def a_job(name: str, completions: int, claim: str) -> Object:
 
 
 def job_faults(job: Object, books: dict[str, str]) -> list[str]:
-    """A Job makes as many Pods as it needs, and each runs once."""
+    """A Job creates as many Pods as it needs, and each runs once."""
     wanted, succeeded = job["spec"]["completions"], (job.get("status") or {}).get("succeeded")
     as_wanted = len(books) == wanted == succeeded and set(books.values()) == {"start\nend\n"}
     return [] if as_wanted else [f"Job {job['metadata']['name']}: {succeeded} of {wanted} Pods succeeded: {books}"]

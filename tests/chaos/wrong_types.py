@@ -1,4 +1,4 @@
-"""Objects with something wrong in one place: every field in turn, with values of every other type."""
+"""Objects with one wrong value: every field in turn, with values of every other type."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WRONG: tuple[Any, ...] = (None, "", "x", -1, 7, 1.5, True, [], ["x"], [{}], [Non
 
 
 class Missing:
-    """Stands for a field that is taken away."""
+    """Stands for a field that is removed."""
 
 
 def rich_objects() -> list[Object]:
-    """Of many kinds, with most of the fields that they have."""
+    """Objects of many kinds, with most of their fields."""
     return list(yaml.safe_load_all(Path(__file__).with_name("rich_objects.yaml").read_text()))
 
 

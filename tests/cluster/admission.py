@@ -1,4 +1,4 @@
-"""What a cluster's administrator decides on admission, since the tests' one node is not as other people's nodes are."""
+"""Admission policies for the tests' node, which has no registry and little CPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tools.cluster.cluster import Cluster as RealCluster
 
 API = "admissionregistration.k8s.io/v1beta1"
 LOCAL_IMAGES = {"muster.dev/images": "local"}
-"""Label of a namespace whose Pods take the images that the node has, whatever their pull policy says."""
+"""Label of a namespace whose Pods use the images on the node, whatever their pull policy says."""
 
 
 @contextmanager
 def local_images(real: RealCluster) -> Iterator[None]:
-    """Where a namespace says so, images are not pulled, not even those tagged `latest`: there is no registry."""
+    """In labelled namespaces, images are never pulled, not even those tagged `latest`: there is no registry."""
     container = 'Object.spec.containers{name: container.name, imagePullPolicy: "Never"}'
     pod = f"Object{{spec: Object.spec{{containers: object.spec.containers.map(container, {container})}}}}"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
@@ -40,8 +40,8 @@ def local_images(real: RealCluster) -> Iterator[None]:
 
 
 @contextmanager
-def roomy(real: RealCluster, cpu: int, memory: str) -> Iterator[None]:
-    """The node offers that much, as if it were larger: Pods that ask for more than they use are let in together."""
+def with_cpu_capacity(real: RealCluster, cpu: int, memory: str) -> Iterator[None]:
+    """The node offers this many CPUs, so that Pods with large requests fit at the same time."""
     node = real.layout.node
     rule = {
         "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"],
@@ -58,7 +58,7 @@ def roomy(real: RealCluster, cpu: int, memory: str) -> Iterator[None]:
         return real.kubectl("get", "node", node, "--output=jsonpath={.status.allocatable.cpu}")
 
     def offers_it() -> bool:
-        # The kubelet writes what is not as it knows it; so that it has to, somebody else writes first.
+        # The kubelet rewrites the status only if it differs from its own, so change it first.
         status = json.dumps({"status": {"capacity": {"cpu": str(cpu)}}})
         real.kubectl("patch", "node", node, "--subresource=status", "--type=merge", f"--patch={status}")
         return cpus() == str(cpu)

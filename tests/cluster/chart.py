@@ -1,4 +1,4 @@
-"""The chart, rendered by the real helm, which is built when it is first wanted."""
+"""The chart, rendered by the real helm, which is built on first use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(program(HELM, "helm")), *arguments], capture_output=True, text=True)
 
 
-def rendered(values: dict[str, Any], tmp_path: Path, namespace: str = "muster-system") -> list[Object]:
+def render(values: dict[str, Any], tmp_path: Path, namespace: str = "muster-system") -> list[Object]:
     file = tmp_path / "values.json"
     file.write_text(json.dumps(values))
     ran = helm("template", "any-name", str(CHART_FOLDER), f"--namespace={namespace}", f"--values={file}")

@@ -1,4 +1,4 @@
-"""A real Kubernetes, as `make cluster-up` starts it. These tests run inside its network."""
+"""A real Kubernetes, started by `make cluster-up`. These tests run inside its network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OnDemand = Callable[..., RealCluster]
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[RealCluster]:
-    """The cluster; this process is in its network. MUSTER_CLUSTER names another than the usual one."""
+    """The cluster; this process is in its network. MUSTER_CLUSTER names another cluster."""
     cluster = RealCluster(os.environ.get("MUSTER_CLUSTER", "muster"))
     if not cluster.is_up():
         pytest.fail("there is no cluster to test with: make cluster-up")
@@ -42,7 +42,7 @@ def real() -> Iterator[RealCluster]:
 
 @pytest.fixture(scope="module")
 def needs(real: RealCluster) -> Needs:
-    """`needs("kwok", "volcano")`: the cluster, in which those parts run."""
+    """`needs("kwok", "volcano")`: the cluster with these parts running."""
 
     def with_parts(*parts: str) -> RealCluster:
         for part in parts:
@@ -56,8 +56,7 @@ def needs(real: RealCluster) -> Needs:
 
 @pytest.fixture(scope="module")
 def on_demand(needs: Needs, real: RealCluster) -> OnDemand:
-    """`on_demand("kueue", "kwok")`: the same for a part that is there only when somebody asked for it; without it, the
-    test is left out."""
+    """`on_demand("kueue", "kwok")`: like `needs`, but skips the test if a part was not installed."""
 
     def with_parts(part: str, *others: str) -> RealCluster:
         if not any(real.pid(name) for name in PARTS[part].components):
@@ -69,14 +68,14 @@ def on_demand(needs: Needs, real: RealCluster) -> OnDemand:
 
 @pytest.fixture
 async def remote(real: RealCluster) -> AsyncIterator[RemoteCluster]:
-    """Muster's own client of it."""
+    """Muster's client of the cluster."""
     async with RemoteCluster(load_kubeconfig(real.kubeconfig)) as cluster:
         yield cluster
 
 
 @pytest.fixture
 async def namespace(remote: RemoteCluster) -> AsyncIterator[str]:
-    """One of the test's own, ready for Pods."""
+    """A new namespace for the test, ready for Pods."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     await remote.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     await until(remote, SERVICE_ACCOUNT, "default", name, lambda _: True)
@@ -86,8 +85,8 @@ async def namespace(remote: RemoteCluster) -> AsyncIterator[str]:
 
 @pytest.fixture(params=["real", "embedded"])
 async def either(request: pytest.FixtureRequest, tmp_path: Path, real: RealCluster) -> AsyncIterator[Cluster]:
-    """The real cluster through our client, and our own: what holds for one holds for the other. Each has a namespace
-    "trial" without any ConfigMaps, Pods and Jobs but the test's own."""
+    """The real cluster through our client, and our own cluster: the same behaviour is expected of both. Each has a
+    namespace "trial" with no ConfigMaps, Pods and Jobs but those of the test."""
     trial = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "trial"}}
     if request.param == "embedded":
         async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as embedded:
@@ -96,7 +95,7 @@ async def either(request: pytest.FixtureRequest, tmp_path: Path, real: RealClust
                 yield embedded
         return
     async with RemoteCluster(load_kubeconfig(real.kubeconfig)) as remote:
-        # One for all: a real cluster takes five seconds to remove a namespace.
+        # One namespace for all tests: a real cluster takes five seconds to remove one.
         with suppress(AlreadyExists):
             await remote.create(trial)
         await until(remote, SERVICE_ACCOUNT, "default", "trial", lambda _: True)
@@ -107,7 +106,7 @@ async def either(request: pytest.FixtureRequest, tmp_path: Path, real: RealClust
 async def _empty(remote: RemoteCluster, namespace: str) -> None:
     async with asyncio.timeout(60):
         for kind in (JOB, POD, CONFIG_MAP):
-            while found := await _of_tests(remote, kind, namespace):
+            while found := await _is_from_test(remote, kind, namespace):
                 for obj in found:
                     with suppress(NotFound):
                         if meta(obj).get("finalizers"):
@@ -115,6 +114,6 @@ async def _empty(remote: RemoteCluster, namespace: str) -> None:
                         await remote.delete(kind, name_of(obj), namespace, grace_seconds=0)
 
 
-async def _of_tests(remote: RemoteCluster, kind: Kind, namespace: str) -> list[Object]:
-    """All but what Kubernetes itself puts into a namespace."""
+async def _is_from_test(remote: RemoteCluster, kind: Kind, namespace: str) -> list[Object]:
+    """False for what Kubernetes itself puts into a namespace."""
     return [obj for obj in (await remote.list(kind, namespace)).items if name_of(obj) != "kube-root-ca.crt"]

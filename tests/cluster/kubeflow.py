@@ -1,4 +1,4 @@
-"""Kubeflow's own end-to-end tests, run as they are, from where Go keeps its modules."""
+"""Kubeflow's own end-to-end tests, run unchanged from Go's module cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IMAGE = re.compile(r"""\b(?:base_)?image=(?:os\.getenv\("\w+",\s*)?"([^"]+)\"""
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one of their files: the names of its tests, by what became of them."""
+    """The names of the tests of one of their files, by result."""
 
     passed: frozenset[str]
     skipped: frozenset[str]
@@ -35,27 +35,27 @@ class Outcome:
 
 @cache
 def folder() -> Path:
-    """Of their Python package and its tests. It is read-only, as Go leaves it."""
+    """The folder of their Python package and its tests. It is read-only, as Go leaves it."""
     wanted = f"{TRAINING_OPERATOR.module}@{TRAINING_OPERATOR.version}"
     with network.left():
         told = subprocess.run(
             ["go", "mod", "download", "-json", wanted], cwd="/", capture_output=True, text=True, check=False
         )  # fmt: skip
-    assert told.returncode == 0, f"{wanted} cannot be had: {told.stdout}{told.stderr}"
+    assert told.returncode == 0, f"{wanted} is not available: {told.stdout}{told.stderr}"
     return Path(json.loads(told.stdout)["Dir"], "sdk", "python")
 
 
 @cache
 def interpreter() -> str:
-    """One that has their client, of the version of their operator, and nothing of ours."""
-    # Later clients of Kubernetes no longer take their jobs, which are not plain dictionaries.
+    """A Python with the client of their operator's version and without our packages."""
+    # Later Kubernetes clients no longer accept their jobs, which are not plain dictionaries.
     packages = (f"kubeflow-training=={VERSION}", "kubernetes>=31,<32", "pytest>=8,<9")
     with network.left():
         return python_of("kubeflow-e2e", packages)
 
 
 def images_of(kind: str) -> list[str]:
-    """Which images their tests use: those they name, and for functions the one that their client takes."""
+    """The images of their tests: those they name, and the default of their client for functions."""
     named = _IMAGE.findall(_file(kind).read_text())
     if kind == "pytorchjob":
         asked = "from kubeflow.training.constants import constants; print(constants.PYTORCHJOB_BASE_IMAGE)"
@@ -64,7 +64,7 @@ def images_of(kind: str) -> list[str]:
 
 
 def scripts_of(kind: str) -> list[str]:
-    """Which programs of those images they call by their paths."""
+    """The programs in those images that they call by path."""
     return _SCRIPT.findall(_file(kind).read_text())
 
 
@@ -90,7 +90,7 @@ class Run:
             )
 
     def outcome(self, seconds: float) -> Outcome:
-        """Once it has ended, for which this waits so long at most."""
+        """Waits until it has ended, for at most this long."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:

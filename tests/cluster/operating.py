@@ -1,4 +1,4 @@
-"""Our operator as a process beside the cluster, looking after a test's namespace."""
+"""Our operator as a process beside the cluster, responsible for a test's namespace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ PORT = 8086
 
 @contextmanager
 def without_the_peer(real: RealCluster) -> Iterator[RealCluster]:
-    """Two operators would take turns with the same jobs. Its webhook goes with it: nobody would answer there."""
+    """Stops training-operator, so that only one operator works on a job, and removes its webhook, which would fail
+    every request."""
     there = real.pid(PEER) is not None
     if there:
         real.stop(PEER)
@@ -61,7 +62,7 @@ def operating(real: RealCluster, *options: str, name: str = "operator", port: in
 
 
 def on_fake_nodes(seconds: str = "") -> Object:
-    """Of a Pod template: what brings its Pods to KWOK's nodes, and how long they seem to run there."""
+    """Puts the Pods of a template on KWOK's nodes, where they seem to run for this long."""
     return {
         "metadata": {"annotations": {kwok.SECONDS: seconds} if seconds else {}},
         "spec": {"nodeSelector": {"type": kwok.FAKE_NODE}, "tolerations": [kwok.FAKE_TOLERATION]},
@@ -71,11 +72,11 @@ def on_fake_nodes(seconds: str = "") -> Object:
 async def until_pods(
     cluster: Cluster, namespace: str, so: Callable[[Mapping[str, Object]], bool], seconds: float = 90.0
 ) -> dict[str, Object]:
-    """All Pods of a namespace by name, once they are as wanted together."""
+    """Returns all Pods of a namespace by name as soon as `wanted` holds for them."""
     return await until_all(cluster, POD, namespace, so, seconds)
 
 
-async def belonging(cluster: Cluster, kind: Kind, job: Object) -> list[Object]:
-    """What a job owns of a kind."""
+async def owned_by(cluster: Cluster, kind: Kind, job: Object) -> list[Object]:
+    """Returns the objects of a kind that a job owns."""
     found = (await cluster.list(kind, job["metadata"]["namespace"])).items
     return [obj for obj in found if any(o["uid"] == job["metadata"]["uid"] for o in owners_of(obj))]

@@ -1,4 +1,4 @@
-"""A cluster without training-operator for a while, though it runs there otherwise: only one may look after a job."""
+"""Stops training-operator for a while: only one operator may work on a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.cluster.cluster import Cluster
 
 @contextmanager
 def without_theirs(cluster: Cluster) -> Iterator[None]:
-    """Its process is stopped and its webhook gone; afterwards all is as it was."""
+    """Stops its process and removes its webhook; both are back afterwards."""
     ran = bool(cluster.pid("training-operator"))
     kind = "validatingwebhookconfiguration"
     webhook = cluster.kubectl("get", kind, THEIR_WEBHOOK, "--output=json", "--ignore-not-found")

@@ -25,7 +25,7 @@ def template(name: str, script: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(300)
-async def test_a_step_gets_what_the_step_before_has_made(needs: Needs, remote: RemoteCluster) -> None:
+async def test_a_step_gets_the_output_of_the_previous_step(needs: Needs, remote: RemoteCluster) -> None:
     needs("node", "argo")
     name = f"test-{uuid.uuid4().hex[:8]}"
     made = {"parameters": [{"name": "word", "valueFrom": {"path": "/tmp/word"}}]}

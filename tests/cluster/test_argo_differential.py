@@ -1,4 +1,4 @@
-"""The same workflows on the real Argo controller and in the box: same phases, same outputs, node by node."""
+"""The same workflows on the real Argo controller and on the embedded cluster: same phases and outputs, node by node."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 HERE = Path(__file__).parent
 PYTHON, ARGOSAY = "muster-differential-python:1", "muster-differential-argosay:1"
 RUN = uuid.uuid4().hex[:4]
-"""In the names of its workflows, so that what an earlier run has left is not in the way."""
+"""Part of the names of the workflows, so that objects of an earlier run do not collide."""
 PATIENCE = 300.0
 AT_ONCE = 8
 NEEDS_MORE = (
     "'artifacts'", "'resource'", "'http'", "'plugin'", "'data'", "'sidecars'", "'daemon'", "persistentVolumeClaim",
     "volumeClaimTemplates", "random", "apk ", "curl", "argosay:v1",
 )  # fmt: skip
-"""What these tests' cluster does not have, or what comes out differently each time."""
+"""Needs something that the test cluster does not have, or has a different result each time."""
 LOCAL_IMAGES = {"busybox": images.BUSYBOX, "alpine": images.BUSYBOX, "python": PYTHON, "debian": PYTHON}
 LOCAL_IMAGES |= {"argoproj/argosay": ARGOSAY, "docker/whalesay": images.BUSYBOX}
 ENDS = ("Succeeded", "Failed", "Error")
 
 
 def candidates() -> list[tuple[str, Object]]:
-    """Argo's own examples, if they are here, and ours."""
+    """Argo's own examples, if they are available, and ours."""
     folder = default_folder()
     found = [("differential.yaml", document.object) for document in load_manifest_files([HERE / "differential.yaml"])]
     for file in sorted(folder.rglob("*.yaml")) if folder.is_dir() else ():
@@ -57,8 +57,8 @@ def is_comparable(workflow: Object) -> bool:
     return not any(word in text for word in NEEDS_MORE) and all(local(image) for image in images_in(workflow))
 
 
-def surroundings() -> list[Object]:
-    """Templates and the like that Argo's examples refer to."""
+def referenced_objects() -> list[Object]:
+    """The templates and other objects that Argo's examples refer to."""
     folder = default_folder()
     return [
         document.object
@@ -68,7 +68,7 @@ def surroundings() -> list[Object]:
     ]
 
 
-async def test_both_bring_every_workflow_to_the_same_end(needs: Needs, remote: RemoteCluster, tmp_path: Path) -> None:
+async def test_every_workflow_ends_the_same_on_both(needs: Needs, remote: RemoteCluster, tmp_path: Path) -> None:
     layout = needs("node", "argo").layout
     argosay = SUBSTITUTES.parent / "programs/argosay/argosay"
     python = tmp_path / "python"
@@ -81,7 +81,7 @@ async def test_both_bring_every_workflow_to_the_same_end(needs: Needs, remote: R
     node = {"capacity": {"cpu": "1000", "memory": "1Ti"}}
     settings = read_settings(tmp_path / "home", {"node": node, "images": substitute_images()})
     async with run_server(settings) as box:
-        for thing in surroundings():
+        for thing in referenced_objects():
             await _put(box.cluster, thing)
             await _put(remote, _for_argo(thing))
         gate = asyncio.Semaphore(AT_ONCE)
@@ -98,7 +98,7 @@ async def test_both_bring_every_workflow_to_the_same_end(needs: Needs, remote: R
 
 
 def essence(workflow: Object) -> dict[str, Any]:
-    """What has to be the same, with names that do not depend on the workflow's own."""
+    """The fields that must be equal, with names that do not depend on the workflow's name."""
     name = name_of(workflow)
     found: dict[str, Any] = {"workflow": (status_of(workflow).get("phase"), _outputs(status_of(workflow)))}
     for node in (status_of(workflow).get("nodes") or {}).values():
@@ -126,12 +126,12 @@ def _outputs(holder: Object) -> tuple[Any, ...]:
 
 
 def _by_force(outputs: Object) -> bool:
-    """Argo's executor answers 64 for a container that it had to end; here it is what the signal says."""
+    """Argo's executor reports exit code 64 for a container that it killed; ours reports the signal."""
     return outputs.get("exitCode") in ("64", "137", "143")
 
 
 def _for_argo(obj: Object) -> Object:
-    """The same with images that its node has."""
+    """The same workflow with images that the node has."""
 
     def mapped(value: Any) -> Any:
         if isinstance(value, list):
@@ -141,7 +141,7 @@ def _for_argo(obj: Object) -> Object:
         made = {key: mapped(inner) for key, inner in value.items()}
         if isinstance(value.get("image"), str):
             made |= {"image": local(value["image"]) or value["image"], "imagePullPolicy": "Never"}
-            if made["image"] == ARGOSAY:  # Argo would ask a registry what the image runs
+            if made["image"] == ARGOSAY:  # Argo would ask a registry for the command of the image
                 made.setdefault("command", ["sh", "/argosay"])
         return made
 

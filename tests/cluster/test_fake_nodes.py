@@ -1,4 +1,4 @@
-"""Pods on nodes that KWOK plays: they run nothing, and end when and as they are told."""
+"""Pods on KWOK's fake nodes run nothing, and end according to their annotations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pod(name: str, namespace: str, **annotations: str) -> dict[str, Any]:
         ({kwok.SECONDS: "0.1", kwok.EXIT_CODE: "137"}, "Failed", 137),
     ],
 )
-async def test_they_end_as_told(
+async def test_they_end_as_annotated(
     needs: Needs, remote: RemoteCluster, namespace: str, annotations: dict[str, str], phase: str, code: int
 ) -> None:
     needs("kwok")

@@ -1,4 +1,4 @@
-"""The API server or what is behind it goes away, and comes back."""
+"""The API server or its database goes away and comes back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def away(real: RealCluster) -> Iterator[RealCluster]:
-    """The cluster, of which the test may stop parts. The tests after it find the controllers awake."""
+    """A cluster whose parts the test may stop. Afterwards, the controllers work again."""
     yield real
     real.reconnect()
 
@@ -31,7 +31,7 @@ def config_map(name: str, namespace: str, **labels: str) -> Object:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("component", ["kube-apiserver", "etcd"])
-async def test_an_informer_outlives_what_it_listens_to(
+async def test_an_informer_survives_a_restart_of_the_api_server(
     away: RealCluster, remote: RemoteCluster, namespace: str, component: str
 ) -> None:
     seen: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
@@ -53,8 +53,8 @@ async def test_an_informer_outlives_what_it_listens_to(
 
 
 @pytest.mark.timeout(180)
-async def test_the_distant_past_is_gone(away: RealCluster, remote: RemoteCluster) -> None:
-    """A server that was started anew remembers nothing; an old one may remember all that there ever was."""
+async def test_a_watch_from_an_old_version_fails(away: RealCluster, remote: RemoteCluster) -> None:
+    """A restarted server has no history; one that has run for long may have all of it."""
     await asyncio.to_thread(away.restart, "kube-apiserver")
     await asyncio.to_thread(away.wait_ready, "kube-apiserver")
     with pytest.raises(Gone):

@@ -64,7 +64,7 @@ async def test_pods_find_each_other_by_the_name_of_a_service(
 
 
 @pytest.mark.timeout(900)
-async def test_an_image_made_here_trains_a_model(needs: Needs, remote: RemoteCluster, namespace: str) -> None:
+async def test_an_image_that_was_built_here_trains_a_model(needs: Needs, remote: RemoteCluster, namespace: str) -> None:
     image = needs("node").load(images.python("muster-xgboost:test", ["xgboost-cpu", "numpy<3"]))
     train = (
         "import numpy, xgboost; x = numpy.arange(40.0).reshape(-1, 1); y = (x[:, 0] > 20).astype(int);"

@@ -1,4 +1,4 @@
-"""Our operator drives every kind of training job on a real cluster."""
+"""Our operator runs every kind of training job on a real cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, labels_of, name_of, spec_of, status_of
 from muster.kube.remote.client import RemoteCluster
 from tests.cluster.conftest import Needs
-from tests.cluster.operating import KINDS, belonging, on_fake_nodes, operating, without_the_peer
+from tests.cluster.operating import KINDS, on_fake_nodes, operating, owned_by, without_the_peer
 from tests.cluster.waiting import has, phase_of, until
 from tools.cluster import images
 from tools.cluster.cluster import Cluster as RealCluster
@@ -32,7 +32,7 @@ def ours(real: RealCluster) -> Iterator[RealCluster]:
 
 @pytest.fixture
 def operator(ours: RealCluster, namespace: str) -> Iterator[RealCluster]:
-    """Looks after the test's namespace."""
+    """Our operator, for the test's namespace."""
     with operating(ours, f"--namespace={namespace}"):
         yield ours
 
@@ -57,7 +57,7 @@ def paddlecloud() -> Object:
 
 
 JOBS: dict[str, tuple[Object, dict[str, dict[str, str]]]] = {
-    # what is submitted; of some Pods, what they have to be told
+    # The job, and environment variables that some of its Pods must have.
     "pytorch": (
         kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", {"Master": (1, "1"), "Worker": (2, "1")}),
         {
@@ -153,14 +153,14 @@ async def log_of(remote: RemoteCluster, name: str, namespace: str) -> str:
 
 
 @pytest.mark.parametrize("which", list(JOBS))
-async def test_every_kind_runs_to_its_end(
+async def test_every_kind_runs_to_completion(
     needs: Needs, operator: RealCluster, remote: RemoteCluster, namespace: str, which: str
 ) -> None:
     needs("kwok")
     wanted, told = JOBS[which]
     job = await submit(remote, namespace, wanted)
     done = await until(remote, kind_of(job), "job", namespace, succeeded)
-    pods = {name_of(pod): pod for pod in await belonging(remote, POD, done)}
+    pods = {name_of(pod): pod for pod in await owned_by(remote, POD, done)}
     for name, variables in told.items():
         there = environment(pods[name])
         for variable, value in variables.items():
@@ -170,7 +170,7 @@ async def test_every_kind_runs_to_its_end(
             else:
                 assert there[variable] == expected, variable
 
-    services = await belonging(remote, SERVICE, done)
+    services = await owned_by(remote, SERVICE, done)
     assert {name_of(service) for service in services} == (set() if which == "mpi" else set(pods))
     assert all(spec_of(service)["clusterIP"] == "None" for service in services)
     kind = wanted["kind"]
@@ -181,7 +181,7 @@ async def test_every_kind_runs_to_its_end(
     if which == "paddlecloud":
         assert (status_of(done)["phase"], status_of(done)["mode"]) == ("Completed", "PS")
         places = {name: status_of(pod)["podIP"] for name, pod in pods.items()}
-        (shared,) = await belonging(remote, CONFIG_MAP, done)
+        (shared,) = await owned_by(remote, CONFIG_MAP, done)
         assert shared["data"]["PADDLE_TRAINERS"] == f"{places['job-worker-0']},{places['job-worker-1']}"
         assert shared["data"]["PADDLE_GLOO_HTTP_ENDPOINT"] == f"{places['job-ps-0']}:2397"
         row = operator.kubectl("get", "pdj", "-n", namespace, "--no-headers").split()
@@ -199,7 +199,7 @@ async def test_every_kind_runs_to_its_end(
 async def test_members_on_a_real_node_find_each_other_by_name(
     needs: Needs, operator: RealCluster, remote: RemoteCluster, namespace: str
 ) -> None:
-    """No init container waits for anything; whoever has a name may be looked for at once."""
+    """No init container waits. A member must be found as soon as it has a name."""
     needs("node")
 
     def role(script: str) -> Object:
@@ -245,13 +245,13 @@ async def test_a_launcher_reaches_exactly_its_workers_without_kubectl(
     said = await log_of(remote, "job-launcher", namespace)
     assert has("Succeeded")(done), said
     assert said.splitlines()[:3] == ["on job-worker-0 with slots=3", "on job-worker-1 with slots=3", "ended with 7"]
-    (role_,) = await belonging(remote, ROLE, made)
+    (role_,) = await owned_by(remote, ROLE, made)
     assert [(r["resources"], r.get("resourceNames")) for r in role_["rules"]] == [
         (["pods"], None),
         (["pods/exec"], ["job-worker-0", "job-worker-1"]),
     ]
     for kind in (CONFIG_MAP, SERVICE_ACCOUNT, ROLE_BINDING):
-        assert len(await belonging(remote, kind, made)) == 1
+        assert len(await owned_by(remote, kind, made)) == 1
 
 
 async def test_an_elastic_job_with_metrics_gets_an_autoscaler_and_can_be_scaled(
@@ -275,10 +275,10 @@ async def test_an_elastic_job_with_metrics_gets_an_autoscaler_and_can_be_scaled(
     assert (told["PET_NNODES"], told["PET_RDZV_ENDPOINT"]) == ("1:4", "job-worker-0:23456")
 
 
-async def test_a_job_that_kueue_holds_back(
+async def test_a_job_that_kueue_suspends(
     needs: Needs, operator: RealCluster, remote: RemoteCluster, namespace: str
 ) -> None:
-    """Kueue makes jobs suspended, and lets them go when there is room; what MultiKueue manages is not ours."""
+    """Kueue creates jobs suspended, and resumes them when there is room. Jobs of MultiKueue are left alone."""
     needs("kwok")
     roles = {"Master": (1, "1"), "Worker": (1, "1")}
     policy = {"suspend": True}

@@ -1,4 +1,4 @@
-"""Jobs that the real training-operator has begun go on under ours, with the Pods it made."""
+"""Our operator takes over jobs that the real training-operator started, and keeps their Pods."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def end(remote: RemoteCluster, pod: str, namespace: str, code: int) -> Non
     assert await process.wait() == 0
 
 
-async def test_jobs_go_on_with_the_pods_they_have(needs: Needs, remote: RemoteCluster, namespace: str) -> None:
+async def test_jobs_continue_with_the_pods_they_have(needs: Needs, remote: RemoteCluster, namespace: str) -> None:
     cluster = needs("node", "training-operator")
     jobs = [
         job("TFJob", "tfReplicaSpecs", "tensorflow", {"Chief": 1, "Worker": 2}, namespace),
@@ -84,7 +84,7 @@ async def test_jobs_go_on_with_the_pods_they_have(needs: Needs, remote: RemoteCl
     assert sorted(pods) == sorted(services) == sorted(members)
 
     with ours_instead(cluster, namespace):
-        # One that has to be started again is, by us; the others stay.
+        # Our operator restarts a Pod that has to be restarted; the others stay.
         await end(remote, "tfjob-worker-1", namespace, 137)
         again = await until(
             remote, POD, "tfjob-worker-1", namespace,

@@ -1,4 +1,4 @@
-"""The chart and the kustomize base give what `muster operator install` applies, whatever the values."""
+"""The chart and the kustomize base render what `muster operator install` applies, for all values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from muster.kube.manifests import load_manifests
 from muster.kube.objects import Object, name_of, namespace_of
 from muster.operator.install_manifests import InstallOptions, build_manifests
-from tests.cluster.chart import CHART_FOLDER, helm, rendered
+from tests.cluster.chart import CHART_FOLDER, helm, render
 from tools.cluster.cluster import Cluster as RealCluster
 from tools.deploy import BASE, DEPLOY
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # helm may have to be built
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # helm may have to be built first
 
 ISSUER = {"kind": "ClusterIssuer", "name": "letters"}
 
@@ -24,7 +24,7 @@ def keyed(objects: list[Object]) -> dict[tuple[str, str, str], Object]:
 
 
 def as_applied(options: InstallOptions) -> list[Object]:
-    """Helm makes namespaces itself, and has to be told to keep definitions."""
+    """Helm creates namespaces itself, and keeps CRDs only if they are annotated."""
     keep = {"annotations": {"helm.sh/resource-policy": "keep"}}
     return [
         {**obj, "metadata": {**obj["metadata"], **keep}} if obj["kind"] == "CustomResourceDefinition" else obj
@@ -33,7 +33,7 @@ def as_applied(options: InstallOptions) -> list[Object]:
     ]
 
 
-def test_the_chart_has_no_faults() -> None:
+def test_the_chart_passes_helm_lint() -> None:
     ran = helm("lint", "--strict", str(CHART_FOLDER))
     assert ran.returncode == 0, ran.stdout
 
@@ -83,15 +83,17 @@ def test_the_chart_has_no_faults() -> None:
     ],
     ids=["defaults", "image and gangs", "digest", "some namespaces", "cert-manager", "both", "placement"],
 )
-def test_the_chart_gives_what_install_applies(values: dict[str, Any], options: InstallOptions, tmp_path: Path) -> None:
+def test_the_chart_renders_what_install_applies(
+    values: dict[str, Any], options: InstallOptions, tmp_path: Path
+) -> None:
     if "resources" in values:  # helm merges maps
         limits = {"cpu": "1", "memory": "512Mi"}
         options.resources["limits"] = limits
     wanted = as_applied(options)
-    if values:  # the definitions are always the same, and long
+    if values:  # the CRDs are long and never differ
         values = {**values, "crds": {"install": False}}
         wanted = [obj for obj in wanted if obj["kind"] != "CustomResourceDefinition"]
-    assert keyed(rendered(values, tmp_path)) == keyed(wanted)
+    assert keyed(render(values, tmp_path)) == keyed(wanted)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +104,8 @@ def test_the_chart_gives_what_install_applies(values: dict[str, Any], options: I
         ({"crds": {"install": False}}, "CustomResourceDefinition"),
     ],
 )
-def test_what_can_be_left_out(values: dict[str, Any], gone: str, tmp_path: Path) -> None:
-    kinds = {obj["kind"] for obj in rendered({"crds": {"install": False}, **values}, tmp_path)}
+def test_optional_parts(values: dict[str, Any], gone: str, tmp_path: Path) -> None:
+    kinds = {obj["kind"] for obj in render({"crds": {"install": False}, **values}, tmp_path)}
     assert kinds == {obj["kind"] for obj in as_applied(InstallOptions())} - {gone, "CustomResourceDefinition"}
 
 
@@ -119,9 +121,9 @@ def test_what_can_be_left_out(values: dict[str, Any], gone: str, tmp_path: Path)
 )
 def test_wrong_values_are_refused(values: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="values don't meet the specifications of the schema"):
-        rendered(values, tmp_path)
+        render(values, tmp_path)
 
 
-def test_the_kustomize_base_gives_what_install_applies(real: RealCluster) -> None:
+def test_the_kustomize_base_renders_what_install_applies(real: RealCluster) -> None:
     built = load_manifests(real.kubectl("kustomize", str(DEPLOY / BASE)), "kustomize")
     assert keyed([document.object for document in built]) == keyed(build_manifests())

@@ -1,4 +1,4 @@
-"""Our definitions on a real API server, in place of training-operator's."""
+"""Our CRDs on a real API server, in place of training-operator's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.smoke]
 
 OURS = {name_of(crd): crd for crd in build_crds()}
 FOLDER = manifest(TRAINING_OPERATOR, "manifests") / "base" / "crds"
-"""Upstream's, kept when its operator was built."""
+"""Upstream's CRDs, stored when its operator was built."""
 
 THEIRS = sorted(FOLDER.glob("kubeflow.org_*.yaml"))
 with_theirs = pytest.mark.parametrize("file", THEIRS, ids=lambda file: file.stem)
@@ -40,12 +40,12 @@ WIDER: dict[str, Callable[[Any, Any], bool]] = {
     "maximum": lambda theirs, ours: ours is None,
     "x-kubernetes-validations": lambda theirs, ours: ours is None,
 }
-"""What of a schema may be different so that everything upstream stored still fits."""
+"""Parts of a schema that may differ without rejecting anything that upstream has stored."""
 
 
 @pytest.fixture
 async def defined(remote: RemoteCluster) -> RemoteCluster:
-    """A cluster with our definitions, over whichever there were."""
+    """A cluster with our CRDs, which replace any others."""
     for crd in OURS.values():
         await remote.patch(CUSTOM_RESOURCE_DEFINITION, name_of(crd), "", crd, type="apply", force=True)
     async with asyncio.timeout(60):
@@ -63,7 +63,7 @@ def is_served(crd: Object) -> bool:
     return any(c["type"] == "Established" and c["status"] == "True" for c in status_of(crd).get("conditions") or ())
 
 
-async def test_the_api_server_finds_nothing_wrong_with_them(defined: RemoteCluster) -> None:
+async def test_the_api_server_accepts_them(defined: RemoteCluster) -> None:
     found = await current(defined)
     assert sorted(map(name_of, found)) == sorted(OURS)
     for crd in found:
@@ -72,7 +72,7 @@ async def test_the_api_server_finds_nothing_wrong_with_them(defined: RemoteClust
 
 
 @with_theirs
-def test_they_are_named_and_shown_as_upstream_s(file: Path) -> None:
+def test_their_names_and_columns_are_upstreams(file: Path) -> None:
     theirs = read(file)
     ours = OURS[name_of(theirs)]
     for field in ("group", "scope", "names"):
@@ -85,7 +85,7 @@ def test_they_are_named_and_shown_as_upstream_s(file: Path) -> None:
 
 
 @with_theirs
-def test_they_take_and_keep_all_that_upstream_s_do(file: Path) -> None:
+def test_they_accept_and_keep_all_fields_of_upstreams(file: Path) -> None:
     theirs = read(file)
     ours = {version["name"]: version["schema"] for version in spec_of(OURS[name_of(theirs)])["versions"]}
     for version in spec_of(theirs)["versions"]:
@@ -94,8 +94,8 @@ def test_they_take_and_keep_all_that_upstream_s_do(file: Path) -> None:
 
 
 @pytest.mark.skipif(not FILES, reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")
-async def test_manifests_that_other_people_wrote_are_accepted_whole(defined: RemoteCluster, namespace: str) -> None:
-    """Strictly: a field that would be dropped is an error."""
+async def test_manifests_of_other_projects_are_accepted_completely(defined: RemoteCluster, namespace: str) -> None:
+    """With strict validation, a field that would be dropped is an error."""
     refused: dict[str, Any] = {}
     for file in FILES:
         for document in load_manifest_files([file]):
@@ -133,7 +133,7 @@ def narrower(theirs: dict[str, Any], ours: dict[str, Any], path: str) -> Iterato
 
 
 def lost(written: Any, stored: Any, path: str) -> Iterator[str]:
-    """What was written and is not there. Numbers in the place of texts are not ours to compare."""
+    """Returns the fields that were written and are missing. Numbers in place of strings are not compared."""
     if isinstance(written, dict):
         for key, value in written.items():
             if key not in (stored or {}):

@@ -1,4 +1,4 @@
-"""The operator as a Deployment, with the rights and restrictions it gets, by each way of installing it."""
+"""The operator as a Deployment with its own permissions and restrictions, for each way of installing it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def job(name: str, namespace: str, container: str = "pytorch") -> Object:
     }
 
 
-async def test_it_works_and_is_asked(installed: RealCluster, remote: RemoteCluster, namespace: str) -> None:
+async def test_it_runs_jobs_and_its_webhook_is_called(
+    installed: RealCluster, remote: RemoteCluster, namespace: str
+) -> None:
     kind = await remote.find("pytorchjobs.kubeflow.org")
     with pytest.raises(Invalid) as refused:
         await remote.create(job("wrong", namespace, container="main"))
@@ -87,7 +89,7 @@ async def test_it_works_and_is_asked(installed: RealCluster, remote: RemoteClust
     await remote.create(job("first", namespace))
     await until(remote, kind, "first", namespace, has("Succeeded"))
 
-    # The one that leads goes, without a word; another one goes on.
+    # The leader is killed without a shutdown; another replica takes over.
     lease = await remote.get(LEASE, "muster-operator", WHERE)
     leader = str(spec_of(lease)["holderIdentity"]).partition("_")[0]
     pods = {name_of(pod): pod for pod in (await remote.list(POD, WHERE)).items}

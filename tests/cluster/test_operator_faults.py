@@ -1,4 +1,4 @@
-"""Whatever happens to the operator, to the API server, or to what a job owns: every job gets to its right end, once."""
+"""Whatever happens to the operator, the API server or the objects of a job: every job reaches its correct end, once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ours(real: RealCluster) -> Iterator[RealCluster]:
 
 
 def job(namespace: str, name: str, *, seconds: str = "1", code: int = 0, workers: int = 2) -> Object:
-    """One with a `code` fails in its Workers, which is final; its Master would go on for ever."""
+    """With a `code`, the Workers fail with it and the job fails; its Master alone would run forever."""
 
     def role(replicas: int, code: int, seconds: str) -> Object:
         template = on_fake_nodes(seconds)
@@ -65,7 +65,7 @@ def is_not(other: Object) -> Callable[[Object], bool]:
 
 
 class Witness:
-    """Sees every Pod that ever was in a namespace, and every job."""
+    """Records every Pod and every job that ever existed in a namespace."""
 
     def __init__(self, remote: RemoteCluster, namespace: str) -> None:
         self.made: dict[str, set[str]] = {}
@@ -79,7 +79,7 @@ class Witness:
         self.changed.set()
 
     def left(self) -> list[str]:
-        """Jobs that have not ended."""
+        """Returns the jobs that have not ended."""
         return [name_of(j) for j in self.jobs.objects.values() if not (has("Succeeded")(j) or has("Failed")(j))]
 
     async def all_ended(self, seconds: float = 300.0) -> None:
@@ -103,21 +103,21 @@ async def watching(real: RealCluster, namespace: str) -> AsyncIterator[Witness]:
 async def check(
     remote: RemoteCluster, namespace: str, witness: Witness, jobs: dict[str, str], *, cut_off: bool = False
 ) -> None:
-    """Every job has ended as it should; each of its members was one Pod; nothing is there that no job owns."""
+    """Every job has ended as expected, each of its members was one Pod, and every object has a job that owns it."""
     ended = {
         name_of(j): next(state for state in ("Succeeded", "Failed") if has(state)(j))
         for j in witness.jobs.objects.values()
     }
     assert ended == jobs
     twice = {name: uids for name, uids in witness.made.items() if len(uids) > 1}
-    assert not twice, "a Pod was made twice"
+    assert not twice, "a Pod was created twice"
     owners = {uid_of(j) for j in witness.jobs.objects.values()}
     wanted = {f"{name}-{suffix}" for name in jobs for suffix in ("master-0", "worker-0", "worker-1")}
     for kind in (POD, SERVICE):
         found = (await remote.list(kind, namespace)).items
         assert all({o["uid"] for o in owners_of(thing)} <= owners and owners_of(thing) for thing in found)
         there = {name_of(thing) for thing in found}
-        # Where a member's end decided about its job while no operator could act, the others need not be any more.
+        # If the end of a member decided the job while no operator was running, the other members may be missing.
         assert there <= wanted if cut_off else there == wanted, kind.kind
 
 
@@ -145,7 +145,7 @@ async def test_killed_at_fifty_random_moments(
 
 
 @pytest.mark.parametrize("what", ["kube-apiserver", "etcd"])
-async def test_the_api_server_and_its_database_go_away_and_come_back(
+async def test_the_api_server_and_its_database_restart(
     needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str, what: str
 ) -> None:
     needs("kwok")
@@ -156,7 +156,7 @@ async def test_the_api_server_and_its_database_go_away_and_come_back(
             for name in list(jobs)[:6]:
                 await remote.create(job(namespace, name))
             await asyncio.to_thread(ours.stop, what, force=True)
-            await asyncio.sleep(3.0)  # longer than the renew deadline: it must not go on as if nothing was
+            await asyncio.sleep(3.0)  # longer than the renew deadline: it must not continue as leader
             await asyncio.to_thread(ours.restart, what)
             await asyncio.to_thread(ours.wait_ready, "kube-apiserver")
             await asyncio.to_thread(ours.reconnect)
@@ -166,7 +166,7 @@ async def test_the_api_server_and_its_database_go_away_and_come_back(
             await check(remote, namespace, witness, jobs, cut_off=True)
 
 
-async def test_what_is_deleted_by_hand_comes_back(
+async def test_objects_deleted_by_hand_are_created_again(
     needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str
 ) -> None:
     needs("kwok")
@@ -185,7 +185,7 @@ async def test_what_is_deleted_by_hand_comes_back(
             await remote.delete(SERVICE, name, namespace)
             await until(remote, SERVICE, name, namespace, is_not(service))
         there = (await remote.list(POD, namespace)).items
-        assert {uid_of(pod) for pod in there} == old, "a Service is made anew without touching its Pod"
+        assert {uid_of(pod) for pod in there} == old, "a Service is created again without touching its Pod"
         for kind in (POD, SERVICE):
             for name in members:
                 await remote.delete(kind, name, namespace, grace_seconds=0)
@@ -200,10 +200,10 @@ async def test_what_is_deleted_by_hand_comes_back(
             await witness.all_ended()
 
 
-async def test_the_line_to_the_api_server_breaks_again_and_again(
+async def test_connections_to_the_api_server_break_repeatedly(
     needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str
 ) -> None:
-    """Watches end in the middle of an event, and of a request without an answer nobody knows what became of it."""
+    """Watches end in the middle of an event, and requests without a response may or may not have taken effect."""
     needs("kwok")
     chance = random.Random(3)
     jobs = {f"job-{n}": "Failed" if n % 4 == 3 else "Succeeded" for n in range(12)}
@@ -228,11 +228,11 @@ async def test_the_line_to_the_api_server_breaks_again_and_again(
     assert line.cuts
 
 
-async def test_others_write_into_what_is_ours(
+async def test_others_change_our_objects(
     needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str
 ) -> None:
-    """Somebody changes the status and the spec of jobs while they are looked at, and takes the labels off Pods and
-    Services by which they are found: each gets them back, and none is made a second time."""
+    """A user changes the status and spec of jobs while they are reconciled, and removes the labels of Pods and
+    Services. The labels are restored, and no object is created twice."""
     needs("kwok")
     jobs = {f"job-{n}": "Succeeded" for n in range(8)}
     await remote.discover()
@@ -275,11 +275,11 @@ async def meddle(remote: RemoteCluster, namespace: str, name: str, number: int) 
             await remote.patch(kind, f"{name}-worker-1", namespace, {"metadata": {"labels": {JOB_NAME: None}}})
 
 
-async def test_two_replicas_fight_and_somebody_writes_in_between(
+async def test_two_replicas_are_killed_while_a_user_writes(
     needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str
 ) -> None:
-    """Of two operators one is killed all the time, now this, now that; a user labels jobs and writes into their status;
-    a third one works on the other's back, without asking for the lease."""
+    """Of two operators, one at a time is killed, in turns. A user labels jobs and changes their status. A third
+    operator works at the same time without the lease."""
     needs("kwok")
     chance = random.Random(7)
     await remote.discover()
@@ -311,5 +311,5 @@ async def test_two_replicas_fight_and_somebody_writes_in_between(
         for e in (await remote.list(EVENT, namespace)).items
         if e["reason"] == "SuccessfulCreatePod"
     )
-    assert max(events.values()) == 1, "no Pod was made twice"
+    assert max(events.values()) == 1, "no Pod was created twice"
     assert all(spec_of(s)["clusterIP"] == "None" for s in (await remote.list(SERVICE, namespace)).items)

@@ -1,4 +1,4 @@
-"""Our operator with the real scheduler of scheduler-plugins: a gang begins as a whole or not at all."""
+"""Our operator with the real scheduler-plugins: a gang starts as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def operator(on_demand: OnDemand) -> Iterator[RealCluster]:
 
 @pytest.fixture
 async def two_nodes(operator: RealCluster, remote: RemoteCluster, namespace: str) -> AsyncIterator[str]:
-    """Two fake nodes of the test's own, with room for one member each. Answers their label's value."""
+    """Two fake nodes for this test, with room for one member each. Returns the value of their label."""
     for number in range(2):
         await remote.create(gpu_node(namespace, number))
     yield namespace
@@ -74,8 +74,8 @@ def pytorch(namespace: str, seconds: str = "", workers: int = 2, policy: Mapping
 
 
 def passer_by(node: str, namespace: str) -> Object:
-    """A small Pod for that node. The scheduler looks again at a gang that it has turned away when some Pod has got a
-    node, as happens all the time in a cluster that is used; in a quiet one, only after five minutes."""
+    """A small Pod for that node. The scheduler retries a rejected gang when any Pod gets a node, which happens all the
+    time in a busy cluster. In a quiet one it retries after five minutes."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -89,24 +89,24 @@ def passer_by(node: str, namespace: str) -> Object:
     }
 
 
-def refusal(pod: Object) -> str:
-    """What the scheduler says about a Pod that it has looked at and found no place for."""
+def unschedulable_message(pod: Object) -> str:
+    """Returns the scheduler's message about a Pod that it could not place."""
     found = get_condition(status_of(pod).get("conditions") or [], "PodScheduled")
     return str(found["message"]) if found is not None and found["status"] == "False" else ""
 
 
-def are_turned_away(pods: Mapping[str, Object]) -> bool:
-    """All three, the last one because there is not enough for all of them: others may have been looked at before it was
-    there."""
-    told = [refusal(pod) for pod in pods.values()]
+def are_rejected(pods: Mapping[str, Object]) -> bool:
+    """All three are unschedulable, the last one because there is no room for the whole gang. Others may have been tried
+    before it existed."""
+    told = [unschedulable_message(pod) for pod in pods.values()]
     return len(told) == 3 and all(told) and any("resource gap" in why for why in told)
 
 
-async def test_a_job_that_does_not_fit_waits_as_a_whole_and_begins_as_a_whole(
+async def test_a_job_that_does_not_fit_waits_and_starts_as_a_whole(
     operator: RealCluster, remote: RemoteCluster, two_nodes: str
 ) -> None:
     await remote.create(pytorch(two_nodes, "1"))
-    pods = await until_pods(remote, two_nodes, are_turned_away)
+    pods = await until_pods(remote, two_nodes, are_rejected)
     assert not any(spec_of(pod).get("nodeName") for pod in pods.values()), "two of them would fit"
     assert {labels_of(pod)["scheduling.x-k8s.io/pod-group"] for pod in pods.values()} == {"job"}
     group = await until(remote, PLUGIN_POD_GROUP, "job", two_nodes, lambda g: phase_of(g) == "Scheduling")
@@ -119,32 +119,32 @@ async def test_a_job_that_does_not_fit_waits_as_a_whole_and_begins_as_a_whole(
     assert len({spec_of(pods[name])["nodeName"] for name in MEMBERS}) == 3
 
 
-async def test_a_gang_that_the_whole_cluster_has_no_room_for_is_turned_away(
+async def test_a_gang_that_does_not_fit_into_the_cluster_is_rejected(
     operator: RealCluster, remote: RemoteCluster, two_nodes: str
 ) -> None:
     await remote.create(pytorch(two_nodes, policy={"minAvailable": 2, "minResources": {GPU: "999"}}))
-    pods = await until_pods(remote, two_nodes, are_turned_away)
-    assert not any(spec_of(pod).get("nodeName") for pod in pods.values()), "as many as must be would fit"
+    pods = await until_pods(remote, two_nodes, are_rejected)
+    assert not any(spec_of(pod).get("nodeName") for pod in pods.values()), "minMember of them would fit"
     group = await remote.get(PLUGIN_POD_GROUP, "job", two_nodes)
     assert spec_of(group) == {"minMember": 2, "minResources": {GPU: "999"}}
 
 
-async def test_members_that_have_a_place_wait_for_the_others_as_long_as_the_job_says(
+async def test_placed_members_wait_for_the_others_until_the_job_s_timeout(
     operator: RealCluster, remote: RemoteCluster, two_nodes: str
 ) -> None:
-    """Of eleven, ten have a place. So near to it the scheduler turns nobody away before the time is over."""
+    """Ten of eleven have a place. That close to the minimum, the scheduler rejects no Pod before the timeout."""
     await remote.create(gpu_node(two_nodes, 2, gpus=24))
     policy = {"minResources": {GPU: "1"}, "scheduleTimeoutSeconds": 2}
     await remote.create(pytorch(two_nodes, workers=10, policy=policy))
     pods = await until_pods(
         remote,
         two_nodes,
-        lambda pods: any("after waiting 2s at plugin Coscheduling" in refusal(p) for p in pods.values()),
+        lambda pods: any("after waiting 2s at plugin Coscheduling" in unschedulable_message(p) for p in pods.values()),
     )
     assert not any(spec_of(pod).get("nodeName") for pod in pods.values())
 
 
-async def test_the_launcher_of_a_gang_comes_when_its_workers_run(
+async def test_the_launcher_of_a_gang_starts_when_its_workers_run(
     operator: RealCluster, remote: RemoteCluster, two_nodes: str
 ) -> None:
     await remote.create(gpu_node(two_nodes, 2))

@@ -1,7 +1,7 @@
-"""Kubeflow's own end-to-end tests of its operator, against ours: their client, their jobs, their assertions.
+"""Kubeflow's own end-to-end tests of its operator, run against ours: their client, their jobs, their assertions.
 
-Their images are not to be had here. In their place are images with the real frameworks and the programs of our
-examples, which train together for a few seconds and fail unless every replica ends up with the same model.
+Their images are not available here. Images with the real frameworks and the programs of our examples replace them.
+These train together for a few seconds and fail unless every replica ends with the same model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from muster.kube.objects import meta, name_of, spec_of
 from muster.operator import install_manifests as manifests
 from muster.operator.install_manifests import InstallOptions
 from tests.cluster import kubeflow
-from tests.cluster.admission import LOCAL_IMAGES, local_images, poll, roomy
+from tests.cluster.admission import LOCAL_IMAGES, local_images, poll, with_cpu_capacity
 from tests.cluster.conftest import Needs
 from tests.cluster.kubeflow import Run
 from tests.cluster.operating import operating, without_the_peer
@@ -41,7 +41,7 @@ FRAMEWORKS = {
     "paddlejob": "paddle",
     "jaxjob": "jax",
 }
-# torch 1.13, which Debian has, insists on the last two under torchrun.
+# torch 1.13, which Debian has, needs the last two under torchrun.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PET_REDIRECTS": "1", "PET_TEE": "1"}
 GANG_TEST = frozenset({"test_sdk_e2e_with_gang_scheduling"})
 PLAIN_TESTS = frozenset({"test_sdk_e2e"})
@@ -52,18 +52,18 @@ MORE_OF_PYTORCH = frozenset(
 
 @pytest.fixture(scope="module")
 def prepared(needs: Needs) -> Iterator[RealCluster]:
-    """The cluster, with the images that their tests name, and with room for six jobs at once."""
+    """The cluster with the images that their tests name, and with room for six jobs at once."""
     cluster = needs("node", "volcano")
     for kind in kubeflow.KINDS:
         for image in trainers(kind):
             cluster.load(image)
-    with without_the_peer(cluster), local_images(cluster), roomy(cluster, 16, "64Gi"):
+    with without_the_peer(cluster), local_images(cluster), with_cpu_capacity(cluster, 16, "64Gi"):
         yield cluster
 
 
 @pytest.fixture(scope="module", params=["none", "volcano"])
 def gang(request: pytest.FixtureRequest, prepared: RealCluster) -> Iterator[str]:
-    """Our operator with its webhook, for that way of scheduling."""
+    """Our operator with its webhook, for this gang scheduler."""
     name = str(request.param)
     with asked(prepared), operating(prepared, f"--gang-scheduler-name={name}", f"--webhook-port={WEBHOOK_PORT}"):
         poll(lambda: refuses(prepared), "wrong jobs are accepted")
@@ -74,7 +74,7 @@ def gang(request: pytest.FixtureRequest, prepared: RealCluster) -> Iterator[str]
 def runs(
     request: pytest.FixtureRequest, prepared: RealCluster, gang: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Run]]:
-    """Their tests of each kind, all begun: they mostly wait, fifteen seconds from one look at a job to the next."""
+    """Starts the tests of all kinds at once: they mostly wait, as they check a job every fifteen seconds."""
     notes = tmp_path_factory.mktemp(gang)
     asked = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     kinds = [call.params["kind"] for call in asked if call and call.params["gang"] == gang]
@@ -99,7 +99,7 @@ def test_they_pass(runs: dict[str, Run], kind: str, gang: str) -> None:
 
 
 def trainers(kind: str) -> list[images.Image]:
-    """Images under the names that their tests give them: the framework, with our example wherever theirs would be."""
+    """Builds images with the names in their tests: the framework, with our example at the path of theirs."""
     names = kubeflow.images_of(kind)
     greeting = [name for name in names if name.endswith("hello-world")]
     training = [name for name in names if name not in greeting]
@@ -113,7 +113,7 @@ def trainers(kind: str) -> list[images.Image]:
 
 
 def refuses(cluster: RealCluster) -> bool:
-    """Whether wrong jobs are: it takes a moment until the API server knows whom to ask."""
+    """True if an invalid job is rejected. It takes a moment until the API server calls the webhook."""
     wrong = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
@@ -130,7 +130,7 @@ def refuses(cluster: RealCluster) -> bool:
 
 @contextmanager
 def asked(cluster: RealCluster) -> Iterator[None]:
-    """API servers find the operator's webhook, though it is in no Pod."""
+    """Lets API servers reach the operator's webhook, although it does not run in a Pod."""
     options = InstallOptions(namespace="default")
     service = manifests.service(options)
     (port,) = (port for port in spec_of(service)["ports"] if port["name"] == "webhook")

@@ -1,4 +1,4 @@
-"""Our operator with the real Kueue, which holds jobs back by suspending them and lets them go when there is quota."""
+"""Our operator with the real Kueue, which suspends jobs and resumes them when there is quota."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOREVER = ""
 @pytest.fixture(scope="module")
 def operator(on_demand: OnDemand) -> Iterator[RealCluster]:
     with without_the_peer(on_demand("kueue", "kwok")) as ours:
-        # Those of our definitions that it has not known before it would look for again in a minute or two.
+        # It looks for CRDs that were missing at its start again after a minute or two, so restart it.
         ours.restart("kueue")
         with operating(ours):
             yield ours
@@ -36,11 +36,11 @@ def operator(on_demand: OnDemand) -> Iterator[RealCluster]:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue of the test's own, with a quota of CPUs on KWOK's nodes."""
+    """A queue for the test, with a quota of CPUs on KWOK's nodes."""
 
     cluster: RemoteCluster
     name: str
-    """Of its namespace, of the ClusterQueue, and what other names begin with."""
+    """The name of its namespace and its ClusterQueue, and the prefix of other names."""
 
     def kind(self, kind: str) -> Kind:
         return self.cluster.catalogue.of(KUEUE, kind)
@@ -68,24 +68,24 @@ class Queue:
         return await self.cluster.create({**job, "metadata": {"name": name, "namespace": self.name, "labels": labels}})
 
     async def until(self, job: Object, condition: str) -> Object:
-        """The job, once it is so."""
+        """Returns the job as soon as `wanted` holds."""
         return await until(self.cluster, kind_of(job), name_of(job), self.name, has(condition))
 
     async def until_workload(self, job: Object, condition: str, *, so: bool = True) -> Object:
-        """What Kueue knows of the job, once that is so."""
+        """Returns the job's Workload as soon as `wanted` holds."""
 
         def found(workloads: Mapping[str, Object]) -> list[Object]:
             return [
                 workload
                 for workload in workloads.values()
                 if any(owner["uid"] == uid_of(job) for owner in owners_of(workload))
-                and is_told(workload, condition, so=so)
+                and has_condition(workload, condition, so=so)
             ]
 
         return found(await until_all(self.cluster, self.kind("Workload"), self.name, lambda w: bool(found(w))))[0]
 
     async def finish(self, job: Object) -> None:
-        """Its members end well."""
+        """Lets its members succeed."""
         for pod in (await self.cluster.list(POD, self.name)).items:
             if any(owner["uid"] == uid_of(job) for owner in owners_of(pod)):
                 soon = {"metadata": {"annotations": {kwok.SECONDS: "0"}}}
@@ -104,7 +104,7 @@ async def queue(operator: RealCluster, remote: RemoteCluster, namespace: str) ->
             operator.kubectl("delete", "--wait=false", *mine)
 
 
-def is_told(obj: Object, condition: str, *, so: bool) -> bool:
+def has_condition(obj: Object, condition: str, *, so: bool) -> bool:
     found = get_condition(status_of(obj).get("conditions") or [], condition)
     return found is not None and found["status"] == str(so)
 
@@ -116,7 +116,7 @@ def kind_of(job: Object) -> Kind:
 def training(
     kind: str, specs: str, container: str, roles: Mapping[str, tuple[int, str]], version: str = "v1", **policy: Any
 ) -> Object:
-    """Roles with their number of replicas and the seconds that each runs. Where it runs is left to Kueue."""
+    """Roles with their number of replicas and the seconds that each runs. Kueue decides where it runs."""
 
     def role(number: int, seconds: str) -> Object:
         resources = {"requests": {"cpu": "1"}}
@@ -149,7 +149,7 @@ JOBS = {
 
 
 @pytest.mark.parametrize("which", list(JOBS))
-async def test_a_job_is_held_back_then_runs_where_its_flavor_says_and_frees_its_quota(queue: Queue, which: str) -> None:
+async def test_a_job_waits_then_runs_on_its_flavor_and_frees_its_quota(queue: Queue, which: str) -> None:
     await queue.make(cpus=3, stopPolicy="Hold")
     job = await queue.submit(JOBS[which], "job")
     assert spec_of(job)["runPolicy"]["suspend"] is True
@@ -160,7 +160,7 @@ async def test_a_job_is_held_back_then_runs_where_its_flavor_says_and_frees_its_
 
     await queue.cluster.patch(queue.kind("ClusterQueue"), queue.name, "", {"spec": {"stopPolicy": "None"}})
     done = await queue.until(job, "Succeeded")
-    assert is_told(done, "Suspended", so=False)
+    assert has_condition(done, "Suspended", so=False)
     assert status_of(done)["completionTime"] >= status_of(done)["startTime"]
     pods = (await queue.cluster.list(POD, queue.name)).items
     assert {spec_of(pod)["nodeSelector"]["type"] for pod in pods} == {kwok.FAKE_NODE}
@@ -169,7 +169,7 @@ async def test_a_job_is_held_back_then_runs_where_its_flavor_says_and_frees_its_
     assert reasons["Finished"] == "Succeeded"
 
 
-async def test_the_second_job_begins_when_the_first_has_ended(queue: Queue) -> None:
+async def test_the_second_job_starts_when_the_first_has_ended(queue: Queue) -> None:
     await queue.make(cpus=2)
     first = await queue.submit(pytorch(FOREVER), "first")
     await queue.until(first, "Running")
@@ -185,7 +185,7 @@ async def test_the_second_job_begins_when_the_first_has_ended(queue: Queue) -> N
     await queue.until_workload(first, "Finished")
 
 
-async def test_a_job_that_makes_room_for_a_more_important_one_is_run_again(queue: Queue) -> None:
+async def test_a_job_that_is_preempted_runs_again(queue: Queue) -> None:
     await queue.make(cpus=2, preemption={"withinClusterQueue": "LowerPriority"})
     for name, value in (("low", 1), ("high", 1000)):
         await queue.create("WorkloadPriorityClass", f"{queue.name}-{name}", {}, value=value)
@@ -205,7 +205,7 @@ async def test_a_job_that_makes_room_for_a_more_important_one_is_run_again(queue
     waiting = await queue.cluster.get(kind_of(low), "low", queue.name)
     assert spec_of(waiting)["runPolicy"]["suspend"] is True
     template = spec_of(waiting)["pytorchReplicaSpecs"]["Worker"]["template"]
-    assert "nodeSelector" not in template["spec"], "another flavor may be the one next time"
+    assert "nodeSelector" not in template["spec"], "the next run may use another flavor"
 
     await queue.finish(high)
     again = await queue.until(low, "Running")
@@ -222,7 +222,9 @@ async def test_a_job_that_kueue_sends_to_another_cluster_is_left_alone(queue: Qu
     check = f"{queue.name}-elsewhere"
     await queue.create("AdmissionCheck", check, {"controllerName": MULTIKUEUE})
     await queue.make(cpus=2, admissionChecksStrategy={"admissionChecks": [{"name": check}]})
-    await until(queue.cluster, queue.kind("ClusterQueue"), queue.name, "", lambda q: is_told(q, "Active", so=False))
+    await until(
+        queue.cluster, queue.kind("ClusterQueue"), queue.name, "", lambda q: has_condition(q, "Active", so=False)
+    )
     theirs = await queue.submit(pytorch("1"), "theirs")
     assert spec_of(theirs)["runPolicy"] == {"managedBy": MULTIKUEUE, "suspend": True}
     ours = await queue.cluster.create({**pytorch("1"), "metadata": {"name": "ours", "namespace": queue.name}})

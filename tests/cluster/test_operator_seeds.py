@@ -1,4 +1,4 @@
-"""What users are shown in PaddleCloud's and Kubeflow's guides, typed with the real kubectl, with the real Volcano."""
+"""The examples of PaddleCloud's and Kubeflow's guides, run with the real kubectl and the real Volcano."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def paddle_images(needs: Needs, tmp_path_factory: pytest.TempPathFactory) -> Rea
 
 @pytest.fixture
 async def gpus(paddle_images: RealCluster, remote: RemoteCluster) -> AsyncIterator[None]:
-    """The real node says that it has four GPUs of the kind that the guide asks for."""
+    """The real node reports four GPUs of the kind that the guide uses."""
     node = paddle_images.layout.node
     there = {"status": {"capacity": {GPU: "4"}, "allocatable": {GPU: "4"}}}
     await remote.patch(NODE, node, "", there, subresource="status")
@@ -125,7 +125,7 @@ async def gpus(paddle_images: RealCluster, remote: RemoteCluster) -> AsyncIterat
 
 @pytest.fixture
 async def one_gpu(needs: Needs, remote: RemoteCluster, namespace: str) -> AsyncIterator[RealCluster]:
-    """All there is, is one fake node with one GPU, to which any Pod may go."""
+    """The only node is a fake one with one GPU, which accepts every Pod."""
     cluster = needs("kwok")
     fake = kwok.fake_node(f"{namespace}-gpu", gpus=1)
     await remote.create({**fake, "spec": {}})
@@ -171,7 +171,7 @@ async def test_paddlecloud_1_parameter_servers(
         assert [line.split()[2] for line in pods] == ["Completed"] * 4, "cleanPodPolicy: Never"
 
 
-async def test_paddlecloud_3_on_nodes_with_that_gpu(
+async def test_paddlecloud_3_on_nodes_with_a_gpu(
     ours: RealCluster, gpus: None, remote: RemoteCluster, namespace: str
 ) -> None:
     with operating(ours, f"--namespace={namespace}"):
@@ -189,13 +189,13 @@ async def test_paddlecloud_4_the_users_own_pod_group(
         await completed(remote, namespace, "wide-ande-deep")
         await spoke_to_each_other(remote, namespace, "wide-ande-deep", "1")
         group = await remote.get(POD_GROUP, "wide-ande-deep", namespace)
-        assert spec_of(group)["minMember"] == 4 and "ownerReferences" not in group["metadata"], "as the user made it"
+        assert spec_of(group)["minMember"] == 4 and "ownerReferences" not in group["metadata"], "unchanged"
 
 
-async def test_paddlecloud_5_code_and_data_on_a_drive(
+async def test_paddlecloud_5_code_and_data_on_a_volume(
     ours: RealCluster, paddle_images: RealCluster, remote: RemoteCluster, namespace: str
 ) -> None:
-    """There is no NFS here: a folder of the machine is the drive. All else is as it is written."""
+    """There is no NFS here, so a folder of the machine is the volume. Everything else is as in the guide."""
     drive = (PADDLECLOUD / "5-pv-pvc.yaml").read_text().replace("nfs-pv\n", f"nfs-{namespace}\n")
     drive = re.sub(r"  mountOptions:.*server: \S+", f"  hostPath: {{path: {PROGRAMS}}}", drive, flags=re.DOTALL)
     drive = drive.replace("Recycle", "Retain")
@@ -220,7 +220,7 @@ async def test_paddlecloud_2_collective_with_shared_memory(
 
 
 async def finish(cluster: RealCluster, namespace: str, *selector: str) -> None:
-    """Lets fake Pods end well."""
+    """Lets fake Pods succeed."""
     cluster.kubectl("-n", namespace, "annotate", "pods", *(selector or ["--all"]), f"{kwok.SECONDS}=0")
 
 

@@ -1,4 +1,4 @@
-"""Real frameworks train across Pods of a real node: the examples' jobs, looked after by our operator."""
+"""Real frameworks train across Pods of a real node: our operator runs the jobs of the examples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from muster.kube.kinds import Kind
 from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, name_of, spec_of, status_of, uid_of
 from muster.kube.remote.client import RemoteCluster
-from tests.cluster.operating import KINDS, belonging, operating, until_pods, without_the_peer
+from tests.cluster.operating import KINDS, operating, owned_by, until_pods, without_the_peer
 from tests.cluster.waiting import has, phase_of, until
 from tools.cluster.cluster import PARTS
 from tools.cluster.cluster import Cluster as RealCluster
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 EXAMPLES = ROOT / "examples" / "training"
 PATIENCE = 300.0
-"""Seconds. A training takes ten to forty, alone on two cores."""
+"""In seconds. A training takes ten to forty on two idle cores."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def cluster(real: RealCluster) -> Iterator[RealCluster]:
 
 @pytest.fixture(scope="module")
 def place(cluster: RealCluster) -> Iterator[str]:
-    """A namespace that our operator looks after; one for all, since a cluster takes its time to remove one."""
+    """A namespace of our operator, shared by all tests: a cluster takes long to remove one."""
     name = f"train-{uuid.uuid4().hex[:8]}"
     cluster.kubectl("create", "namespace", name)
     cluster.kubectl("wait", "--for=create", "--timeout=60s", "serviceaccount/default", f"--namespace={name}")
@@ -56,7 +56,7 @@ def place(cluster: RealCluster) -> Iterator[str]:
 
 @pytest.fixture
 def image(cluster: RealCluster) -> Callable[[str], str]:
-    """`image("xgboost")`: has the node know the image that the example's manifest names."""
+    """`image("xgboost")`: makes the image in the example's manifest available on the node."""
 
     def made(framework: str) -> str:
         folder = EXAMPLES / framework
@@ -69,17 +69,17 @@ def image(cluster: RealCluster) -> Callable[[str], str]:
 
 @dataclass(frozen=True)
 class Training:
-    """A job, what each of its Pods has to say, and how many of each role succeed."""
+    """A job, the expected output of its Pods, and how many of each role succeed."""
 
     framework: str
     job: Object
     said: Mapping[str, str]
-    """By Pod, a pattern; what it captures is the same for all of them."""
+    """A pattern for each Pod. What it captures must be the same for all of them."""
     succeeded: Mapping[str, int]
 
 
 def example(path: str) -> Object:
-    """The job as it stands in an example, but that its Pods stay. Its images are on the node, and nowhere else."""
+    """The job of an example, with Pods that are kept. Its images exist only on the node."""
     (job,) = [
         document.object for document in load_manifest_files([str(EXAMPLES / path)]) if "Job" in document.object["kind"]
     ]
@@ -94,7 +94,7 @@ def on_node(thing: Any) -> Any:
         return thing
     changed = {key: on_node(value) for key, value in thing.items()}
     if "containers" in changed:
-        changed["terminationGracePeriodSeconds"] = 0  # an MPI worker sleeps, and would sleep on
+        changed["terminationGracePeriodSeconds"] = 0  # an MPI worker sleeps and never ends
     return {**changed, "imagePullPolicy": "Never"} if "image" in changed else changed
 
 
@@ -157,7 +157,7 @@ async def log_of(remote: RemoteCluster, name: str, namespace: str) -> str:
 
 
 async def until_said(remote: RemoteCluster, name: str, namespace: str, pattern: str) -> None:
-    """Until a Pod that runs has said it."""
+    """Waits until a running Pod has logged it."""
     said = b""
     try:
         async with asyncio.timeout(PATIENCE):
@@ -180,8 +180,8 @@ def running(pods: Mapping[str, Object]) -> set[str]:
     return {name for name, pod in pods.items() if phase_of(pod) == "Running"}
 
 
-def training_until_told(job: Object) -> Object:
-    """The elastic example, which would else end when it has made its steps."""
+def train_until_stopped(job: Object) -> Object:
+    """The elastic example, which would otherwise end after its last step."""
     (role,) = spec_of(job)["pytorchReplicaSpecs"].items()
     template = role[1]["template"]
     (container,) = template["spec"]["containers"]
@@ -195,48 +195,48 @@ def kind_of(job: Object) -> Kind:
     return KINDS[job["apiVersion"], job["kind"]]
 
 
-async def submitted(remote: RemoteCluster, namespace: str, job: Object) -> Object:
+async def submit(remote: RemoteCluster, namespace: str, job: Object) -> Object:
     await remote.discover()
     return await remote.create({**job, "metadata": {**job["metadata"], "namespace": namespace}})
 
 
-async def finished(remote: RemoteCluster, job: Object) -> Object:
-    """The job once it has succeeded; else, what its Pods said."""
+async def wait_until_succeeded(remote: RemoteCluster, job: Object) -> Object:
+    """Waits until the job has succeeded. If it fails, reports the logs of its Pods."""
     namespace = job["metadata"]["namespace"]
     done = await until(remote, kind_of(job), name_of(job), namespace, ended, PATIENCE)
     if has("Failed")(done) or phase_of(done) == "Failed":
         said = [
             f"--- {name_of(pod)} {phase_of(pod)}\n{(await log_of(remote, name_of(pod), namespace))[-2000:]}"
-            for pod in await belonging(remote, POD, done)
+            for pod in await owned_by(remote, POD, done)
         ]
         pytest.fail(f"{status_of(done)}\n" + "\n".join(said))
     return done
 
 
-async def gone(remote: RemoteCluster, job: Object, kinds: Sequence[Kind] = (POD, SERVICE, CONFIG_MAP)) -> None:
-    """Deletes the job, and waits until nothing of it is left."""
+async def delete(remote: RemoteCluster, job: Object, kinds: Sequence[Kind] = (POD, SERVICE, CONFIG_MAP)) -> None:
+    """Deletes the job, and waits until all its objects are gone."""
     namespace = job["metadata"]["namespace"]
     await remote.delete(kind_of(job), name_of(job), namespace)
     async with asyncio.timeout(PATIENCE):
-        while left := [name_of(obj) for kind in kinds for obj in await belonging(remote, kind, job)]:
+        while left := [name_of(obj) for kind in kinds for obj in await owned_by(remote, kind, job)]:
             print(f"still there: {left}")
             await asyncio.sleep(0.5)
 
 
-async def answers(remote: RemoteCluster, namespace: str, said: Mapping[str, str]) -> set[str]:
-    """What the Pods said that their patterns capture, once each has ended well."""
+async def captured(remote: RemoteCluster, namespace: str, said: Mapping[str, str]) -> set[str]:
+    """Returns what the patterns capture in the logs of the Pods, once each has succeeded."""
     found = set()
     for pod, pattern in said.items():
         last = await until(remote, POD, pod, namespace, lambda p: phase_of(p) in ("Succeeded", "Failed"), PATIENCE)
         text = await log_of(remote, pod, namespace)
         assert phase_of(last) == "Succeeded", text
-        assert re.search(pattern, text), f"{pod} did not say {pattern!r}: {text[-2000:]}"
+        assert re.search(pattern, text), f"{pod} did not log {pattern!r}: {text[-2000:]}"
         found.update(re.findall(pattern, text))
     return found
 
 
-def has_ended_well(kind: str, succeeded: Mapping[str, int]) -> Callable[[Object], bool]:
-    """With these conditions and these members."""
+def has_succeeded(kind: str, succeeded: Mapping[str, int]) -> Callable[[Object], bool]:
+    """With these conditions and replica counts."""
 
     def so(job: Object) -> bool:
         conditions = [(c["type"], c["status"], c["reason"]) for c in status_of(job)["conditions"]]
@@ -258,31 +258,31 @@ async def test_members_train_together(
 ) -> None:  # fmt: skip
     training = TRAININGS[which]
     image(training.framework)
-    job = await submitted(remote, place, training.job)
-    await finished(remote, job)
-    assert len(await answers(remote, place, training.said)) == 1
-    wanted = has_ended_well(job["kind"], training.succeeded)
+    job = await submit(remote, place, training.job)
+    await wait_until_succeeded(remote, job)
+    assert len(await captured(remote, place, training.said)) == 1
+    wanted = has_succeeded(job["kind"], training.succeeded)
     await until(remote, kind_of(job), name_of(job), place, wanted)
-    assert {name_of(pod) for pod in await belonging(remote, POD, job)} == set(training.said)
-    assert {name_of(service) for service in await belonging(remote, SERVICE, job)} == set(training.said)
-    await gone(remote, job)
+    assert {name_of(pod) for pod in await owned_by(remote, POD, job)} == set(training.said)
+    assert {name_of(service) for service in await owned_by(remote, SERVICE, job)} == set(training.said)
+    await delete(remote, job)
 
 
-async def test_ranks_of_open_mpi_meet_though_the_launcher_may_reach_nobody_but_its_workers(
+async def test_open_mpi_ranks_connect_although_the_launcher_reaches_only_its_workers(
     place: str, remote: RemoteCluster, image: Callable[[str], str]
 ) -> None:
     image("mpi")
-    job = await submitted(remote, place, example("mpi/mpijob.yaml"))
-    await finished(remote, job)
+    job = await submit(remote, place, example("mpi/mpijob.yaml"))
+    await wait_until_succeeded(remote, job)
     said = await log_of(remote, "least-squares-launcher", place)
     assert re.findall(r"slope (\S+), offset (\S+); all 2 ranks agree", said) == [("3.000", "-1.000")]
     assert set(re.findall(r"rank \d of 2 on (\S+)", said)) == {"least-squares-worker-0", "least-squares-worker-1"}
-    (role,) = await belonging(remote, ROLE, job)
+    (role,) = await owned_by(remote, ROLE, job)
     assert [(rule["resources"], rule["verbs"], rule.get("resourceNames")) for rule in role["rules"]] == [
         (["pods"], ["get", "list", "watch"], None),
         (["pods/exec"], ["create", "get"], ["least-squares-worker-0", "least-squares-worker-1"]),
     ]
-    await gone(remote, job, (POD, CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING))
+    await delete(remote, job, (POD, CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING))
 
 
 LAUNCH = "exec python -m paddle.distributed.launch --nproc_per_node 1 --log_dir log"
@@ -292,35 +292,35 @@ FIRST = "$(test $PADDLE_TRAINER_ID = 0 && echo 127.0.0.1 || echo ${PADDLE_TRAINE
 @pytest.mark.parametrize(
     ("intranet", "command"),
     [
-        # The launcher goes by PADDLE_TRAINER_ENDPOINTS, and knows by its own address which of them it is.
+        # The launcher uses PADDLE_TRAINER_ENDPOINTS, and finds itself in it by its own address.
         ("", f"{LAUNCH} train.py"),
-        # Where those are names, it has to be told that it is the first one.
+        # If they are names, it cannot, so its rank is set.
         ("Service", f"unset PADDLE_TRAINER_ENDPOINTS; {LAUNCH} --master {FIRST}:$PADDLE_PORT --nnodes 2 train.py"),
     ],
     ids=["by address", "by name"],
 )
-async def test_paddlecloud_workers_meet_by_name_and_by_address(
+async def test_paddlecloud_workers_connect_by_name_and_by_address(
     place: str, remote: RemoteCluster, image: Callable[[str], str], intranet: str, command: str
 ) -> None:
     image("paddle")
-    job = await submitted(remote, place, paddlecloud(intranet, command))
-    await finished(remote, job)
+    job = await submit(remote, place, paddlecloud(intranet, command))
+    await wait_until_succeeded(remote, job)
     name = name_of(job)
     pattern = r"trainer [01]: loss 0\.\d+, (same weights everywhere)"
-    assert len(await answers(remote, place, both(f"{name}-worker-0", f"{name}-worker-1", pattern))) == 1
+    assert len(await captured(remote, place, both(f"{name}-worker-0", f"{name}-worker-1", pattern))) == 1
     done = await until(remote, kind_of(job), name, place, lambda o: status_of(o)["worker"].get("succeeded") == 2)
     assert (status_of(done)["phase"], status_of(done)["mode"]) == ("Completed", "Collective")
-    pods = {name_of(pod): status_of(pod)["podIP"] for pod in await belonging(remote, POD, job)}
-    maps = await belonging(remote, CONFIG_MAP, job)
+    pods = {name_of(pod): status_of(pod)["podIP"] for pod in await owned_by(remote, POD, job)}
+    maps = await owned_by(remote, CONFIG_MAP, job)
     told = [(name_of(found), found["data"]["PADDLE_TRAINERS"]) for found in maps]
     addresses = ",".join(ip for _, ip in sorted(pods.items()))
     assert told == ([] if intranet == "Service" else [(name, addresses)])
-    await gone(remote, job)
+    await delete(remote, job)
 
 
 @pytest.fixture
 async def checkpoints(remote: RemoteCluster, place: str, tmp_path: Path) -> AsyncIterator[Path]:
-    """The folder behind the claim that the elastic example makes."""
+    """The folder of the elastic example's claim."""
     claim = next(
         d.object for d in load_manifest_files([str(EXAMPLES / "pytorch/elastic.yaml")]) if "Claim" in d.object["kind"]
     )
@@ -341,11 +341,11 @@ async def checkpoints(remote: RemoteCluster, place: str, tmp_path: Path) -> Asyn
     await remote.delete(PERSISTENT_VOLUME, place)
 
 
-async def test_an_elastic_job_loses_a_worker_and_goes_on_where_it_was(
+async def test_an_elastic_job_loses_a_worker_and_continues_from_its_checkpoint(
     place: str, remote: RemoteCluster, image: Callable[[str], str], checkpoints: Path
 ) -> None:
     image("pytorch")
-    job = await submitted(remote, place, training_until_told(example("pytorch/elastic.yaml")))
+    job = await submit(remote, place, train_until_stopped(example("pytorch/elastic.yaml")))
     pods = await until_pods(
         remote, place, lambda pods: running(pods) >= {"elastic-worker-0", "elastic-worker-1"}, PATIENCE
     )
@@ -357,8 +357,8 @@ async def test_an_elastic_job_loses_a_worker_and_goes_on_where_it_was(
     )
     await until_said(remote, "elastic-worker-1", place, r"rank \d of 2 goes on at step [1-9]\d*")
     (checkpoints / "STOP").touch()
-    done = await finished(remote, job)
+    done = await wait_until_succeeded(remote, job)
     said = await log_of(remote, "elastic-worker-0", place)
     assert "same model everywhere" in said
     assert not has("Restarting")(done)
-    await gone(remote, job)
+    await delete(remote, job)

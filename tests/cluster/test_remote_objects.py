@@ -1,4 +1,4 @@
-"""Objects through our client on a real API server, and on our own cluster: the same calls, the same answers."""
+"""Objects through our client on a real API server, and on our own cluster: the same calls, the same responses."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def pod(name: str = "pod", **spec: Any) -> Object:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": NAMESPACE},
-        # Nobody schedules it: it stays as it is.
+        # No scheduler has this name: the Pod stays as it is.
         "spec": {"schedulerName": "nobody", "containers": containers, **spec},
     }
 
 
-async def test_what_was_created_is_there_once(either: Cluster) -> None:
+async def test_an_object_can_be_created_once(either: Cluster) -> None:
     made = await either.create(config_map(a="1"))
     assert await either.get(CONFIG_MAP, "conf", NAMESPACE) == made
     with pytest.raises(AlreadyExists, match='configmaps "conf" already exists'):
@@ -57,7 +57,7 @@ async def test_a_dry_run_leaves_nothing(either: Cluster) -> None:
         await either.get(CONFIG_MAP, "conf", NAMESPACE)
 
 
-async def test_an_old_version_is_no_base_for_an_update(either: Cluster) -> None:
+async def test_an_update_of_an_old_version_is_a_conflict(either: Cluster) -> None:
     made = await either.create(config_map(a="1"))
     changed = await either.update({**made, "data": {"a": "2"}})
     assert version_of(changed) != version_of(made)
@@ -67,7 +67,7 @@ async def test_an_old_version_is_no_base_for_an_update(either: Cluster) -> None:
     assert version_of(same) == version_of(changed)
 
 
-async def test_a_list_in_pages_is_one_moment(either: Cluster) -> None:
+async def test_a_list_in_pages_is_a_snapshot(either: Cluster) -> None:
     for number in range(5):
         await either.create(config_map(f"item-{number}", labels={"part": "pages"}))
     page = await either.list(CONFIG_MAP, NAMESPACE, labels="part=pages", limit=2)
@@ -142,12 +142,12 @@ async def test_patches_that_are_refused(either: Cluster, type_: PatchType, patch
     assert (await either.get(CONFIG_MAP, "conf", NAMESPACE))["data"] == {"a": "1"}
 
 
-async def test_a_patch_of_what_is_not_there(either: Cluster) -> None:
+async def test_a_patch_of_a_missing_object(either: Cluster) -> None:
     with pytest.raises(NotFound):
         await either.patch(CONFIG_MAP, "none", NAMESPACE, {"data": {"a": "1"}})
 
 
-async def test_fields_that_somebody_applied_are_his(either: Cluster) -> None:
+async def test_applied_fields_belong_to_their_manager(either: Cluster) -> None:
     def apply(manager: str, force: bool = False, **data: str) -> Any:
         wanted = {**config_map(), "data": data}
         return either.patch(CONFIG_MAP, "conf", NAMESPACE, wanted, type="apply", field_manager=manager, force=force)
@@ -156,11 +156,11 @@ async def test_fields_that_somebody_applied_are_his(either: Cluster) -> None:
     with pytest.raises(Conflict, match="first"):
         await apply("second", a="2")
     assert (await apply("second", force=True, a="2"))["data"] == {"a": "2", "b": "1"}
-    # What he no longer applies goes, unless somebody else has it.
+    # A field that is no longer applied is removed, unless another manager owns it.
     assert (await apply("first", c="3"))["data"] == {"a": "2", "c": "3"}
 
 
-async def test_the_status_is_written_apart(either: Cluster) -> None:
+async def test_the_status_is_a_subresource(either: Cluster) -> None:
     made = await either.create(pod())
     phase = {"status": {"phase": "Running", "message": "so it is"}}
     patched = await either.patch(POD, "pod", NAMESPACE, phase, subresource="status")
@@ -194,12 +194,12 @@ async def test_the_status_is_written_apart(either: Cluster) -> None:
         ),
     ],
 )
-async def test_mistakes_are_told_by_field(either: Cluster, spec: Any, fields: set[str]) -> None:
+async def test_errors_name_the_field(either: Cluster, spec: Any, fields: set[str]) -> None:
     given = pod()
     given["spec"] = spec
     with pytest.raises(Invalid) as refused:
         await either.create(given)
-    # Ours may say it more exactly: `requests[cpu]` for `requests`.
+    # Ours may be more exact: `requests[cpu]` instead of `requests`.
     assert all(any(cause.field.startswith(field) for cause in refused.value.causes) for field in fields)
 
 
@@ -215,7 +215,7 @@ async def test_most_of_a_pod_cannot_be_changed(either: Cluster) -> None:
         await either.update({**made, "spec": {**made["spec"], "nodeName": "elsewhere"}})
 
 
-async def test_a_deletion_may_ask_for_more(either: Cluster) -> None:
+async def test_preconditions_of_a_deletion(either: Cluster) -> None:
     made = await either.create(config_map())
     with pytest.raises(Conflict):
         await either.delete(CONFIG_MAP, "conf", NAMESPACE, uid="another")
@@ -239,7 +239,7 @@ async def test_a_finalizer_holds_what_is_deleted(either: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("propagation", "kept"), [("Background", False), ("Foreground", False), ("Orphan", True)])
-async def test_what_an_owner_leaves_behind(either: Cluster, propagation: Propagation, kept: bool) -> None:
+async def test_dependents_of_a_deleted_owner(either: Cluster, propagation: Propagation, kept: bool) -> None:
     owner = await either.create(config_map("owner"))
     child = config_map("child")
     child["metadata"]["ownerReferences"] = [owner_reference(owner)]
@@ -253,7 +253,7 @@ async def test_what_an_owner_leaves_behind(either: Cluster, propagation: Propaga
         await _until_gone(either, "child")
 
 
-async def test_a_job_gets_what_kubernetes_gives_it(either: Cluster) -> None:
+async def test_a_job_gets_the_defaults_of_kubernetes(either: Cluster) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none:1"}]}}
     given = {
         "apiVersion": "batch/v1",

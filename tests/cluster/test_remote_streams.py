@@ -31,7 +31,7 @@ def config_map(name: str, namespace: str = NAMESPACE, **labels: str) -> Object:
 
 
 async def take(events: Any, count: int) -> list[tuple[str, str]]:
-    """The type and name of the first so many, but for bookmarks and what Kubernetes itself has in a namespace."""
+    """Returns the type and name of the first events, without bookmarks and Kubernetes' own objects."""
     found: list[tuple[str, str]] = []
     async with asyncio.timeout(30), aclosing(events):
         async for event in events:
@@ -42,14 +42,14 @@ async def take(events: Any, count: int) -> list[tuple[str, str]]:
     return found
 
 
-async def test_a_watch_begins_with_what_is_there(either: Cluster) -> None:
+async def test_a_watch_starts_with_the_existing_objects(either: Cluster) -> None:
     await either.create(config_map("a"))
     events = either.watch(CONFIG_MAP, NAMESPACE)
     taking = asyncio.create_task(take(events, 1))
     assert await taking == [("ADDED", "a")]
 
 
-async def test_a_watch_goes_on_where_another_ended(either: Cluster) -> None:
+async def test_a_watch_continues_where_another_ended(either: Cluster) -> None:
     first = await either.create(config_map("a"))
     await either.create(config_map("b"))
     await either.patch(CONFIG_MAP, "a", NAMESPACE, {"data": {"x": "1"}})
@@ -62,7 +62,7 @@ async def test_a_watch_goes_on_where_another_ended(either: Cluster) -> None:
     assert await take(later, 1) == [("ADDED", "c")]
 
 
-async def test_a_selector_makes_changes_look_like_comings_and_goings(either: Cluster) -> None:
+async def test_with_a_selector_changes_become_additions_and_deletions(either: Cluster) -> None:
     start = (await either.list(CONFIG_MAP, NAMESPACE)).resource_version
     await either.create(config_map("a", stage="no"))
     await either.patch(CONFIG_MAP, "a", NAMESPACE, {"metadata": {"labels": {"stage": "yes"}}})
@@ -71,7 +71,7 @@ async def test_a_selector_makes_changes_look_like_comings_and_goings(either: Clu
     assert await take(watching, 2) == [("ADDED", "a"), ("DELETED", "a")]
 
 
-async def test_every_event_says_what_it_is_about(remote: RemoteCluster, namespace: str) -> None:
+async def test_every_event_has_the_kind_of_its_object(remote: RemoteCluster, namespace: str) -> None:
     await remote.create(config_map("a", namespace))
     events: Any = remote.watch(CONFIG_MAP, namespace, fields="metadata.name=a")
     async with asyncio.timeout(30), aclosing(events):
@@ -79,7 +79,7 @@ async def test_every_event_says_what_it_is_about(remote: RemoteCluster, namespac
     assert (event.object["apiVersion"], event.object["kind"]) == ("v1", "ConfigMap")
 
 
-async def test_discovery_finds_kinds_of_others(needs: Needs, remote: RemoteCluster) -> None:
+async def test_discovery_finds_custom_resources(needs: Needs, remote: RemoteCluster) -> None:
     needs("volcano")
     queue = await remote.find("queues.scheduling.volcano.sh")
     assert (queue.group, queue.kind, queue.namespaced) == ("scheduling.volcano.sh", "Queue", False)
@@ -94,7 +94,7 @@ async def test_the_servers_tables(remote: RemoteCluster, namespace: str) -> None
     assert "a" in [row["cells"][0] for row in table["rows"]]
 
 
-async def test_strangers_are_told_so(real: RealCluster) -> None:
+async def test_requests_without_valid_credentials_are_refused(real: RealCluster) -> None:
     access = load_kubeconfig(real.kubeconfig_of("kube-proxy"))
     async with RemoteCluster(access) as proxy:
         with pytest.raises(ApiError, match='User "system:kube-proxy" cannot list resource "configmaps"') as refused:
@@ -104,7 +104,7 @@ async def test_strangers_are_told_so(real: RealCluster) -> None:
 
 @pytest.fixture
 async def talking(needs: Needs, remote: RemoteCluster, namespace: str) -> AsyncIterator[str]:
-    """A Pod that says a line, waits for a file, says another and ends."""
+    """A Pod that prints a line, waits for a file, prints another line and ends."""
     needs("node")
     script = "echo one; echo warned >&2; until [ -e /tmp/go ]; do sleep 0.1; done; echo two"
     container = {"name": "main", "image": images.BUSYBOX, "imagePullPolicy": "Never", "command": ["sh", "-c", script]}
@@ -150,7 +150,7 @@ async def test_a_command_with_input(remote: RemoteCluster, talking: str) -> None
 
 
 async def test_a_command_on_a_terminal(remote: RemoteCluster, talking: str) -> None:
-    # The size goes its own way to the terminal, and may get there after the line.
+    # The size takes another way to the terminal, and may arrive after the line.
     script = "read line; until stty size 2>/dev/null | grep -x '33 101'; do sleep 0.1; done"
     process = await remote.exec("talking", talking, ["sh", "-c", script], stdin=True, tty=True)
     await process.resize(33, 101)
@@ -172,7 +172,7 @@ async def test_commands_that_cannot_run(remote: RemoteCluster, talking: str) -> 
     await process.close()
 
 
-async def test_a_log_that_is_not_there(remote: RemoteCluster, talking: str) -> None:
+async def test_a_missing_log(remote: RemoteCluster, talking: str) -> None:
     with pytest.raises(NotFound):
         _ = [piece async for piece in remote.logs("nobody", talking)]
     with pytest.raises(BadRequest, match="container other is not valid"):

@@ -1,4 +1,4 @@
-"""Kubeflow's training-operator, the peer of our own, drives jobs on fake nodes."""
+"""Kubeflow's training-operator, the counterpart of our own, runs jobs on fake nodes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_a_job_runs_and_succeeds(needs: Needs, remote: RemoteCluster, name
     ]  # fmt: skip
 
 
-async def test_its_webhook_is_asked(needs: Needs, remote: RemoteCluster, namespace: str) -> None:
+async def test_its_webhook_is_called(needs: Needs, remote: RemoteCluster, namespace: str) -> None:
     needs("kwok", "training-operator")
     await remote.find("pytorchjobs.kubeflow.org")
     with pytest.raises(ApiError, match="must have at least one container with name pytorch"):

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.smoke]
 
 @pytest.fixture
 async def two_nodes(needs: Needs, remote: RemoteCluster, namespace: str) -> AsyncIterator[str]:
-    """Two fake nodes of the test's own, with room for one large Pod each. Answers their label's value."""
+    """Two fake nodes for this test, with room for one large Pod each. Returns the value of their label."""
     needs("kwok", "volcano")
     for number in range(2):
         await remote.create(kwok.fake_node(f"{namespace}-{number}", cpu=4, labels={"of": namespace}))

@@ -1,4 +1,4 @@
-"""Waiting for a cluster to get somewhere, by watching it."""
+"""Waits for a state of the cluster by watching it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from muster.kube.objects import Object, is_condition_true, name_of, status_of
 async def until(
     cluster: Cluster, kind: Kind, name: str, namespace: str, so: Callable[[Object], bool], seconds: float = 90.0
 ) -> Object:
-    """The object, once it is as wanted. Says how it was last if it does not get there."""
+    """Returns the object as soon as `wanted` holds. Fails with its last state otherwise."""
     last: Any = "never seen"
     try:
         async with asyncio.timeout(seconds):
@@ -35,7 +35,7 @@ async def until(
 async def until_all(
     cluster: Cluster, kind: Kind, namespace: str, so: Callable[[Mapping[str, Object]], bool], seconds: float = 90.0
 ) -> dict[str, Object]:
-    """All objects of a kind in a namespace by name, once they are as wanted together."""
+    """Returns all objects of a kind in a namespace by name, as soon as `wanted` holds for them."""
     found: dict[str, Object] = {}
     try:
         changed = asyncio.Event()
@@ -57,5 +57,5 @@ def phase_of(obj: Object) -> str:
 
 
 def has(condition: str) -> Callable[[Object], bool]:
-    """Of that type, and true."""
+    """True if the condition of this type is true."""
     return lambda obj: is_condition_true(status_of(obj).get("conditions") or [], condition)
