@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from muster.training.kinds.paddlecloud import PaddleCloud
-from muster.training.model import Replica
-from muster.training.replicas import describe_failure, find_end_time, find_exit_code, replica_of
+from muster.training.model import Replica, TrainingJob
+from muster.training.replicas import (
+    RESTARTS_ANNOTATION,
+    describe_failure,
+    find_end_time,
+    find_exit_code,
+    read_restarts,
+    replica_of,
+)
 
 
 def status(name: str, code: int | None, **more: Any) -> dict[str, Any]:
@@ -70,3 +77,11 @@ def test_pods_that_paddle_operator_made_are_known_by_their_names() -> None:
     assert [replica_of(job, pod) for pod in pods] == [
         Replica("ps", 0), Replica("worker", 1), Replica("worker", 12), None, None,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "7", "[" * 100_000, '{"gang": "x"}', '{"gang": -1}', '{"gang": 1e99}', '{"gang": true}']
+)
+def test_a_restart_count_that_is_not_ours_counts_as_none(text: str) -> None:
+    job = TrainingJob({"metadata": {"annotations": {RESTARTS_ANNOTATION: text}}}, ())
+    assert read_restarts(job) == {}

@@ -61,7 +61,8 @@ class Replicas:
     def _is_stale(self, replica: Replica, pod: Object) -> bool:
         if replica.index >= self._job.count(replica.role):
             return True
-        return int(annotations_of(pod).get(ATTEMPT_ANNOTATION, "0")) < self.attempt(replica)
+        said = annotations_of(pod).get(ATTEMPT_ANNOTATION, "0")
+        return (int(said) if said.isdecimal() and len(said) < _MOST_DIGITS else 0) < self.attempt(replica)
 
 
 def replica_of(job: TrainingJob, pod: Object) -> Replica | None:
@@ -132,11 +133,18 @@ RESTARTS_ANNOTATION = "muster.dev/restarts"
 GANG = "gang"
 RESUMED = "resumed"
 _MAX_BACKOFF_SECONDS = 300.0
+_MOST_DIGITS = 9
 
 
 def read_restarts(job: TrainingJob) -> dict[str, int]:
+    """A value that is not ours counts as none."""
     text = annotations_of(job.object).get(RESTARTS_ANNOTATION)
-    return dict(orjson.loads(text)) if text else {}
+    try:
+        found = orjson.loads(text) if text else {}
+    except (orjson.JSONDecodeError, RecursionError):
+        return {}
+    counts = found.items() if isinstance(found, dict) else ()
+    return {name: count for name, count in counts if type(count) is int and 0 <= count < 10**_MOST_DIGITS}
 
 
 def format_restarts(restarts: Mapping[str, int]) -> str:

@@ -189,7 +189,7 @@ async def test_without_privileges_too(new_node: Callable[..., Node], isolation: 
 async def test_an_annotation_that_cannot_be_read_is_named_in_the_status(node: Node) -> None:
     await node.create("bad", "true", metadata={"annotations": {KEEP_FILES_ANNOTATION: "{"}})
     pod = await node.until("bad", lambda pod: "keep-files" in json.dumps(status_of(pod)))
-    assert status_of(pod)["phase"] == "Pending"
+    assert status_of(pod)["phase"] == "Failed"
 
 
 def containers(**scripts: str) -> list[dict[str, Any]]:

@@ -33,12 +33,13 @@ from muster.embedded.node.supervisor.cgroups import can_limit
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.journal_writer import short_socket_path
 from muster.embedded.node.supervisor_client import ZygoteClient
-from muster.kube.builtin import POD
+from muster.kube.builtin import NAMESPACE, POD
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import Conflict, NotFound
 from muster.kube.events import EventRecorder
 from muster.kube.file_names import path_component
 from muster.kube.objects import (
+    Key,
     Object,
     annotations_of,
     is_deleting,
@@ -49,6 +50,7 @@ from muster.kube.objects import (
     spec_of,
     uid_of,
 )
+from muster.kube.pod_security import is_restricted
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +115,7 @@ class Agent:
             logs=self._logs,
             starter=self._zygote,
             nodes={},
+            is_restricted=self._is_restricted,
             notify=str(settings.run / "agent.sock"),
             engines={engine.name: engine} if engine is not None else {},
         )
@@ -238,6 +241,11 @@ class Agent:
         if worker is not None:
             worker.files_outdated = worker.was_started
             self._controller.enqueue(uid)
+
+    def _is_restricted(self, namespace: str) -> bool:
+        """A namespace that is gone counts as restricted."""
+        found = self._cluster.store.get(NAMESPACE.resource, Key("", namespace))
+        return found is None or is_restricted(found)
 
     def _folder(self, uid: str) -> str:
         return f"{self.settings.pods}/{path_component(uid)}"

@@ -37,6 +37,8 @@ DECLARED_ANNOTATION = "muster.dev/agent"
 SIMULATED_SECONDS_ANNOTATION = "muster.dev/simulated-seconds"
 """Annotation: the Pod succeeds after so many seconds. Without it, the Pod runs until it is deleted."""
 _PODS = "1000"
+_LONGEST_SECONDS = 365 * 86400.0
+"""A timer cannot wait for ever."""
 
 
 def node_objects(settings: AgentSettings, machine: MachineInfo, version: str, runtime: str, now: str) -> list[Object]:
@@ -219,7 +221,7 @@ def _started(pod: Object, now: float) -> float:
 
 def _seconds(pod: Object) -> float | None:
     try:
-        return max(0.0, float(annotations_of(pod).get(SIMULATED_SECONDS_ANNOTATION, "")))
+        return min(max(0.0, float(annotations_of(pod).get(SIMULATED_SECONDS_ANNOTATION, ""))), _LONGEST_SECONDS)
     except ValueError:
         return None
 

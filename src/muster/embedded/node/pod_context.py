@@ -15,6 +15,7 @@ import orjson
 from muster.embedded.node.hosts import HostsFiles
 from muster.embedded.node.settings import ApiAccess
 from muster.embedded.node.supervisor.contract import ContainerOrder
+from muster.embedded.node.supervisor.output_files import is_kernel_path
 from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
@@ -53,6 +54,8 @@ class PodContext:
     services: Callable[[str], list[Object]] = _none_of
     allocatable: Mapping[str, str] = field(default_factory=dict)
     api: ApiAccess | None = None
+    restricted: bool = False
+    """Whether the Pod's namespace belongs to people who are not admins."""
 
 
 class NotReady(Exception):
@@ -63,6 +66,8 @@ class NotReady(Exception):
     event = "Failed"
     retry_seconds: float | None = None
     """When to try again even if nothing has changed; None if only a change can help."""
+    fails_pod = False
+    """Whether nothing can help, so that the Pod fails."""
 
     def __init__(self, message: str, container: str = "") -> None:
         super().__init__(message)
@@ -77,6 +82,14 @@ class NotReady(Exception):
 
 class ConfigError(NotReady):
     """The environment refers to an object that does not exist yet."""
+
+
+class InvalidAnnotation(ConfigError):
+    """An annotation by which the Pod asks this agent for something cannot be read. Waiting does not help, so the Pod
+    fails."""
+
+    reason = "InvalidAnnotation"
+    fails_pod = True
 
 
 class MountError(NotReady):
@@ -157,7 +170,7 @@ class ReferencedObjects:
     async def synced(self) -> None:
         await asyncio.gather(*(informer.synced.wait() for informer in self.informers))
 
-    def context_for(self, node: Object | None, pod_ip: str) -> PodContext:
+    def context_for(self, node: Object | None, pod_ip: str, *, restricted: bool = False) -> PodContext:
         return PodContext(
             pod_ip=pod_ip,
             config_map=self._config_maps.get,
@@ -167,6 +180,7 @@ class ReferencedObjects:
             services=lambda namespace: self._services.by("namespace", namespace),
             allocatable=(status_of(node).get("allocatable") or {}) if node is not None else {},
             api=self._api,
+            restricted=restricted,
         )
 
     def register(self, uid: str, references: Iterable[Reference]) -> None:
@@ -216,6 +230,8 @@ def _namespace(obj: Object) -> Iterable[Hashable]:
 
 
 _KEPT = "kept"
+_MOST_PATHS, _LONGEST_PATH = 1000, 4096
+_MOST_RETRIES, _LONGEST_SECONDS = 1_000_000, 365 * 86400.0
 
 
 def output_folder(pods: Path, uid: str, container: str) -> Path:
@@ -225,34 +241,54 @@ def output_folder(pods: Path, uid: str, container: str) -> Path:
 
 
 def output_paths(pod: Object, container: str) -> list[str]:
-    """Returns the paths of a container to copy when it has ended. Raises ConfigError."""
+    """Returns the paths of a container to copy when it has ended. Raises InvalidAnnotation."""
     text = annotations_of(pod).get(KEEP_FILES_ANNOTATION)
     if not text:
         return []
     paths = _parse_annotation(KEEP_FILES_ANNOTATION, text).get(container) or []
     if not isinstance(paths, list) or not all(isinstance(p, str) and p.startswith("/") for p in paths):
-        raise ConfigError(f"{KEEP_FILES_ANNOTATION}: a list of absolute paths is needed for {container}", container)
-    return [posixpath.normpath(path) for path in paths]
+        message = f"{KEEP_FILES_ANNOTATION}: a list of absolute paths is needed for {container}"
+        raise InvalidAnnotation(message, container)
+    if len(paths) > _MOST_PATHS:
+        message = f"{KEEP_FILES_ANNOTATION}: {len(paths)} paths for {container}; at most {_MOST_PATHS} are possible"
+        raise InvalidAnnotation(message, container)
+    return [_check_output_path(path, container) for path in paths]
+
+
+def _check_output_path(path: str, container: str) -> str:
+    if "\0" in path or len(path.encode("utf-8", "surrogatepass")) > _LONGEST_PATH:
+        raise InvalidAnnotation(f"{KEEP_FILES_ANNOTATION}: {path[:64]!r} is not a valid path", container)
+    plain = posixpath.normpath(f"/{path.lstrip('/')}")
+    if is_kernel_path(plain):
+        why = "/proc, /sys and /dev contain no files of the Pod"
+        raise InvalidAnnotation(f"{KEEP_FILES_ANNOTATION}: {plain} cannot be an output: {why}", container)
+    return plain
 
 
 def container_order_of(pod: Object) -> ContainerOrder | None:
-    """Returns the order of the main containers, if the Pod sets one. Raises ConfigError."""
+    """Returns the order of the main containers, if the Pod sets one. Raises InvalidAnnotation."""
     text = annotations_of(pod).get(CONTAINERS_ANNOTATION)
     if not text:
         return None
     value = _parse_annotation(CONTAINERS_ANNOTATION, text)
-    names = {container.get("name") for container in spec_of(pod).get("containers") or ()}
-    leading, after = list(value.get("leading") or ()), dict(value.get("after") or {})
+    names = {str(container.get("name")) for container in spec_of(pod).get("containers") or ()}
+    leading = _names(value.get("leading") or [], "leading")
+    given = value.get("after") or {}
+    if not isinstance(given, dict):
+        raise InvalidAnnotation(f"{CONTAINERS_ANNOTATION}: after: an object is needed")
+    after = {name: _names(awaited or [], f"after.{name}") for name, awaited in given.items()}
     named = {*leading, *after, *(name for awaited in after.values() for name in awaited)}
     if not leading or not named <= names:
-        unknown = ", ".join(sorted(named - names))
+        unknown = ", ".join(sorted(named - names))[:200]
         problem = f"the Pod has no container {unknown}" if unknown else "leading: at least one container is needed"
-        raise ConfigError(f"{CONTAINERS_ANNOTATION}: {problem}")
+        raise InvalidAnnotation(f"{CONTAINERS_ANNOTATION}: {problem}")
+    if _has_cycle(after):
+        raise InvalidAnnotation(f"{CONTAINERS_ANNOTATION}: after: containers wait for each other")
     return {
         "leading": leading,
         "after": after,
-        "retries": int(value.get("retries") or 0),
-        "retrySeconds": float(value.get("retrySeconds") or 0.0),
+        "retries": int(_number(value, "retries")),
+        "retrySeconds": _number(value, "retrySeconds"),
     }
 
 
@@ -262,7 +298,7 @@ def requested_stop_grace(pod: Object) -> float | None:
     if text is None:
         return None
     try:
-        return max(0.0, float(text))
+        return min(max(0.0, float(text)), _LONGEST_SECONDS)
     except ValueError:
         return 0.0
 
@@ -285,8 +321,38 @@ def paths_outside_mounts(paths: list[str], targets: list[str]) -> list[str]:
 def _parse_annotation(annotation: str, text: str) -> Mapping[str, Any]:
     try:
         value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise ConfigError(f"{annotation} is not JSON: {error}") from None
+    except (orjson.JSONDecodeError, RecursionError) as error:
+        raise InvalidAnnotation(f"{annotation} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ConfigError(f"{annotation}: a JSON object is needed, not {text[:40]}")
+        raise InvalidAnnotation(f"{annotation}: a JSON object is needed, not {text[:40]}")
     return value
+
+
+def _names(value: Any, field: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise InvalidAnnotation(f"{CONTAINERS_ANNOTATION}: {field}: a list of container names is needed")
+    return value
+
+
+def _number(value: Mapping[str, Any], field: str) -> float:
+    given = value.get(field) or 0
+    try:
+        number = float(given) if isinstance(given, int | float | str) else -1.0
+    except (ValueError, OverflowError):
+        number = -1.0
+    if not 0 <= number <= _MOST_RETRIES:
+        message = f"{CONTAINERS_ANNOTATION}: {field}: a number from 0 to {_MOST_RETRIES} is needed"
+        raise InvalidAnnotation(message)
+    return number
+
+
+def _has_cycle(after: Mapping[str, list[str]]) -> bool:
+    """Whether some containers wait for each other, so that none of them would ever start."""
+    waiting = {name: set(awaited) for name, awaited in after.items()}
+    while waiting:
+        ready = [name for name, awaited in waiting.items() if not awaited & waiting.keys()]
+        if not ready:
+            return True
+        for name in ready:
+            del waiting[name]
+    return False

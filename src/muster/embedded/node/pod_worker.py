@@ -7,8 +7,10 @@ number of times.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -32,6 +34,7 @@ from muster.embedded.node.machine import DeviceAllocator
 from muster.embedded.node.pod_context import (
     ContainerError,
     EngineNotReady,
+    InvalidAnnotation,
     MachineError,
     NotReady,
     PodContext,
@@ -56,7 +59,7 @@ from muster.embedded.node.supervisor_client import SupervisorGone, ZygoteError, 
 from muster.embedded.node.volumes import Files, plan_volumes, references_of, token_seconds, write_payload
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
-from muster.kube.errors import Conflict, NotFound
+from muster.kube.errors import ApiError, Conflict, NotFound
 from muster.kube.events import EventRecorder
 from muster.kube.objects import (
     Object,
@@ -69,6 +72,8 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
+
+log = logging.getLogger(__name__)
 
 
 class Starter(Protocol):
@@ -93,6 +98,8 @@ class WorkerContext:
     starter: Starter
     nodes: dict[str, Object]
     """The nodes whose Pods run on this machine."""
+    is_restricted: Callable[[str], bool]
+    """Whether a namespace belongs to people who are not admins."""
     notify: str
     engines: dict[EngineName, ImageEngine | EngineProblem] = field(default_factory=dict)
     """The engines that were looked for. A missing one is looked for again after a while: it may have been started."""
@@ -102,12 +109,18 @@ class WorkerContext:
     async def engine_for(self, pod: Object) -> ImageEngine | None:
         """Returns the engine for a Pod, or None if its containers are processes of this machine. Raises EngineNotReady
         if the engine does not work here, and ContainerError if there is no such engine."""
-        wanted = annotations_of(pod).get(RUNTIME_ANNOTATION) or self.node.settings.runtime
+        usual = self.node.settings.runtime
+        wanted = annotations_of(pod).get(RUNTIME_ANNOTATION) or usual
+        if wanted != usual and self.is_restricted(namespace_of(pod)):
+            raise InvalidAnnotation(
+                f'annotation {RUNTIME_ANNOTATION}: "{wanted[:64]}": Pods of namespace {namespace_of(pod)} run with '
+                f"the runtime of this cluster, {usual}; remove the annotation"
+            )
         if wanted == "sandbox":
             return None
         if wanted not in ("podman", "docker"):
             raise ContainerError(
-                f'annotation {RUNTIME_ANNOTATION}: "{wanted}" is not a runtime; use sandbox, podman or docker'
+                f'annotation {RUNTIME_ANNOTATION}: "{wanted[:64]}" is not a runtime; use sandbox, podman or docker'
             )
         name: EngineName = "podman" if wanted == "podman" else "docker"
         async with self._engine_lock:
@@ -278,10 +291,20 @@ class PodWorker:
                 await self._pulls.ensure(engine, pod, context.recorder)
             self._prepare(engine, deadline)
         except NotReady as problem:
+            if problem.fails_pod:
+                await self._fail(problem.reason, problem.message)
+                return None
             return await self._wait(problem, deadline)
         except OSError as error:
-            where = f" ({error.filename})" if error.filename else ""
+            # The paths of the machine are not for everybody.
+            shown = error.filename and not context.is_restricted(namespace_of(pod))
+            where = f" ({error.filename})" if shown else ""
             return await self._wait(MachineError(f"{error.strerror or error}{where}"), deadline)
+        except (ApiError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            # A value that no check has found. The Pod fails; the agent and the other Pods go on.
+            log.exception("Pod %s/%s cannot be prepared", namespace_of(pod), name_of(pod))
+            await self._fail("InvalidPod", f"The Pod cannot be prepared: {type(error).__name__}: {error}"[:1000])
+            return None
         self._waiting = None
         self.was_started = True
         return await self._start()
@@ -457,7 +480,9 @@ class PodWorker:
 
     def _pod_context(self) -> PodContext:
         return self._context.references.context_for(
-            self._context.nodes.get(spec_of(self._pod).get("nodeName") or ""), self._address
+            self._context.nodes.get(spec_of(self._pod).get("nodeName") or ""),
+            self._address,
+            restricted=self._context.is_restricted(namespace_of(self._pod)),
         )
 
 

@@ -103,7 +103,7 @@ def has_messages(found: RunStatus) -> bool:
 def round_of(workflow: Object) -> int:
     """How often the run was retried."""
     said = annotations_of(workflow).get(RETRIES, "0")
-    return int(said) if said.isdecimal() else 0
+    return int(said) if said.isdecimal() and len(said) < 10 else 0
 
 
 def node_named(workflow: Object, node: Mapping[str, Any]) -> str:

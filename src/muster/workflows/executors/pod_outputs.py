@@ -163,7 +163,8 @@ class _OutputFiles:
 
 def _read_parameters(template: Template, kept: _OutputFiles) -> tuple[list[dict[str, Any]], list[str]]:
     done, problems = list[dict[str, Any]](), list[str]()
-    longest = int((template.get("annotations") or {}).get(LONGEST_TEXT) or PARAMETER_BYTES)
+    said = str((template.get("annotations") or {}).get(LONGEST_TEXT) or "")
+    longest = int(said) if said.isdecimal() and len(said) < 10 else PARAMETER_BYTES
     for parameter in output_parameters(template):
         source = parameter.get("valueFrom") or {}
         path = str(source.get("path") or "")

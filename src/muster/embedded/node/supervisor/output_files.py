@@ -17,9 +17,17 @@ from muster.embedded.node.supervisor.filesystem_view import resolve_in_root
 PROBLEM_FILE = "problem"
 """A file beside the copies that says why some or all are missing."""
 
+_KERNEL_FOLDERS = ("proc", "sys", "dev")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _BLOCK = 1 << 20
 _REMOVE_TRIES = 8
+
+
+def is_kernel_path(path: str) -> bool:
+    """Whether an absolute path without `..` is in a file system of the kernel: what a process reads there depends on
+    its own rights, and on other processes."""
+    names = path.strip("/").split("/")
+    return names[0] in _KERNEL_FOLDERS and names[:2] != ["dev", "shm"]
 
 
 class BudgetExceeded(Exception):
