@@ -35,7 +35,8 @@ from muster.kube.objects import (
 from muster.kube.selectors import LabelSelector, label_selector_from
 from muster.kube.status_rows import StatusRowsCluster
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.locations import ArtifactError, is_supplied
+from muster.workflows.artifacts.errors import ArtifactError
+from muster.workflows.artifacts.locations import is_supplied
 from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.errors import ExpressionError

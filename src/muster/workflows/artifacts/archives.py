@@ -1,4 +1,8 @@
-"""Packs artifacts deterministically, and unpacks archives from untrusted sources safely."""
+"""Packs artifacts deterministically, and unpacks archives from untrusted sources safely.
+
+What is packed may contain links: they are packed as links. What is unpacked stays beneath its folder, whatever its
+names and links say. Confined processes import this module: standard library only.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,15 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from errno import ELOOP
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Final, Literal, Self, TypeAlias
 
-from muster.workflows.artifacts.locations import ArtifactError
+from muster.kube import beneath
+from muster.kube.beneath import MOST_LEVELS, Entry, Folder, UnsafeFile, UnsafeName
+from muster.workflows.artifacts.errors import ArtifactError
 
 Form: TypeAlias = Literal["none", "tar", "zip"]
 
@@ -22,6 +29,11 @@ _GZIP = b"\x1f\x8b"
 _LEVEL = 6
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _BLOCK = 1 << 20
+_LONGEST_HEADER = 1 << 20
+"""Bytes of the long names and attributes of one entry."""
+_EXTENDED: Final = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+)  # fmt: skip
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, RuntimeError)
 
 
@@ -45,13 +57,20 @@ def form_of(artifact: Mapping[str, Any]) -> Form | None:
     return next((form for form in _FORMS if archive.get(form) is not None), None)
 
 
-def pack(source: Path, name: str, target: Path, artifact: Mapping[str, Any]) -> None:
-    """Packs a file or folder under the name it has in the container."""
-    if form_of(artifact) == "zip":
-        _pack_zip(source, name, target)
-        return
-    level = ((artifact.get("archive") or {}).get("tar") or {}).get("compressionLevel")
-    _pack_tar(source, name, target, _LEVEL if level is None or int(level) < 0 else int(level))
+def pack(
+    source: Path, name: str, target: Path, artifact: Mapping[str, Any], take: Callable[[int], None] | None = None
+) -> None:
+    """Packs a file or folder under the name it has in the container. `take` is called with the size of each entry and
+    may raise."""
+    entries = _entries(source, name, take)
+    try:
+        if form_of(artifact) == "zip":
+            _pack_zip(entries, target)
+            return
+        level = ((artifact.get("archive") or {}).get("tar") or {}).get("compressionLevel")
+        _pack_tar(entries, target, _LEVEL if level is None or int(level) < 0 else int(level))
+    finally:
+        entries.close()
 
 
 def unpack(archive: Path, target: Path, form: Form | None, limits: Limits = Limits()) -> None:  # noqa: B008
@@ -61,99 +80,139 @@ def unpack(archive: Path, target: Path, form: Form | None, limits: Limits = Limi
     deleted. Raises ArtifactError for an archive that would write or link outside the target, or that exceeds the
     limits.
     """
-    if form is None:
-        form = "tar" if is_tarball(archive) else "none"
-    if form == "none" or archive.is_dir():
-        archive.rename(target)
-        return
-    folder = target.with_name(f"{target.name}.unpacked")
-    folder.mkdir()
-    try:
-        _extract(archive, folder, form, limits)
-        entries = list(folder.iterdir())
-        (entries[0] if len(entries) == 1 else folder).rename(target)
-    except _BROKEN as error:
-        raise ArtifactError(f"the {form} archive is broken: {error}") from None
-    finally:
-        if folder.exists():
-            shutil.rmtree(folder)
-    archive.unlink()
+    with Folder.at(archive.parent) as beside:
+        kind = beside.kind(archive.name)
+        if kind not in ("file", "folder"):
+            raise ArtifactError("the artifact is neither a file nor a folder")
+        if form is None:
+            form = "tar" if kind == "file" and is_tarball(archive) else "none"
+        if form == "none" or kind == "folder":
+            archive.rename(target)
+            return
+        unpacked = f"{target.name}.unpacked"
+        try:
+            with beside.make_folders([unpacked]) as folder:
+                _extract(archive, folder, form, limits)
+                with os.scandir(folder.descriptor) as listing:
+                    found = [entry.name for entry in listing]
+                if len(found) == 1 and folder.kind(found) == "link":
+                    raise ArtifactError("the archive contains nothing but a link")
+            whole = target.with_name(unpacked)
+            (whole / found[0] if len(found) == 1 else whole).rename(target)
+        except _BROKEN as error:
+            raise ArtifactError(f"the {form} archive is broken: {error}") from None
+        except OSError as error:
+            raise ArtifactError(f"the archive was not unpacked: {error.strerror or error}") from None
+        finally:
+            beside.remove(unpacked)
+        archive.unlink()
 
 
 def is_tarball(path: Path) -> bool:
-    if not path.is_file():
+    if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
         if file.read(2) != _GZIP:
             return False
     try:
-        with tarfile.open(path, "r|gz") as tar:
+        with tarfile.open(path, "r|gz", tarinfo=_TarEntry) as tar:
             return tar.next() is not None
     except (*_BROKEN, OSError):
         return False
 
 
-def walk(source: Path) -> Iterator[tuple[str, Path]]:
-    """Yields everything below a folder, ordered by name only."""
-    pending = [("", source)]
-    while pending:
-        prefix, folder = pending.pop()
-        below = []
-        for path in sorted(folder.iterdir(), key=lambda p: p.name):
-            inside = f"{prefix}{path.name}"
-            yield inside, path
-            if path.is_dir() and not path.is_symlink():
-                below.append((f"{inside}/", path))
-        pending += reversed(below)
-
-
 _FORMS: tuple[Form, ...] = ("none", "tar", "zip")
 
 
-def _pack_tar(source: Path, name: str, target: Path, level: int) -> None:
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """What goes into an archive."""
+
+    name: str
+    mode: int
+    file: IO[bytes] | None = None
+    link: str = ""
+
+
+def _entries(source: Path, name: str, take: Callable[[int], None] | None) -> Generator[_Packed, None, None]:
+    """Yields the source and everything below it, by name only. Raises UnsafeFile for special files."""
+    with Folder.at(source.parent) as beside:
+        kind = beside.kind(source.name)
+        if kind == "file":
+            with beside.file(source.name) as file:
+                status = os.fstat(file.fileno())
+                if take is not None:
+                    take(status.st_size)
+                yield _Packed(name, stat.S_IMODE(status.st_mode) & 0o777, file)
+            return
+        if kind != "folder":
+            raise UnsafeFile(ELOOP, "it is neither a file nor a folder")
+        with beside.folder(source.name) as top:
+            yield _Packed(name, stat.S_IMODE(os.fstat(top.descriptor).st_mode) & 0o777)
+            for entry in top.walk():
+                if take is not None:
+                    take(entry.size if entry.kind == "file" else 0)
+                yield from _entry(top, entry, f"{name}/{entry.name}")
+
+
+def _entry(top: Folder, entry: Entry, name: str) -> Iterator[_Packed]:
+    if entry.kind == "file":
+        with top.file(entry.name) as file:
+            yield _Packed(name, stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o777, file)
+        return
+    head, _, last = entry.name.rpartition("/")
+    if entry.kind == "folder":
+        with top.folder(entry.name) as folder:
+            yield _Packed(name, stat.S_IMODE(os.fstat(folder.descriptor).st_mode) & 0o777)
+    elif entry.kind == "link":
+        with top.folder(head) as above:
+            yield _Packed(name, 0o777, link=os.readlink(last, dir_fd=above.descriptor))
+    else:
+        raise UnsafeFile(ELOOP, f'"{entry.name}" is neither a file, a folder nor a link')
+
+
+def _pack_tar(entries: Iterator[_Packed], target: Path, level: int) -> None:
     with (
         target.open("wb") as raw,
         gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=level, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
-        _add_to_tar(tar, source, name)
-        if source.is_dir():
-            for inside, path in walk(source):
-                _add_to_tar(tar, path, f"{name}/{inside}")
+        for found in entries:
+            entry = tarfile.TarInfo(found.name)
+            entry.mode = found.mode
+            if found.link:
+                entry.type, entry.linkname = tarfile.SYMTYPE, found.link
+            elif found.file is None:
+                entry.type = tarfile.DIRTYPE
+            else:
+                entry.size = os.fstat(found.file.fileno()).st_size
+            tar.addfile(entry, found.file)
 
 
-def _add_to_tar(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    status = path.lstat()
-    entry = tarfile.TarInfo(name)
-    entry.mode = stat.S_IMODE(status.st_mode)
-    if path.is_symlink():
-        entry.type, entry.linkname = tarfile.SYMTYPE, str(path.readlink())
-        tar.addfile(entry)
-    elif path.is_dir():
-        entry.type = tarfile.DIRTYPE
-        tar.addfile(entry)
-    else:
-        entry.size = status.st_size
-        with path.open("rb") as file:
-            tar.addfile(entry, file)
-
-
-def _pack_zip(source: Path, name: str, target: Path) -> None:
+def _pack_zip(entries: Iterator[_Packed], target: Path) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        entries = [(name, source)]
-        if source.is_dir():
-            entries = [(f"{name}/{inside}", path) for inside, path in walk(source)]
-        for inside, path in entries:
-            if path.is_symlink() or path.is_dir():
+        for found in entries:
+            if found.file is None:
                 continue
-            entry = zipfile.ZipInfo(inside, _ZIP_TIME)
-            entry.external_attr = (stat.S_IMODE(path.stat().st_mode) | stat.S_IFREG) << 16
+            entry = zipfile.ZipInfo(found.name, _ZIP_TIME)
+            entry.external_attr = (found.mode | stat.S_IFREG) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            with path.open("rb") as file, archive.open(entry, "w", force_zip64=True) as packed:
-                shutil.copyfileobj(file, packed, _BLOCK)
+            with archive.open(entry, "w", force_zip64=True) as packed:
+                shutil.copyfileobj(found.file, packed, _BLOCK)
 
 
-def _extract(archive: Path, folder: Path, form: Form, limits: Limits) -> None:
+class _TarEntry(tarfile.TarInfo):
+    """A header of an archive whose author is not trusted."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _EXTENDED and not 0 <= found.size <= _LONGEST_HEADER:
+            raise ArtifactError("the archive has an entry with attributes of more than 1 MB; it was not unpacked")
+        return found
+
+
+def _extract(archive: Path, folder: Folder, form: Form, limits: Limits) -> None:
     allowance = _Allowance(limits.entries, limits.bytes_for(archive))
     if form == "zip":
         with zipfile.ZipFile(archive) as packed:
@@ -162,7 +221,7 @@ def _extract(archive: Path, folder: Path, form: Form, limits: Limits) -> None:
         return
     with archive.open("rb") as file:
         mode: Literal["r|gz", "r|"] = "r|gz" if file.read(2) == _GZIP else "r|"
-    with tarfile.open(archive, mode) as tar:
+    with tarfile.open(archive, mode, tarinfo=_TarEntry) as tar:
         for member in tar:
             _extract_tar(tar, member, folder, allowance)
 
@@ -185,82 +244,85 @@ class _Allowance:
             target.write(block)
 
 
-def _extract_tar(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path, allowance: _Allowance) -> None:
+def _extract_tar(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Folder, allowance: _Allowance) -> None:
     allowance.entry()
-    place = _place(folder, member.name)
-    if place is None:
+    parts = _parts(member.name)
+    if not parts:
         return
     if member.isdir():
-        _make_folder(folder, place)
-        place.chmod(member.mode & 0o777 | 0o700)
-    elif member.issym():
-        _make_folder(folder, place.parent)
-        _check_link(folder, place, member.linkname)
-        place.symlink_to(member.linkname)
-    elif member.islnk():
-        other = _place(folder, member.linkname)
-        _make_folder(folder, place.parent)
-        if other is None or other.is_symlink() or not other.is_file() or not _is_inside(folder, other.parent):
-            raise ArtifactError(f'the archive links "{member.name}" to "{member.linkname}", which it does not contain')
-        os.link(other, place, follow_symlinks=False)
-    elif member.isreg():
-        content = tar.extractfile(member)
-        assert content is not None
-        _write(folder, place, content, member.mode & 0o777 | 0o400, allowance)
-    else:
-        raise ArtifactError(f'the archive contains "{member.name}", which is not a file, folder or link')
+        with _make_folder(folder, parts) as made:
+            os.fchmod(made.descriptor, member.mode & 0o777 | 0o700)
+        return
+    with _make_folder(folder, parts[:-1]) as above:
+        if member.issym():
+            _check_link(parts, member.linkname)
+            above.remove(parts[-1:])
+            os.symlink(member.linkname, parts[-1], dir_fd=above.descriptor)
+        elif member.islnk():
+            other = _parts(member.linkname)
+            if folder.kind(other) != "file":
+                raise ArtifactError(
+                    f'the archive links "{member.name}" to "{member.linkname}", which it does not contain'
+                )
+            with folder.folder(other[:-1]) as place:
+                os.link(
+                    other[-1], parts[-1], src_dir_fd=place.descriptor, dst_dir_fd=above.descriptor,
+                    follow_symlinks=False,
+                )  # fmt: skip
+        elif member.isreg():
+            content = tar.extractfile(member)
+            assert content is not None
+            _write(above, parts[-1], content, member.mode & 0o777 | 0o400, allowance)
+        else:
+            raise ArtifactError(f'the archive contains "{member.name}", which is not a file, folder or link')
 
 
-def _extract_zip(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path, allowance: _Allowance) -> None:
+def _extract_zip(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Folder, allowance: _Allowance) -> None:
     allowance.entry()
-    place = _place(folder, entry.filename)
-    if place is None:
+    parts = _parts(entry.filename)
+    if not parts:
         return
     kind, mode = stat.S_IFMT(entry.external_attr >> 16), (entry.external_attr >> 16) & 0o777
     if entry.is_dir():
-        _make_folder(folder, place)
+        _make_folder(folder, parts).close()
     elif kind not in (0, stat.S_IFREG):
         raise ArtifactError(f'the archive contains "{entry.filename}", which is not a file or folder')
+    elif entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ArtifactError(f'the archive compresses "{entry.filename}" in a way that is not supported: use deflate')
     else:
-        with packed.open(entry) as content:
-            _write(folder, place, content, mode or 0o644, allowance)
+        with _make_folder(folder, parts[:-1]) as above, packed.open(entry) as content:
+            _write(above, parts[-1], content, mode or 0o644, allowance)
 
 
-def _write(folder: Path, place: Path, content: IO[bytes], mode: int, allowance: _Allowance) -> None:
-    _make_folder(folder, place.parent)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    place.unlink(missing_ok=True)
-    with os.fdopen(os.open(place, flags, 0o600), "wb") as file:
+def _write(above: Folder, name: str, content: IO[bytes], mode: int, allowance: _Allowance) -> None:
+    if above.kind(name) not in ("", "folder"):
+        above.remove(name)
+    with above.create(name) as file:
         allowance.copy(content, file)
         os.fchmod(file.fileno(), mode)
 
 
-def _place(folder: Path, name: str) -> Path | None:
-    """Returns the path of an entry, or None for the folder itself."""
-    parts = PurePosixPath(name).parts
-    if name.startswith("/") or ".." in parts or "\0" in name:
-        raise ArtifactError(f'illegal file path: "{name}" leaves the artifact')
-    return folder.joinpath(*parts) if parts else None
+def _parts(name: str) -> tuple[str, ...]:
+    """Returns the path of an entry; empty for the folder itself."""
+    try:
+        return beneath.split_name(name)
+    except UnsafeName:
+        raise ArtifactError(f'illegal file path: "{name}" leaves the artifact') from None
 
 
-def _make_folder(folder: Path, place: Path) -> None:
-    if not _is_inside(folder, place):
-        raise ArtifactError(f'illegal file path: "{place.relative_to(folder)}" leaves the artifact through a link')
-    place.mkdir(parents=True, exist_ok=True)
+def _make_folder(folder: Folder, parts: tuple[str, ...]) -> Folder:
+    if len(parts) > MOST_LEVELS:
+        raise ArtifactError(f"the archive nests folders more than {MOST_LEVELS} levels deep; it was not unpacked")
+    try:
+        return folder.make_folders(parts)
+    except (NotADirectoryError, UnsafeFile):
+        raise ArtifactError(f'illegal file path: "{"/".join(parts)}" leaves the artifact through a link') from None
 
 
-def _check_link(folder: Path, place: Path, target: str) -> None:
-    """`..` may only come first: after the name of another link, its target is unknown."""
-    parts = PurePosixPath(target).parts
-    ups = next((i for i, part in enumerate(parts) if part != ".."), len(parts))
-    leads_to = os.path.normpath(f"{os.path.realpath(place.parent)}/{target}")
-    if target.startswith("/") or ".." in parts[ups:] or not _below(os.path.realpath(folder), leads_to):
-        raise ArtifactError(f'illegal symlink target: "{place.relative_to(folder)}" -> "{target}"')
-
-
-def _is_inside(folder: Path, place: Path) -> bool:
-    return _below(os.path.realpath(folder), os.path.realpath(place))
-
-
-def _below(root: str, path: str) -> bool:
-    return path == root or path.startswith(f"{root}/")
+def _check_link(parts: tuple[str, ...], target: str) -> None:
+    """`..` may only come first: after the name of another link, its target is unknown. The folders above the link are
+    no links."""
+    steps = PurePosixPath(target).parts
+    ups = next((i for i, part in enumerate(steps) if part != ".."), len(steps))
+    if target.startswith("/") or ".." in steps[ups:] or ups > len(parts) - 1 or "\0" in target:
+        raise ArtifactError(f'illegal symlink target: "{"/".join(parts)}" -> "{target}"')

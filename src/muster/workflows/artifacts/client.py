@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import posixpath
 import shutil
 from collections.abc import AsyncIterator, Mapping
@@ -15,17 +14,21 @@ from typing import Any
 
 import yaml
 
+from muster.kube import beneath
+from muster.kube.beneath import Folder
 from muster.kube.builtin import CONFIG_MAP, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
+from muster.kube.file_names import path_component
 from muster.kube.objects import Object, annotations_of, namespace_of, spec_of, status_of
 from muster.workflows.artifacts.archives import Limits, form_of, pack, unpack
+from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.artifacts.git_store import GitStore
 from muster.workflows.artifacts.http_store import HttpStore
+from muster.workflows.artifacts.local_store import LocalStore
 from muster.workflows.artifacts.locations import (
     LOCAL,
     Artifact,
-    ArtifactError,
     Location,
     artifact_with_key,
     is_local,
@@ -35,7 +38,7 @@ from muster.workflows.artifacts.locations import (
     new_key,
 )
 from muster.workflows.artifacts.object_store import ObjectArtifactStore
-from muster.workflows.artifacts.stores import ArtifactStore, LocalStore, RawStore
+from muster.workflows.artifacts.stores import ArtifactStore, RawStore
 
 CONFIG_MAP_NAME = "artifact-repositories"
 DEFAULT_ANNOTATION = "workflows.argoproj.io/default-artifact-repository"
@@ -122,9 +125,6 @@ class Secrets:
                 if len(part) >= _SHORTEST:
                     text = text.replace(part, "***")
         return text
-
-
-_BLOCK = 1 << 16
 
 
 class ArtifactClient:
@@ -229,7 +229,7 @@ class ArtifactClient:
 
     def _open(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:
         if is_local(location):
-            return _Local(LocalStore(self._local_folder / namespace))
+            return LocalStore(self._local_folder / path_component(namespace))
         match kind_of(location):
             case "raw":
                 return RawStore()
@@ -252,42 +252,11 @@ class ArtifactClient:
                 raise ArtifactError(f"there is no store for {kind or 'an artifact without a location'}")
 
 
-class _Local:
-    """The local repository, accessed in threads so that the event loop is not blocked."""
-
-    def __init__(self, store: LocalStore) -> None:
-        self._store = store
-
-    async def load(self, location: Location, target: Path) -> None:
-        await asyncio.to_thread(self._store.load, key_of(location), target)
-
-    async def save(self, source: Path, location: Location) -> None:
-        await asyncio.to_thread(self._store.save, source, key_of(location))
-
-    async def delete(self, location: Location) -> None:
-        await asyncio.to_thread(self._store.delete, key_of(location))
-
-    async def keys(self, location: Location) -> list[str]:
-        return await asyncio.to_thread(lambda: list(self._store.keys(key_of(location))))
-
-    async def read(self, location: Location) -> AsyncIterator[bytes]:
-        with self._store.open(key_of(location)) as file:
-            while block := await asyncio.to_thread(file.read, _BLOCK):
-                yield block
-
-
 def _copy(source: Path, target: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, target, symlinks=True)
-    else:
-        shutil.copyfile(source, target)
+    with Folder.at(source.parent) as beside, Folder.at(target.parent) as place:
+        beneath.copy(beside, source.name, place, target.name)
 
 
 def _set_mode(target: Path, mode: int, recurse: bool) -> None:
-    target.chmod(mode)
-    if recurse and target.is_dir():
-        for folder, folders, files in os.walk(target, topdown=False):
-            for name in (*folders, *files):
-                path = Path(folder, name)
-                if not path.is_symlink():
-                    path.chmod(mode)
+    with Folder.at(target.parent) as beside:
+        beneath.set_mode(beside, target.name, mode, recurse=recurse)

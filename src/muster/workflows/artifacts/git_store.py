@@ -11,8 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from muster.workflows.artifacts.errors import ArtifactError, ArtifactUnreachable
 from muster.workflows.artifacts.http_store import public_url
-from muster.workflows.artifacts.locations import ArtifactError, ArtifactUnreachable, Location
+from muster.workflows.artifacts.locations import Location
 from muster.workflows.artifacts.stores import ReadOnlyStore, SecretOf
 
 _PROTOCOLS = "https:http:ssh:git:file"

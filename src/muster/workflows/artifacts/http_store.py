@@ -13,7 +13,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 
-from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, ArtifactUnreachable, Location, kind_of
+from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
+from muster.workflows.artifacts.locations import Location, kind_of
 from muster.workflows.artifacts.stores import SecretOf
 
 _CHUNK = 1 << 18

@@ -7,20 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from muster.workflows.lang.tags import substitute
-
-
-class ArtifactError(Exception):
-    """The artifact cannot be fetched or stored. The message is for the user and never contains secret values."""
-
-
-class ArtifactMissing(ArtifactError):
-    """Nothing is stored there. An optional artifact may be missing."""
-
-
-class ArtifactUnreachable(ArtifactError):
-    """The store did not respond. Retrying may help."""
-
+from muster.workflows.artifacts.errors import ArtifactError
 
 Artifact: TypeAlias = Mapping[str, Any]
 Location: TypeAlias = dict[str, Any]
@@ -96,6 +83,8 @@ def artifact_with_key(artifact: Artifact, repository: Mapping[str, Any], key: st
 
 def new_key(repository: Mapping[str, Any], scope: Mapping[str, Any], file_name: str) -> str:
     """Returns the key for a new artifact in the repository."""
+    from muster.workflows.lang.tags import substitute  # confined processes that only fetch do without expressions
+
     kind = kind_of(repository)
     settings = repository[kind]
     pattern = settings.get(_FORMATS.get(kind, "keyFormat"))

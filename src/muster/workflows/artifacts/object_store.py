@@ -10,15 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from muster.workflows.artifacts.archives import walk
-from muster.workflows.artifacts.locations import (
-    ArtifactError,
-    ArtifactMissing,
-    ArtifactUnreachable,
-    Location,
-    key_of,
-    kind_of,
-)
+from muster.kube.beneath import Folder
+from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
+from muster.workflows.artifacts.locations import Location, key_of, kind_of
 from muster.workflows.artifacts.stores import SecretOf
 
 if TYPE_CHECKING:
@@ -59,12 +53,13 @@ class ObjectArtifactStore:
         import obstore
 
         store, key = await self._open(location), key_of(location)
-        files = [("", source)]
-        if source.is_dir():
-            files = [(f"/{inside}", path) for inside, path in walk(source) if path.is_file() and not path.is_symlink()]
-        with _translate_errors(location):
-            for inside, path in files:
-                await obstore.put_async(store, f"{key}{inside}", path)
+        with _translate_errors(location), Folder.at(source.parent) as beside:
+            inside = [""]
+            if beside.kind(source.name) == "folder":
+                inside = [f"/{entry.name}" for entry in beside.walk(source.name) if entry.kind == "file"]
+            for each in inside:
+                with beside.file(f"{source.name}{each}") as file:
+                    await obstore.put_async(store, f"{key}{each}", file)
 
     async def delete(self, location: Location) -> None:
         import obstore
@@ -96,15 +91,15 @@ class ObjectArtifactStore:
         keys = await _below(store, key)
         if not keys:
             raise ArtifactMissing(f'there is no object "{key}" and none below it')
-        for found in keys:
-            inside = PurePosixPath(found).relative_to(key.strip("/"))
-            if ".." in inside.parts:
-                raise ArtifactError(f'the object "{found}" leaves the artifact')
-            place = target / inside
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with place.open("wb") as file:
-                async for block in (await obstore.get_async(store, found)).stream(_CHUNK):
-                    file.write(block)
+        with Folder.at(target, create=True) as folder:
+            for found in keys:
+                *above, name = PurePosixPath(found).relative_to(key.strip("/")).parts
+                try:
+                    with folder.make_folders(_checked(above, found)) as place, place.create(name, 0o644) as file:
+                        async for block in (await obstore.get_async(store, found)).stream(_CHUNK):
+                            file.write(block)
+                except (FileExistsError, NotADirectoryError):
+                    raise ArtifactError(f'"{found}" is an object and the folder of other objects') from None
 
     async def _open(self, location: Location) -> ObjectStore:
         kind = kind_of(location)
@@ -201,6 +196,12 @@ class ObjectArtifactStore:
         if options.get("kmsKeyId"):
             return {"server_side_encryption": "aws:kms", "sse_kms_key_id": str(options["kmsKeyId"])}
         return {"server_side_encryption": "AES256"}
+
+
+def _checked(parts: Sequence[str], key: str) -> Sequence[str]:
+    if ".." in parts:
+        raise ArtifactError(f'the object "{key}" leaves the artifact')
+    return parts
 
 
 async def _below(store: ObjectStore, key: str) -> list[str]:

@@ -1,18 +1,13 @@
-"""The interface of an artifact store, and the two stores that need no server: a local folder, and `raw` text in
-the manifest.
-"""
+"""The interface of an artifact store, and the simplest one: `raw` text in the manifest."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path, PurePosixPath
-from tempfile import mkdtemp
-from typing import IO, Any, Protocol, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
-from muster.workflows.artifacts.archives import walk
-from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, Location
+from muster.workflows.artifacts.errors import ArtifactError
+from muster.workflows.artifacts.locations import Location
 
 SecretOf: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
 """Maps {name, key} of a Secret in the workflow's namespace to its value. Raises ArtifactError."""
@@ -69,85 +64,3 @@ class RawStore(ReadOnlyStore):
 
 def _data(location: Location) -> bytes:
     return str(location["raw"].get("data") or "").encode()
-
-
-_COMING = ".coming-"
-
-
-class LocalStore:
-    """The local repository of one namespace. Files and folders appear under their key atomically."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def place(self, key: str) -> Path:
-        parts = PurePosixPath(key.lstrip("/")).parts
-        if not parts or ".." in parts or any(part.startswith(_COMING) for part in parts):
-            raise ArtifactError(f'"{key}" is not a valid key: write a path without ".."')
-        return self.folder.joinpath(*parts)
-
-    def load(self, key: str, target: Path) -> None:
-        source = self.place(key)
-        if source.is_dir():
-            shutil.copytree(source, target, symlinks=True)
-        elif source.is_file():
-            shutil.copyfile(source, target)
-        else:
-            raise _missing(key)
-
-    def open(self, key: str) -> IO[bytes]:
-        place = self.place(key)
-        if place.is_dir():
-            raise ArtifactError(f'"{key}" is a folder: read its files one by one')
-        try:
-            return place.open("rb")
-        except OSError:
-            raise _missing(key) from None
-
-    def save(self, source: Path, key: str) -> None:
-        """Moves the source if both are on one file system, else copies it."""
-        target = self.place(key)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise ArtifactError(f'"{key}" cannot be stored: a prefix of it is the key of another artifact') from None
-        if target.is_dir() and not source.is_dir():
-            raise ArtifactError(f'"{key}" cannot be a file: it is a prefix of the keys of other artifacts')
-        coming = Path(mkdtemp(prefix=_COMING, dir=target.parent))
-        try:
-            shutil.move(source, coming / "it")
-            if target.is_dir():
-                target.rename(coming / "old")
-            (coming / "it").replace(target)
-        finally:
-            shutil.rmtree(coming, ignore_errors=True)
-
-    def delete(self, key: str) -> None:
-        """Deletes the key if it exists, and the folders that become empty."""
-        place = self.place(key)
-        if place.is_dir():
-            shutil.rmtree(place)
-        else:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                place.unlink()
-        with suppress(OSError):
-            for parent in place.parents:
-                if parent == self.folder:
-                    return
-                parent.rmdir()
-
-    def keys(self, prefix: str) -> Iterator[str]:
-        """Returns this key and all below it."""
-        folder = self.place(prefix) if prefix.strip("/") else self.folder
-        if folder.is_file():
-            yield prefix.strip("/")
-        if not folder.is_dir():
-            return
-        above = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        for inside, path in walk(folder):
-            if path.is_file() and _COMING not in inside:
-                yield f"{above}{inside}"
-
-
-def _missing(key: str) -> ArtifactMissing:
-    return ArtifactMissing(f'the artifact repository contains nothing under "{key}"')

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Collection, Coroutine, Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from muster.kube.beneath import Folder
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
@@ -31,7 +32,8 @@ from muster.kube.objects import (
     uid_of,
 )
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.locations import LOCAL, ArtifactError, ArtifactMissing, ArtifactUnreachable, is_supplied
+from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
+from muster.workflows.artifacts.locations import LOCAL, is_supplied
 from muster.workflows.executors.pod_outputs import SECONDS, OutputCollector, progress_file, reported_progress
 from muster.workflows.executors.pod_spec import (
     CannotRun,
@@ -93,25 +95,29 @@ class InputStaging:
         return StagedInputs(str(place), frozenset(ready))
 
     async def forget(self, pod: Key) -> None:
-        place = self._place(pod)
-        if place.exists():
-            await asyncio.to_thread(shutil.rmtree, place, True)
+        with suppress(BadRequest):  # the name of a template may be anything
+            await asyncio.to_thread(_remove, self._place(pod))
 
     def sweep(self, pods: Collection[Key]) -> None:
         """Removes what was staged for other Pods than these."""
         for namespace in self._folder.iterdir() if self._folder.is_dir() else ():
             for place in namespace.iterdir():
                 if Key(namespace.name, place.name) not in pods:
-                    shutil.rmtree(place, ignore_errors=True)
+                    _remove(place)
 
     def _place(self, pod: Key) -> Path:
         return self._folder / path_component(pod.namespace) / path_component(pod.name)
 
 
 def _recreate_folder(place: Path) -> None:
-    if place.exists():
-        shutil.rmtree(place)
+    _remove(place)
     place.mkdir(parents=True)
+
+
+def _remove(place: Path) -> None:
+    """The Pod may have written to the folder: nothing in it is followed."""
+    with suppress(OSError), Folder.at(place.parent) as above:
+        above.remove([place.name])
 
 
 async def run_data(artifacts: ArtifactClient, workflow: Object, template: Template) -> Outcome:

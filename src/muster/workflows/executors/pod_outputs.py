@@ -7,15 +7,18 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import IO, Any
 
+from muster.kube.beneath import Folder
 from muster.kube.node_files import NodeFiles, NodeFilesError
 from muster.kube.objects import Object
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.locations import ArtifactError, ArtifactUnreachable, repository_for
+from muster.workflows.artifacts.errors import ArtifactError, ArtifactUnreachable
+from muster.workflows.artifacts.locations import repository_for
 from muster.workflows.executors.pod_spec import (
     LONGEST_TEXT,
     MAIN,
@@ -185,18 +188,22 @@ def _read_parameters(template: Template, kept: _OutputFiles) -> tuple[list[dict[
 
 def _read_parameter(kept: _OutputFiles, path: str, default: Any) -> str:
     place = kept.find(path)
-    if place is None or place.is_dir():
-        if default is not None:
-            return str(default).removesuffix("\n")
-        raise OutputError(
-            f"open {path}: no such file or directory" if place is None else f"read {path}: is a directory"
-        )
-    size = place.stat().st_size
+    with suppress(OSError):
+        if place is not None:
+            with Folder.at(place.parent) as beside, beside.file(place.name) as file:
+                return _read_text(file, path)
+    if default is not None:
+        return str(default).removesuffix("\n")
+    raise OutputError(f"open {path}: no such file or directory" if place is None else f"read {path}: is a directory")
+
+
+def _read_text(file: IO[bytes], path: str) -> str:
+    size = os.fstat(file.fileno()).st_size
     if size > PARAMETER_BYTES:
         raise OutputError(
             f"{path} has {size} bytes; a parameter may have at most {PARAMETER_BYTES}: use an output artifact"
         )
-    return place.read_bytes().decode("utf-8", "replace").removesuffix("\n")
+    return file.read(PARAMETER_BYTES).decode("utf-8", "replace").removesuffix("\n")
 
 
 SECONDS = 3.0

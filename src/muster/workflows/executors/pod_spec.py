@@ -371,22 +371,27 @@ def _mount_inputs(template: Template, containers: list[dict[str, Any]], staged: 
         if index not in staged.ready:
             continue
         path = clean_path(str(artifact.get("path") or ""))
-        if is_inside(path, [str(m.get("mountPath") or "") for m in mounts]):
+        around = [m for m in mounts if is_inside(path, [str(m.get("mountPath") or "")])]
+        if around:
+            nearest = max(around, key=lambda m: len(posixpath.normpath(str(m.get("mountPath")))))
+            if nearest.get("readOnly"):
+                raise CannotRun(
+                    f"the input artifact '{artifact.get('name')}' would be written to {path}, in the read-only volume "
+                    f"'{nearest.get('name')}': choose a path outside of it, or mount the volume without readOnly"
+                )
             copies += [f"{_INPUTS}/{index}", f"{_MAIN_FILES}{path}"]
         else:
             for container in users:
                 _mount(container, {"name": "input-artifacts", "mountPath": path, "subPath": str(index)})
     if not copies:
         return []
-    moved = [
-        {**m, "mountPath": posixpath.normpath(f"{_MAIN_FILES}{m.get('mountPath')}"), "readOnly": False} for m in mounts
-    ]
+    moved = [{**m, "mountPath": posixpath.normpath(f"{_MAIN_FILES}{m.get('mountPath')}")} for m in mounts]
     return [
         {
             "name": "init",
             "image": users[0].get("image") or "",
             "command": ["sh", "-c", _COPY, "init", *copies],
-            "volumeMounts": [{"name": "input-artifacts", "mountPath": _INPUTS}, *moved],
+            "volumeMounts": [{"name": "input-artifacts", "mountPath": _INPUTS, "readOnly": True}, *moved],
         }
     ]
 

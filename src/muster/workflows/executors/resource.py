@@ -33,7 +33,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, annotations_of, key_of, name_of, namespace_of, timestamp, uid_of
 from muster.kube.rbac import Action, Authorizer, Grant, Rule, is_allowed, service_account_user
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.locations import ArtifactError
+from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.executors.resource_actions import (
     STEP_ANNOTATION,
     ObjectWatch,
