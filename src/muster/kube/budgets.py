@@ -32,6 +32,10 @@ class Budgets:
     """The output files of a container."""
     output_files: int = 100_000
     """The number of these files and folders."""
+    user_streams: int = 256
+    """Streams of events, logs and files of the platform that one user has open at the same time."""
+    streams: int = 4_096
+    """The same for all users together."""
 
 
 def setting_name(field: str) -> str:

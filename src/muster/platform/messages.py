@@ -112,6 +112,8 @@ _USERS: Final[Mapping[str, Template]] = {
     "login.csrf": Template(
         "the CSRF token is missing or wrong", "send the value of the cookie {cookie} as header {header}"
     ),
+    "stream.rights": Template("your rights have changed", "connect again"),
+    "stream.many": Template("too many streams are open", "close some of the {most}, or raise {setting}"),
     "session.over": Template("this session has expired", "log in again"),
     "session.none": Template("this request has no session", "to end a token, revoke it"),
     "link.gone": Template("this link was used already or has expired", "ask an admin for a new one"),

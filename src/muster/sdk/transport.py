@@ -99,6 +99,8 @@ class Transport:
         while True:
             try:
                 for event in self._events(path, query or {}, last):
+                    if event.name == "closed":  # the rights have changed: the next connection says what is left of them
+                        break
                     last, losses = event.id, 0
                     yield event
             except (OSError, HTTPException) as error:

@@ -66,6 +66,8 @@ async def test_admins_may_and_others_may_not(served: Served) -> None:
         (await ann(method, path, body)).refused(403)
     (await ann("PATCH", "users/ann", {"display_name": "Ann"})).ok()
     (await served.admin("PATCH", "users/bob", {"role": "admin"})).ok()
+    (await bob("GET", "session")).refused(401)
+    bob = await served.log_in("bob")
     (await bob("PATCH", "users/ann", {"display_name": "Anna"})).ok()
     (await bob("PATCH", "users/bob", {"role": "member"})).refused(403)
     (await bob("PATCH", "users/bob", {"disabled": True})).refused(403)

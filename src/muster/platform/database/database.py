@@ -18,13 +18,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import orjson
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, Delete, Engine, Update, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from muster.platform.database.tables import ACCESS_TABLES
 
 # Upgrades the tables to what this release needs. migrations/README.md says how to add a
 # migration.
@@ -89,6 +92,39 @@ def _upgrade(connection: Connection) -> None:
     command.upgrade(config, "heads")
 
 
+class AccessChanges:
+    """Says that rights have changed: an account, its sessions, tokens or teams were edited or deleted by this process.
+    It is noticed where statements are executed, so that no function can forget to say it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._next = asyncio.Event()
+        self.number = 0
+        """How often it has happened."""
+
+    async def next(self) -> None:
+        """Waits for the next change."""
+        await self._next.wait()
+
+    def announce(self) -> None:
+        """May be called on any thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._announce)
+
+    def _announce(self) -> None:
+        self.number += 1
+        ready, self._next = self._next, asyncio.Event()
+        ready.set()
+
+
+_CHANGED = "access changed"
+
+
+def _note_access_change(connection: Connection, statement: Any, *_: Any) -> None:
+    if isinstance(statement, (Update, Delete)) and getattr(statement.table, "name", "") in ACCESS_TABLES:
+        connection.info[_CHANGED] = True
+
+
 T = TypeVar("T")
 
 _READERS = 4
@@ -112,6 +148,8 @@ class Database:
         self._readers, self._writers = readers, writers
         self._reading, self._writing = reading, writing
         self._counting = threading.Lock()
+        self.access_changes = AccessChanges()
+        event.listen(writers, "after_execute", _note_access_change)
         self.writes = 0
         """The number of transactions this process has written. What was read before may be outdated after."""
 
@@ -161,8 +199,10 @@ class Database:
             try:
                 with engine.connect() as connection:
                     _isolate(connection, access)
+                    connection.info.pop(_CHANGED, None)
                     with connection.begin():
                         answer = function(connection)
+                    changed = connection.info.pop(_CHANGED, False)
                 break
             except DBAPIError as error:
                 if attempt == _ATTEMPTS or getattr(error.orig, "sqlstate", None) not in _TRY_AGAIN:
@@ -171,6 +211,8 @@ class Database:
         if access == "write":
             with self._counting:
                 self.writes += 1
+            if changed:
+                self.access_changes.announce()
         return answer
 
 

@@ -203,6 +203,9 @@ settings = Table(
 """Settings that the platform stores for itself."""
 
 
+ACCESS_TABLES = frozenset({"users", "teams", "memberships", "sessions", "api_tokens"})
+"""The rights of users depend on these."""
+
 workflows = Table(
     "workflows",
     metadata,

@@ -109,8 +109,8 @@ def list_users(connection: Connection, wanted: PageRequest, only: UserFilter) ->
 def edit_user(
     connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
 ) -> User:
-    """`changes` may contain display_name, email, admin, disabled. With a `revision`, fails if the account has another
-    one."""
+    """`changes` may contain display_name, email, admin, disabled. A new role and disabling end the sessions. With a
+    `revision`, fails if the account has another one."""
     user = get_user(connection, identifier)
     PreconditionFailedProblem.check("account", user.name, user.revision, revision)
     changed = {name: value for name, value in changes.items() if value != getattr(user, name)}
@@ -119,7 +119,7 @@ def edit_user(
     if not changed:
         return user
     connection.execute(update(users).where(users.c.id == user.id).values(**changed, revision=user.revision + 1))
-    if changed.get("disabled"):
+    if changed.get("disabled") or "admin" in changed:
         connection.execute(sessions.delete().where(sessions.c.user_id == user.id))
     write_audit(connection, actor, "edit", "user", user.id, user.name, changed)
     return get_user(connection, user.id)

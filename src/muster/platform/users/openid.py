@@ -18,7 +18,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from sqlalchemy import Connection, select, update
 
-from muster.platform.database.tables import users
+from muster.platform.database.tables import sessions, users
 from muster.platform.errors import ForbiddenProblem, UnauthenticatedProblem, UnavailableProblem
 from muster.platform.permissions import SYSTEM
 from muster.platform.records import User
@@ -249,6 +249,7 @@ def sign_in_user(connection: Connection, person: Person, admin_groups: Sequence[
         raise ForbiddenProblem.of("user.disabled")
     if admin_groups and user.admin != admin:
         connection.execute(update(users).where(users.c.id == user.id).values(admin=admin, revision=user.revision + 1))
+        connection.execute(sessions.delete().where(sessions.c.user_id == user.id))
         write_audit(
             connection, SYSTEM, "edit", "user", user.id, user.name, {"admin": admin, "because": "openid groups"}
         )

@@ -1,12 +1,16 @@
-"""Feeds of events: the changes of one thing, for all clients that watch it."""
+"""Feeds of events: the changes of one thing, for all clients that watch it; and how many may watch."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from muster.kube.budgets import Budgets, setting_name
+from muster.platform.errors import TooManyRequestsProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,16 @@ class EventFeed:
             seen = self._number
             yield Event(f"{self._epoch}{seen}", None, "reset")
         while True:
-            news = self._news
-            for event in [e for e in self._kept if self._place(e.id) > seen]:
-                seen = self._place(event.id)
-                yield event
-            await news.wait()
+            news, missed = self._news, self._number - seen
+            if missed > len(self._kept):
+                # A slow client: nothing is kept for it beyond what is kept for all.
+                seen = self._number
+                yield Event(f"{self._epoch}{seen}", None, "reset")
+            elif missed:
+                seen += 1
+                yield self._kept[-missed]
+            else:
+                await news.wait()
 
     def _position(self, last: str) -> int | None:
         """None if events after it were dropped, or if the id is not from this feed."""
@@ -62,3 +71,27 @@ class EventFeed:
 
     def _place(self, identifier: str) -> int:
         return int(identifier.removeprefix(self._epoch))
+
+
+class OpenStreams:
+    """Counts the open streams of each user."""
+
+    def __init__(self, budgets: Budgets) -> None:
+        self._budgets = budgets
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def count(self, user_id: str) -> Iterator[None]:
+        """Raises TooManyRequests if the user, or all users together, have too many."""
+        for number, field in ((self._open[user_id], "user_streams"), (self._open.total(), "streams")):
+            most = getattr(self._budgets, field)
+            if number >= most:
+                problem = TooManyRequestsProblem.of("stream.many", most=most, setting=setting_name(field))
+                raise problem.with_headers({"Retry-After": "10"})
+        self._open[user_id] += 1
+        try:
+            yield
+        finally:
+            self._open[user_id] -= 1
+            if not self._open[user_id]:
+                del self._open[user_id]

@@ -194,7 +194,7 @@ async def happenings_of_job(namespace: str, kind: str, name: str, here: Here, wh
 async def events_of_job(namespace: str, kind: str, name: str, here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: the job as it is now, then after every change (`job`), until it is deleted (`gone`)."""
     await visible_job(here, who, namespace, kind, name)
-    return event_stream(request, _job_changes(here, who, namespace, kind, name))
+    return event_stream(request, _job_changes(here, who, namespace, kind, name))  # it looks at the job every time
 
 
 @router.post("/{namespace}/{kind}/{name}/suspend", operation_id="suspend_job")

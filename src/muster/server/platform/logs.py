@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from starlette.responses import StreamingResponse
 
 from muster.kube import errors as cluster_errors
 from muster.kube.builtin import POD
@@ -28,7 +28,7 @@ from muster.server.platform.jobs import masks_of, visible_job
 from muster.server.platform.run_nodes import FoundNode, found_node, training_pods
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
-from muster.server.platform.streams import EVENTS, event_stream, last_event_id
+from muster.server.platform.streams import EVENTS, Check, download, event_stream, last_event_id
 
 run_logs_router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
 
@@ -40,6 +40,7 @@ _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"sche
 async def log_of_node(
     run: str,
     node: str,
+    request: Request,
     here: Here,
     who: Who,
     attempt: Annotated[int | None, Query(ge=1, description="The number of the attempt; defaults to the last.")] = None,
@@ -53,7 +54,8 @@ async def log_of_node(
     source, _ = await _place(here, found, attempt, pod, container)
     masks = await here.runs.masks(run)
 
-    return _text_response(here, source, masks, tail, times)
+    check = partial(found_node, here, who, run, node)
+    return _text_response(request, here, check, source, masks, tail, times)
 
 
 @run_logs_router.get("/log/events", operation_id="watch_run_node_log", response_class=Response, responses=EVENTS)
@@ -72,7 +74,8 @@ async def log_events_of_node(
     ID the stream continues without gaps or repeats."""
     await found_node(here, who, run, node)
     wanted = _Wanted(run, node, attempt, pod, container, bunches)
-    return event_stream(request, _log_events(here, who, wanted, last_event_id(request)))
+    events = _log_events(here, who, wanted, last_event_id(request))
+    return event_stream(request, events, partial(found_node, here, who, run, node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,7 @@ async def log_of_member(
     kind: str,
     name: str,
     pod: str,
+    request: Request,
     here: Here,
     who: Who,
     container: _Container = "",
@@ -190,7 +194,8 @@ async def log_of_member(
     found = await _member(here, who, _JobLogQuery(namespace, kind, name, pod, container))
     masks = await masks_of(here, found.job, found.object)
 
-    return _text_response(here, found.place if found.pod is not None else None, masks, tail, times)
+    check = partial(visible_job, here, who, namespace, kind, name)
+    return _text_response(request, here, check, found.place if found.pod is not None else None, masks, tail, times)
 
 
 @job_logs_router.get("/log/events", operation_id="watch_job_log", response_class=Response, responses=EVENTS)
@@ -208,7 +213,8 @@ async def log_events_of_member(
     the stream continues without gaps or repeats."""
     wanted = _JobLogQuery(namespace, kind, name, pod, container)
     await _member(here, who, wanted)
-    return event_stream(request, _job_log_events(here, who, wanted, last_event_id(request)))
+    events = _job_log_events(here, who, wanted, last_event_id(request))
+    return event_stream(request, events, partial(visible_job, here, who, namespace, kind, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,29 +285,35 @@ def _line_after(last: str, uid: str) -> int:
 
 
 def _text_response(
-    here: Services, source: LogSource | None, masks: Masks, tail: int | None, times: bool
-) -> StreamingResponse:
+    request: Request,
+    here: Services,
+    check: Check,
+    source: LogSource | None,
+    masks: Masks,
+    tail: int | None,
+    times: bool,
+) -> Response:
     """What has been written so far. With `tail`, the last lines; with `times`, each after its time."""
 
     def format_line(line: LogLine) -> str:
         return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
 
-    async def content() -> AsyncIterator[str]:
+    async def content() -> AsyncIterator[bytes]:
         if source is None:
             return
         if tail is None and not times:
             async for chunk in read_log_text(here.cluster, source, follow=False, ended=_yes):
-                yield masks.text(chunk.text)
+                yield masks.text(chunk.text).encode()
             return
         last: deque[LogLine] = deque(maxlen=tail)
         async for lines in read_log_lines(here.cluster, source, follow=False, ended=_yes):
             if tail is None:
-                yield "".join(map(format_line, lines))
+                yield "".join(map(format_line, lines)).encode()
             else:
                 last.extend(lines)
-        yield "".join(map(format_line, last))
+        yield "".join(map(format_line, last)).encode()
 
-    return StreamingResponse(content(), media_type="text/plain; charset=utf-8")
+    return download(request, content(), check, media_type="text/plain; charset=utf-8")
 
 
 async def _line_events(

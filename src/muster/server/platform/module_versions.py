@@ -169,7 +169,11 @@ async def build_log(module: str, version: str, here: Here, who: Who) -> Response
 async def follow_build(module: str, version: str, here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: the log as it is written, as `text`; the last event is `end` and has the `state`. The id of
     an event is its position in the log; with Last-Event-ID the stream continues from there."""
-    found = await here.database.read(lambda connection: _inspected(connection, who, module, version))
+
+    async def check() -> StoredModuleVersion:
+        return await here.database.read(lambda connection: _inspected(connection, who, module, version))
+
+    found = await check()
     builds = here.builds
     path = builds.log_path(found.module_id, found.number)
     last = last_event_id(request)
@@ -179,7 +183,7 @@ async def follow_build(module: str, version: str, here: Here, who: Who, request:
         async for text, end, state in builds.follow(found.id, path, offset):
             yield Event(str(end), {"state": state}, "end") if state else Event(str(end), {"text": text})
 
-    return event_stream(request, events())
+    return event_stream(request, events(), check)
 
 
 @module_versions_router.post("/{version}/review", status_code=201, operation_id="ask_module_review")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from sqlalchemy import Connection
-from starlette.responses import StreamingResponse
 
 from muster.kube import errors as cluster_errors
 from muster.kube.builtin import EVENT, POD
@@ -35,6 +35,7 @@ from muster.platform.workflows.versions import document_of
 from muster.server.platform.rest import build_record, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
+from muster.server.platform.streams import download
 from muster.server.platform.workflows import look_of
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing
 
@@ -100,7 +101,7 @@ async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[
 
 
 @router.get("/outputs/{output}", operation_id="get_run_node_output", response_class=Response, responses=_FILE)
-async def content_of_output(run: str, node: str, output: str, here: Here, who: Who) -> Response:
+async def content_of_output(run: str, node: str, output: str, request: Request, here: Here, who: Who) -> Response:
     """Returns an output: the text, or the file or folder as an archive."""
     found = await found_node(here, who, run, node)
     workflow = await _workflow(here, run)
@@ -131,7 +132,8 @@ async def content_of_output(run: str, node: str, output: str, here: Here, who: W
         "Content-Disposition": f'attachment; filename="{output}.tgz"',
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
-    return StreamingResponse(content(), media_type="application/gzip", headers=headers)
+    check = partial(found_node, here, who, run, node)
+    return download(request, content(), check, media_type="application/gzip", headers=headers)
 
 
 def _explained(pod: dict[str, Any]) -> dict[str, Any]:

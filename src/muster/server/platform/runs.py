@@ -154,8 +154,12 @@ async def drop_run(run: str, here: Here, who: Who) -> None:
 @router.get("/{run}/events", operation_id="watch_run", response_class=Response, responses=EVENTS)
 async def events_of_run(run: str, here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: the run as it is now, then after every change."""
-    await here.database.read(lambda connection: get_run(connection, who, run))
-    return event_stream(request, _run_changes(here, who, run, last_event_id(request)))
+
+    async def check() -> Run:
+        return await here.database.read(lambda connection: get_run(connection, who, run))
+
+    await check()
+    return event_stream(request, _run_changes(here, who, run, last_event_id(request)), check)
 
 
 async def _begun(here: Services, who: Actor, made: PreparedRun, response: Response) -> Run:

@@ -29,7 +29,7 @@ from muster.platform.users.openid import OpenId
 from muster.platform.users.sessions import Identities
 from muster.platform.workflows.graph_context import graph_context
 from muster.platform.workflows.versions import ContextLoader
-from muster.server.platform.event_feed import EventFeed
+from muster.server.platform.event_feed import EventFeed, OpenStreams
 from muster.server.settings import Settings
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.kinds import WORKFLOW
@@ -58,6 +58,7 @@ class Services:
     job_feed: EventFeed
     """Changes of all training jobs."""
     builds: Builds
+    streams: OpenStreams
     load_context: ContextLoader = graph_context
     """Finds what a graph document refers to."""
     logins: LoginLimits = field(default_factory=LoginLimits)
@@ -107,6 +108,7 @@ async def create_services(
         run_feed=run_feed,
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,
+        streams=OpenStreams(settings.budgets),
         builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
     )
 

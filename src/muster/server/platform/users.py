@@ -117,7 +117,8 @@ async def get_account(user_id: str, here: Here, who: Who, response: Response) ->
 
 @users_router.patch("/{user_id}", operation_id="edit_user")
 async def edit_account(user_id: str, body: UserChange, here: Here, who: Who, seen: IfMatch, response: Response) -> User:
-    """Changes the fields that are set. Disabling an account ends its sessions and stops its tokens."""
+    """Changes the fields that are set. A new role ends the sessions of the account; disabling it stops its tokens,
+    too."""
     changes = body.changes()
     if "role" in changes:
         changes["admin"] = changes.pop("role") == "admin"
