@@ -113,9 +113,9 @@ async def test_files_in_volumes_are_kept_as_the_container_sees_them(node: Node) 
 async def test_a_path_cannot_lead_out_of_the_container(node: Node, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s")
     folder = await run(
-        node, "thief", "ln -s ../../../../etc/hostname /tmp/a; echo x > /tmp/b", ["/tmp/a", "/tmp/../tmp/b"]
+        node, "thief", "ln -s ../../../../etc/hosts /tmp/a; echo x > /tmp/b", ["/tmp/a", "/tmp/../tmp/b"]
     )
-    assert (folder / "0").read_text().strip() == "thief"  # what is at that path in the container
+    assert "thief" in (folder / "0").read_text()  # what is at that path in the container
     assert (folder / "1").read_text() == "x\n"
 
 

@@ -333,6 +333,8 @@ class AgentFiles:
         if problem.exists():
             raise NodeFilesError(problem.read_text())
         copy = folder / str(index)
+        if copy.is_symlink():
+            raise NodeFilesError("it is a link")
         return copy if copy.exists() else None
 
     def outputs_written_at(self, pod: Object, container: str) -> int:

@@ -44,6 +44,7 @@ from muster.embedded.node.supervisor.contract import (
     Hook,
     Isolation,
     Mount,
+    PodLimits,
     PreparedContainer,
     PreparedPod,
     Probe,
@@ -59,6 +60,7 @@ from muster.embedded.node.volumes import (
     make_volume,
     plan_volumes,
 )
+from muster.kube.budgets import Budgets
 from muster.kube.ignored_pod_fields import ignored_fields
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, uid_of
 from muster.kube.quantity import milli_value, whole_value
@@ -180,6 +182,7 @@ def prepare(
         "notify": paths.notify,
         "logFileBytes": settings.logs.file_bytes,
         "logFiles": settings.logs.files,
+        "limits": pod_limits(settings.budgets, restricted=context.restricted),
         "backoffBase": settings.backoff_base,
         "backoffMax": settings.backoff_max,
     }
@@ -193,6 +196,11 @@ def prepare(
     if lacks_service_account(volumes):
         ignored.append(f"spec.serviceAccountName (there is no service account {spec['serviceAccountName']})")
     return Prepared(prepared, notes, tuple(ignored))
+
+
+def pod_limits(budgets: Budgets, *, restricted: bool) -> PodLimits:
+    """Returns the limits of a Pod that no field of it sets."""
+    return {"outputFiles": budgets.output_files, "outputBytes": budgets.output_megabytes << 20}
 
 
 def write_pod_file(folder: str, pod: PreparedPod) -> None:

@@ -98,6 +98,13 @@ _PROGRAM = (
     "from muster.embedded.node.supervisor.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
 )
 _TRIES = 3
+_ZYGOTE_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TZ")
+
+
+def zygote_environment() -> dict[str, str]:
+    """Returns the variables of the zygote, which every supervisor has, too: those that Python itself needs. The
+    server's own contain passwords, and Pods get theirs from their specs."""
+    return {name: os.environ[name] for name in _ZYGOTE_VARIABLES if name in os.environ}
 
 
 class ZygoteError(Exception):
@@ -184,6 +191,7 @@ class _Connection:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                env=zygote_environment(),
             )
         self._loop.add_reader(self._socket, self._read)
 

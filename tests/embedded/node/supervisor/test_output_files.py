@@ -7,18 +7,29 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.node.supervisor.output_files import (
+    ANYONE,
+    FILES_SETTING,
     PROBLEM_FILE,
+    SIZE_SETTING,
     BudgetExceeded,
     CopyBudget,
+    Reader,
+    check_copies,
     copy_outputs,
+    is_kernel_path,
     remove_tree,
 )
+from muster.kube.budgets import setting_name
 
 
-def kept(root: Path, target: Path, *paths: str, budget: CopyBudget | None = None) -> dict[str, str]:
+def kept(
+    root: Path, target: Path, *paths: str, budget: CopyBudget | None = None, reader: Reader = ANYONE
+) -> dict[str, str]:
     descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY)
     try:
-        copy_outputs(descriptor, paths, str(target), budget)
+        copy_outputs(
+            descriptor, paths, str(target), budget or CopyBudget(1000, 1 << 20), reader, is_last=budget is None
+        )
     finally:
         os.close(descriptor)
     return {str(p.relative_to(target)): p.read_text() for p in target.rglob("*") if p.is_file() and not p.is_symlink()}
@@ -84,3 +95,45 @@ def test_a_folder_is_removed_even_if_access_to_parts_of_it_is_denied(tmp_path: P
     remove_tree(str(tmp_path / "nothing"))
     assert list(tmp_path.iterdir()) == []
     assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_the_settings_of_the_budget_are_named() -> None:
+    assert (setting_name("output_files"), setting_name("output_megabytes")) == (FILES_SETTING, SIZE_SETTING)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/proc", True), ("/proc/1/environ", True), ("/sys/kernel", True), ("/dev/mem", True), ("/dev", True),
+        ("/dev/shm/x", False), ("/process", False), ("/", False), ("/tmp/proc", False), ("/devices", False),
+    ],
+)  # fmt: skip
+def test_which_paths_are_the_kernels(path: str, expected: bool) -> None:
+    assert is_kernel_path(path) == expected
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can read with the rights of other users")
+def test_files_are_read_with_the_rights_of_the_user(root: Path, tmp_path: Path) -> None:
+    for folder in (root, *root.parents):
+        if str(folder).startswith(str(tmp_path)):
+            folder.chmod(0o755)
+    for folder in tmp_path.parents[:2]:
+        folder.chmod(folder.stat().st_mode | 0o111)
+    (root / "a/private").write_text("private")
+    (root / "a/private").chmod(0o600)
+    assert kept(root, tmp_path / "k", "/a/f", reader=Reader(1234, 1234)) == {"0": "f"}
+    assert kept(root, tmp_path / "k", "/a/private", reader=Reader(1234, 1234)) == {PROBLEM_FILE: "Permission denied"}
+    (root / "a/private").chmod(0o640)
+    assert kept(root, tmp_path / "k", "/a/private", reader=Reader(1234, 1234, [0])) == {"0": "private"}
+    assert kept(root, tmp_path / "k", "/a/private") == {"0": "private"}
+
+
+def test_copies_of_an_engine_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "k/0").mkdir(parents=True)
+    os.mkfifo(tmp_path / "k/0/pipe")
+    (tmp_path / "k/0/link").symlink_to("/etc/shadow")
+    check_copies(str(tmp_path / "k"), CopyBudget(10, 10_000))
+    assert [p.name for p in (tmp_path / "k/0").iterdir()] == ["link"]
+    (tmp_path / "k/1").symlink_to("/etc/shadow")
+    check_copies(str(tmp_path / "k"), CopyBudget(10, 10_000))
+    assert [p.name for p in (tmp_path / "k").iterdir()] == [PROBLEM_FILE]

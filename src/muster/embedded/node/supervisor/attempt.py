@@ -273,10 +273,14 @@ class Attempt:
         """Copies the output paths one after the other, then removes the container."""
         assert self._engine is not None
         paths = self.container.get("keep") or ()
-        if number == len(paths):
+        if number == len(paths) and not paths:
             self._remove_from_engine()
             return
         folder = self.container["keepFolder"]
+        if number == len(paths):
+            child = output_files.check_copies_in_child(folder, self._output_budget())
+            self._loop.on_exit(child, lambda _status: self._remove_from_engine())
+            return
         source, target = f"{self._engine['name']}:{paths[number]}", f"{folder}/{number}"
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -334,16 +338,28 @@ class Attempt:
             return
         folder = self.container["keepFolder"]
         root = self._host.sandbox.root_of(self._namespace)
+        budget, reader = self._output_budget(), self._reader()
+        at_once = output_files.CopyBudget(_ENTRIES_AT_ONCE, min(_BYTES_AT_ONCE, budget.left))
         try:
-            output_files.copy_outputs(root, paths, folder, output_files.CopyBudget(_ENTRIES_AT_ONCE, _BYTES_AT_ONCE))
+            output_files.copy_outputs(root, paths, folder, at_once, reader, is_last=False)
         except output_files.BudgetExceeded:
-            self._loop.on_exit(
-                output_files.copy_outputs_in_child(root, paths, folder), lambda _status: self._report_outcome(outcome)
-            )
+            child = output_files.copy_outputs_in_child(root, paths, folder, budget, reader)
+            self._loop.on_exit(child, lambda _status: self._report_outcome(outcome))
         else:
             self._report_outcome(outcome)
         finally:
             os.close(root)
+
+    def _output_budget(self) -> output_files.CopyBudget:
+        limits = self._host.pod.get("limits") or {}
+        return output_files.CopyBudget(limits.get("outputFiles", 100_000), limits.get("outputBytes", 10 << 30))
+
+    def _reader(self) -> output_files.Reader:
+        """Outputs are read with the rights of the container's user."""
+        if self._host.sandbox.isolation != "namespaces":
+            return output_files.ANYONE
+        container = self.container
+        return output_files.Reader(container.get("uid"), container.get("gid"), container.get("groups") or ())
 
     def _outcome(self) -> AttemptOutcome:
         assert self._status is not None and self._log is not None

@@ -125,6 +125,13 @@ class PreparedContainer(TypedDict, total=False):
     privateFolder: str  # where these paths are stored
 
 
+class PodLimits(TypedDict, total=False):
+    """Limits that no field of a Pod sets. They come from the budgets in the settings."""
+
+    outputFiles: int
+    outputBytes: int
+
+
 class PreparedPod(TypedDict, total=False):
     uid: str
     namespace: str
@@ -143,6 +150,7 @@ class PreparedPod(TypedDict, total=False):
     notify: str  # path of the agent's datagram socket; the datagram is the Pod's uid
     logFileBytes: int
     logFiles: int
+    limits: PodLimits
     backoffBase: float  # seconds; doubles with each restart up to backoffMax
     backoffMax: float
 
