@@ -23,7 +23,7 @@ from muster.workflows.kinds import WORKFLOW
 from tests.chaos.real_server import RealServer
 from tests.platform.graphs.samples import graph, node
 from tests.server.platform.served import Client
-from tests.server.platform.whole import ended, sooner_or_later, states, stored
+from tests.server.platform.whole import ended, eventually, states, stored
 
 NewServer = Callable[..., RealServer]
 CUT_OFF = (aiohttp.ClientError, ConnectionError, TimeoutError)
@@ -110,7 +110,7 @@ async def test_kills_while_a_run_is_stopped_retried_and_deleted(server: RealServ
     async def is_in_b() -> bool:
         return book.exists() and f"{run} b\n" in book.read_text()
 
-    await sooner_or_later(is_in_b)
+    await eventually(is_in_b)
     await _killed_while(server, random, "POST", f"runs/{run}/stop")
     client = client_of(server)
     stopping = await client.get(f"runs/{run}")
@@ -144,7 +144,7 @@ async def test_kills_while_a_run_is_stopped_retried_and_deleted(server: RealServ
             secrets = [s for s in (await cluster.list(SECRET, "default")).items if name_of(s).startswith("run-")]
             return not left and not secrets
 
-    await sooner_or_later(nothing_left)
+    await eventually(nothing_left)
     assert "Traceback" not in server.log()
 
 

@@ -31,12 +31,12 @@ def port_of(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 
-def test_the_port_of_last_time_comes_before_the_usual_one(tmp_path: Path) -> None:
+def test_the_last_port_is_tried_before_the_default(tmp_path: Path) -> None:
     usual, remembered = free_port(), tmp_path / "port"
     with open_listener("127.0.0.1", 0, remembered, usual=usual) as first:
         assert port_of(first) == usual
         with open_listener("127.0.0.1", 0, tmp_path / "other", usual=usual) as second:
-            assert port_of(second) not in {0, usual}, "somebody else has it"
+            assert port_of(second) not in {0, usual}, "another server has it"
             other = port_of(second)
     with open_listener("127.0.0.1", 0, tmp_path / "other", usual=usual) as again:
         assert port_of(again) == other
@@ -45,7 +45,7 @@ def test_the_port_of_last_time_comes_before_the_usual_one(tmp_path: Path) -> Non
         assert port_of(fresh) == usual
 
 
-def test_a_port_that_was_set_is_that_one_or_an_error(tmp_path: Path) -> None:
+def test_a_configured_port_is_used_or_an_error(tmp_path: Path) -> None:
     with open_listener("127.0.0.1", 0, tmp_path / "a") as taken:
         port = port_of(taken)
         told = rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"
@@ -55,7 +55,7 @@ def test_a_port_that_was_set_is_that_one_or_an_error(tmp_path: Path) -> None:
         assert port_of(got) == port
 
 
-def test_an_address_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
+def test_a_foreign_address_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ServerError, match="cannot listen on 203"), open_listener("203.0.113.1", 0, tmp_path / "a"):
         pass
 
@@ -66,7 +66,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 class Service:
-    """Answers, answers late, streams for ever, and talks."""
+    """Responds, responds late, streams forever, and echoes over a WebSocket."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -119,7 +119,7 @@ async def client(certificates: Certificates) -> AsyncIterator[aiohttp.ClientSess
         yield session
 
 
-async def test_requests_are_answered_and_web_sockets_too(certificates: Certificates) -> None:
+async def test_requests_and_web_sockets_are_served(certificates: Certificates) -> None:
     async with serving(Service(), certificates) as url, client(certificates) as session:
         async with session.get(f"{url}/hello") as response:
             assert await response.text() == "hello"
@@ -130,7 +130,7 @@ async def test_requests_are_answered_and_web_sockets_too(certificates: Certifica
             assert await talk.receive_str() == "hi"
 
 
-async def test_what_is_being_asked_is_still_answered_in_the_end(certificates: Certificates) -> None:
+async def test_open_requests_are_finished_at_shutdown(certificates: Certificates) -> None:
     service = Service()
     async with client(certificates) as session:
         async with serving(service, certificates) as url:
@@ -141,7 +141,7 @@ async def test_what_is_being_asked_is_still_answered_in_the_end(certificates: Ce
             assert await response.text() == "late"
 
 
-async def test_who_listens_for_ever_does_not_keep_it_from_ending(
+async def test_an_endless_stream_does_not_delay_shutdown(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     service = Service()

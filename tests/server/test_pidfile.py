@@ -1,4 +1,4 @@
-"""A server is there exactly as long as its process holds the lock."""
+"""A server is found exactly as long as its process holds the lock."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ import pytest
 from muster.server.pidfile import ServerError, claim_home, running_server
 
 
-def test_nobody_is_there_at_first(tmp_path: Path) -> None:
+def test_no_server_at_first(tmp_path: Path) -> None:
     assert running_server(tmp_path) is None
 
 
-def test_is_found_while_claimed_and_gone_afterwards(tmp_path: Path) -> None:
+def test_a_server_is_found_while_it_holds_the_lock(tmp_path: Path) -> None:
     with claim_home(tmp_path) as announce:
-        assert running_server(tmp_path) is None, "it does not answer yet"
+        assert running_server(tmp_path) is None, "not ready yet"
         info = announce("https://127.0.0.1:1", tmp_path / "kubeconfig")
         assert running_server(tmp_path) == info
     assert running_server(tmp_path) is None
 
 
-def test_a_second_server_is_told_about_the_first(tmp_path: Path) -> None:
+def test_a_second_server_gets_an_error_that_names_the_first(tmp_path: Path) -> None:
     with claim_home(tmp_path) as announce:
         info = announce("https://127.0.0.1:1", tmp_path / "k")
         with pytest.raises(ServerError, match=rf"already runs in .*process {info.pid}"), claim_home(tmp_path):
             pass
 
 
-def test_a_killed_server_leaves_no_ghost(tmp_path: Path) -> None:
+def test_a_killed_server_is_not_found(tmp_path: Path) -> None:
     script = (
         "import sys, time, pathlib; from muster.server.pidfile import claim_home\n"
         "home = pathlib.Path(sys.argv[1])\n"
@@ -51,7 +51,7 @@ def test_a_killed_server_leaves_no_ghost(tmp_path: Path) -> None:
         assert running_server(tmp_path) is None
 
 
-def test_whoever_looks_keeps_no_server_out(tmp_path: Path) -> None:
+def test_a_reader_does_not_block_a_server(tmp_path: Path) -> None:
     (tmp_path / "server.json").touch()
     with (tmp_path / "server.json").open("rb") as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)

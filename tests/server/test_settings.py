@@ -1,4 +1,4 @@
-"""config.yaml: everything optional, everything checked, errors with file and line."""
+"""config.yaml: every setting is optional, all are checked, and errors have file and line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def write(home: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "{}\n"])
-def test_no_settings_are_settings(tmp_path: Path, text: str) -> None:
+def test_an_empty_file_has_the_defaults(tmp_path: Path, text: str) -> None:
     settings = Settings.load(write(tmp_path, text))
     assert settings.agent.runtime == "sandbox"
     assert settings.durability == "power"
     assert settings.host == "127.0.0.1"
 
 
-def test_reads_what_is_said(tmp_path: Path) -> None:
+def test_reads_settings(tmp_path: Path) -> None:
     settings = Settings.load(
         write(
             tmp_path,
@@ -70,6 +70,6 @@ def test_reads_what_is_said(tmp_path: Path) -> None:
         ("a: [\n", r"config\.yaml:"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
+def test_errors_name_the_line(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         Settings.load(write(tmp_path, text))

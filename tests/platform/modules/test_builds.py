@@ -124,7 +124,7 @@ async def begun(path: Path, times: int) -> bool:
     return path.exists() and path.read_text().count("begun") == times
 
 
-async def sooner_or_later(holds: Callable[[], Awaitable[bool]]) -> None:
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(60):
         while True:
             if await holds():
@@ -157,12 +157,12 @@ async def test_a_server_that_ends_in_order_may_do_so_as_often_as_it_likes(
         patch.setenv("PATH", f"{programs}:/usr/bin:/bin")
         for times in range(1, 6):
             async with building(Builds(database, tmp_path / "modules", ModuleSettings(), "sandbox", IMAGE_ENGINES)):
-                await sooner_or_later(partial(begun, tmp_path / "begun", times))
+                await eventually(partial(begun, tmp_path / "begun", times))
     assert (await database.read(latest)).state == "building"
 
     async def built() -> bool:
         return (await database.read(latest)).state != "building"
 
     async with building(Builds(database, tmp_path / "modules", ModuleSettings(), "sandbox", IMAGE_ENGINES)):
-        await sooner_or_later(built)
+        await eventually(built)
     assert (await database.read(latest)).state == "private"

@@ -1,5 +1,4 @@
-"""A cluster that knows workflows, served with both APIs. No controller is there to change anything: what a test reads
-is what was written."""
+"""A cluster with the workflow kinds, served with both APIs. No controller runs, so a test reads what was written."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ async def serving(home: Path, *, artifacts: bool = False) -> AsyncIterator[Serve
 
 
 class Argo:
-    """Talks to the API as a client does."""
+    """A client of the API."""
 
     def __init__(self, served: Served, session: aiohttp.ClientSession) -> None:
         self.served = served
@@ -71,7 +70,7 @@ class Argo:
             return answer
 
     async def workflow(self, name: str, phase: str = "", nodes: Object | None = None, **more: Any) -> Object:
-        """A stored Workflow, as the controller would have left it."""
+        """A stored Workflow with the status that the controller would have written."""
         status: Object = {}
         if phase:
             status = {"phase": phase, "startedAt": "2026-01-01T00:00:00Z", "progress": "1/1"}

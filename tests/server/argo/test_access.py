@@ -1,4 +1,4 @@
-"""Nobody gets in without a token, and with one only to what their roles allow."""
+"""Every route needs a token, and roles decide what a token may do."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ PATHS = [
 
 
 @pytest.mark.parametrize("token", ["", "nonsense"])
-async def test_strangers_get_nothing(argo: Argo, token: str) -> None:
+async def test_requests_without_a_token_are_refused(argo: Argo, token: str) -> None:
     async with argo.served.session(token) as session:
         for method, path in PATHS:
             async with session.request(method, f"/api/v1/{path}", json={}) as response:
                 assert response.status == 401, path
 
 
-async def test_roles_decide(argo: Argo) -> None:
+async def test_roles_decide_what_a_token_may_do(argo: Argo) -> None:
     await argo.workflow("wf", "Running")
     done = await argo.workflow("done", "Succeeded")
     rules = [{"apiGroups": ["argoproj.io"], "resources": ["workflows"], "verbs": ["get", "list", "watch"]}]

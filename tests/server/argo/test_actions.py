@@ -1,4 +1,4 @@
-"""What is done to workflows over Argo's API, as it is stored for the controller to see."""
+"""Actions on workflows over Argo's API, as they are stored for the controller."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ FAILED: Object = {
         ("suspend", {"suspend": True}, "Suspend"),
     ],
 )
-async def test_a_word_in_the_spec_tells_the_controller(
-    argo: Argo, action: str, expected: dict[str, object], deed: str
-) -> None:
+async def test_actions_set_a_field_of_the_spec(argo: Argo, action: str, expected: dict[str, object], deed: str) -> None:
     await argo.workflow("wf", "Running", WAITING)
     answer = await argo("PUT", f"workflows/default/@latest/{action}", {"name": "wf", "namespace": "default"})
     assert {name: answer["spec"][name] for name in expected} == expected
@@ -40,7 +38,7 @@ async def test_a_word_in_the_spec_tells_the_controller(
     assert labels_of(answer)["workflows.argoproj.io/actor"] == "test-admin"
 
 
-async def test_resume_ends_the_waiting(argo: Argo) -> None:
+async def test_resume_ends_suspended_nodes(argo: Argo) -> None:
     await argo.workflow("wf", "Running", WAITING)
     answer = await argo("PUT", "workflows/default/wf/resume", {})
     assert answer["status"]["nodes"]["wf-1"]["phase"] == "Succeeded"
@@ -48,7 +46,7 @@ async def test_resume_ends_the_waiting(argo: Argo) -> None:
     assert "no suspend nodes matching" in wrong["message"]
 
 
-async def test_set_answers_for_a_node(argo: Argo) -> None:
+async def test_set_supplies_the_outputs_of_a_node(argo: Argo) -> None:
     nodes = {
         **WAITING,
         "wf-1": {**WAITING["wf-1"], "outputs": {"parameters": [{"name": "go", "valueFrom": {"supplied": {}}}]}},
@@ -66,7 +64,7 @@ async def test_set_answers_for_a_node(argo: Argo) -> None:
     assert "unable to parse" in wrong["message"]
 
 
-async def test_retry_takes_failed_pods_away_first(argo: Argo) -> None:
+async def test_retry_deletes_failed_pods_first(argo: Argo) -> None:
     await argo.workflow("wf", "Failed", FAILED)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "wf", "namespace": "default"},
            "spec": {"containers": [{"name": "main", "image": "busybox"}]}}  # fmt: skip
@@ -82,7 +80,7 @@ async def test_retry_takes_failed_pods_away_first(argo: Argo) -> None:
     assert (await argo("PUT", "workflows/default/fine/retry", {}, status=400))["code"] == 3
 
 
-async def test_resubmit_makes_a_new_one(argo: Argo) -> None:
+async def test_resubmit_creates_a_new_workflow(argo: Argo) -> None:
     done = await argo.workflow("wf", "Succeeded", FAILED)
     answer = await argo("PUT", "workflows/default/wf/resubmit", {"parameters": ["lr=2"]})
     assert name_of(answer).startswith("wf-")
@@ -94,6 +92,6 @@ async def test_resubmit_makes_a_new_one(argo: Argo) -> None:
 
 
 @pytest.mark.parametrize("action", ["stop", "terminate", "suspend"])
-async def test_what_has_ended_cannot_be_ended(argo: Argo, action: str) -> None:
+async def test_a_finished_workflow_cannot_be_stopped(argo: Argo, action: str) -> None:
     await argo.workflow("wf", "Succeeded")
     assert (await argo("PUT", f"workflows/default/wf/{action}", {}, status=400))["code"] == 3

@@ -1,5 +1,5 @@
-"""The real `argo` command, over Argo Server's API and over the Kubernetes API: it must not notice. The commands are
-those of a team's own notes, as they are printed there."""
+"""The real `argo` command works unchanged over Argo Server's API and over the Kubernetes API. The commands are from a
+team's own notes."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class Argo:
         assert (done.returncode == 0) is fine, (words, done.returncode, done.stdout, done.stderr)
         return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout if fine else done.stdout + done.stderr)
 
-    def until_it_waits(self, name: str) -> None:
-        """At a step that somebody has to resume."""
+    def until_suspended(self, name: str) -> None:
+        """Waits until a step is suspended."""
         deadline = time.monotonic() + PATIENCE
         while "Suspend" not in [node["type"] for node in self.nodes(name)]:
             assert time.monotonic() < deadline
@@ -105,7 +105,7 @@ class Argo:
 
 @pytest.fixture(scope="module", params=["argo server", "kubernetes"])
 def argo(request: pytest.FixtureRequest, cluster: Muster) -> Argo:
-    """As `eval "$(muster env)"` lets it find the cluster, or by its kubeconfig alone."""
+    """Finds the cluster as with `eval "$(muster env)"`, or by its kubeconfig alone."""
     told = cluster("env", "-n", "argo").ok().out
     settings = dict(line.removeprefix("export ").replace("'", "").split("=", 1) for line in told.splitlines())
     if request.param == "kubernetes":
@@ -116,8 +116,8 @@ def argo(request: pytest.FixtureRequest, cluster: Muster) -> Argo:
 
 
 @pytest.fixture(autouse=True)
-def what_a_test_ran_is_gone_after_it(argo: Argo) -> Iterator[None]:
-    """Over the Kubernetes API argo itself looks for the @latest, and cannot tell two of the same second apart."""
+def delete_workflows_after_each_test(argo: Argo) -> Iterator[None]:
+    """Over the Kubernetes API, argo itself finds @latest, and cannot order two workflows of the same second."""
     yield
     argo("delete", "-n", "argo", "--all")
 
@@ -137,7 +137,7 @@ def status(argo: Argo, name: str) -> str:
     return str(json.loads(argo("get", name, "-o", "json"))["status"].get("phase"))
 
 
-def test_submit_a_file_and_look_at_it(argo: Argo) -> None:
+def test_submit_a_file_and_get_it(argo: Argo) -> None:
     name = argo(
         "submit", "-n", "argo", argo.file("stages.yaml", STAGES), "-p", "last=true", "--wait", "-o", "name"
     ).strip()
@@ -181,7 +181,7 @@ def test_fail_then_retry_and_resubmit(argo: Argo) -> None:
     argo("wait", name)
     after = json.loads(argo("get", name, "-o", "json"))["status"]["nodes"]
     pretrained = next(node for node in before.values() if node["displayName"] == "pretrain")
-    assert after[pretrained["id"]]["finishedAt"] == pretrained["finishedAt"], "what succeeded is not run again"
+    assert after[pretrained["id"]]["finishedAt"] == pretrained["finishedAt"], "succeeded nodes do not run again"
     assert "already" in argo("retry", name, fine=False) or status(argo, name) == "Succeeded"
     again = argo("resubmit", "-n", "argo", name, "--wait", "-o", "name").strip()
     assert again != name
@@ -191,12 +191,12 @@ def test_fail_then_retry_and_resubmit(argo: Argo) -> None:
 def test_stop_runs_exit_handlers_and_terminate_does_not(argo: Argo) -> None:
     waiting = argo.file("waiting.yaml", WAITING)
     stopped = argo("submit", waiting, "-o", "name").strip()
-    argo.until_it_waits(stopped)
+    argo.until_suspended(stopped)
     argo("stop", "-n", "argo", stopped)
     argo("wait", stopped, fine=False)
     assert "good-bye" in argo("logs", stopped)
     ended = argo("submit", waiting, "-o", "name").strip()
-    argo.until_it_waits(ended)
+    argo.until_suspended(ended)
     argo("terminate", ended)
     argo("wait", ended, fine=False)
     assert "good-bye" not in argo("logs", ended)
@@ -205,7 +205,7 @@ def test_stop_runs_exit_handlers_and_terminate_does_not(argo: Argo) -> None:
 
 def test_suspend_and_resume(argo: Argo) -> None:
     name = argo("submit", argo.file("waiting.yaml", WAITING), "-o", "name").strip()
-    argo.until_it_waits(name)
+    argo.until_suspended(name)
     assert f"{name} suspended" in argo("suspend", name)
     assert "Suspended" in argo("get", name)
     assert f"{name} resumed" in argo("resume", name)
@@ -215,7 +215,7 @@ def test_suspend_and_resume(argo: Argo) -> None:
     assert "good-bye" in argo("logs", name, "--follow")
 
 
-def test_answer_for_a_step_that_waits(argo: Argo) -> None:
+def test_supply_outputs_of_a_suspended_step(argo: Argo) -> None:
     asking = """
         apiVersion: argoproj.io/v1alpha1
         kind: Workflow
@@ -238,7 +238,7 @@ def test_answer_for_a_step_that_waits(argo: Argo) -> None:
     """
     name = argo("submit", argo.file("asking.yaml", asking), "-o", "name").strip()
     asked = ("--node-field-selector", "displayName=ask")
-    argo.until_it_waits(name)
+    argo.until_suspended(name)
     argo("node", "set", name, "--output-parameter", "word=go", *asked)
     argo("resume", name, *asked)
     argo("wait", name)

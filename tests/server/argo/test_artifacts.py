@@ -1,4 +1,4 @@
-"""Artifacts are downloaded by whoever may see the workflow, and shown so that nothing in them can be run."""
+"""Users who may read a workflow may download its artifacts. Browsers do not run scripts in them."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ async def test_a_folder_is_a_page_of_links(argo: Argo) -> None:
         ("/artifact-files/default/workflows/wf/wf/outputs/folder/..%2F..%2Fsecret", 400),
     ],
 )
-async def test_what_is_not_there(argo: Argo, path: str, status: int) -> None:
+async def test_missing_artifacts(argo: Argo, path: str, status: int) -> None:
     assert (await get(argo, path))[0] == status
 
 
-async def test_nobody_reads_what_they_may_not(argo: Argo) -> None:
+async def test_artifacts_need_permission_to_read_the_workflow(argo: Argo) -> None:
     uid = (await argo("GET", "workflows/default/wf"))["metadata"]["uid"]
     paths = (
         "/artifacts/default/wf/wf/model",
@@ -115,13 +115,13 @@ async def test_nobody_reads_what_they_may_not(argo: Argo) -> None:
         assert (await get(argo, path, bob))[0] == 403
 
 
-def test_secrets_are_asked_for_by_name() -> None:
+def test_credentials_need_permission_to_read_the_secret() -> None:
     artifact = NODES["wf"]["outputs"]["artifacts"][3]
     assert list(secrets_in({"s3": artifact["s3"]})) == ["keys"]
     assert list(secrets_in({"s3": {"key": "x"}})) == []
 
 
-def test_links_cannot_be_scripts() -> None:
+def test_names_in_links_are_escaped() -> None:
     page = folder_page(["javascript:alert(1)", "<b>.txt", "in/a", "in/b"]).decode()
     assert 'href="./javascript%3Aalert%281%29"' in page
     assert "<b>" not in page

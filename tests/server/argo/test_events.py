@@ -1,4 +1,4 @@
-"""Events from elsewhere start workflows, where a WorkflowEventBinding says so."""
+"""WorkflowEventBindings start workflows for events that clients send."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def test_selectors(selector: str, meant: bool) -> None:
 
 
 @pytest.mark.parametrize("selector", ["payload.", "payload.branch", "nonsense > 3"])
-def test_a_bad_selector_is_named(selector: str) -> None:
+def test_the_error_names_the_bad_selector(selector: str) -> None:
     with pytest.raises(BadRequest, match=r"spec\.event\.selector"):
         matches_event(binding(selector), SCOPE)
 
 
-def test_the_workflow_is_made_of_the_event() -> None:
+def test_the_workflow_is_created_from_the_event() -> None:
     parameters = [
         {"name": "branch", "valueFrom": {"event": "payload.branch"}},
         {"name": "size", "valueFrom": {"event": "payload.size"}},
@@ -71,7 +71,7 @@ def test_the_workflow_is_made_of_the_event() -> None:
     ]
 
 
-def test_a_name_is_taken_as_it_is() -> None:
+def test_a_fixed_name_is_kept() -> None:
     made = workflow_for_event(binding(metadata={"name": '"exactly"'}), SCOPE)
     assert (made["metadata"]["name"], "generateName" in made["metadata"]) == ("exactly", False)
 
@@ -84,12 +84,12 @@ def test_a_name_is_taken_as_it_is() -> None:
         ({"metadata": {"labels": {"a": "payload."}}}, r"spec.submit.metadata.labels\[a\]"),
     ],
 )
-def test_what_cannot_be_made_is_explained(submit: dict[str, Any], told: str) -> None:
+def test_errors_explain_what_cannot_be_created(submit: dict[str, Any], told: str) -> None:
     with pytest.raises(BadRequest, match=told):
         workflow_for_event(binding(**submit), SCOPE)
 
 
-async def test_an_event_starts_what_it_is_meant_to(argo: Argo) -> None:
+async def test_an_event_starts_the_matching_workflows(argo: Argo) -> None:
     await argo.cluster.create({**hello("train"), "kind": "WorkflowTemplate"})
     await argo.cluster.create(binding('payload.go == true && metadata["x-why"][0] == "test"'))
     async with argo.served.session(**{"X-Why": "test"}) as session:
@@ -103,14 +103,14 @@ async def test_an_event_starts_what_it_is_meant_to(argo: Argo) -> None:
     assert len(listed["items"]) == 1
 
 
-async def test_what_goes_wrong_is_told_to_the_sender(argo: Argo) -> None:
+async def test_errors_are_returned_to_the_sender(argo: Argo) -> None:
     await argo.cluster.create(binding())
     answer = await argo("POST", "events/default/push", {}, status=500)
     assert answer["code"] == 13
     assert 'on-push: workflowtemplates.argoproj.io "train" not found' in answer["message"]
 
 
-async def test_events_of_the_cluster_are_still_the_clusters(argo: Argo) -> None:
+async def test_kubernetes_events_are_not_affected(argo: Argo) -> None:
     assert (await argo("GET", "/api/v1/events"))["kind"] == "EventList"
 
 

@@ -1,6 +1,6 @@
-"""Hera, unchanged: workflows written in Python, submitted and looked at over Argo Server's API."""
+"""Hera works unchanged: workflows written in Python are submitted and read over Argo Server's API."""
 
-# Annotations are not postponed here: Hera looks at those of its scripts.
+# Annotations must not be postponed here: Hera reads those of its scripts.
 
 import warnings
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ import pytest
 from tests.cli.commands import Muster
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what Hera's own imports say is not about us
+    warnings.simplefilter("ignore")  # warnings of Hera's own imports
     hera = pytest.importorskip("hera.workflows", reason="Hera is not installed: pip install hera")
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # what Hera does with its own libraries is not about us either
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings from the libraries that Hera uses
 
 
 @hera.script(image="python:3.11")  # type: ignore[untyped-decorator]
@@ -99,7 +99,7 @@ def test_templates_and_resubmission(service: Any) -> None:
     service.delete_workflow_template("kept")
 
 
-def test_what_is_wrong_is_said(service: Any) -> None:
+def test_errors_are_raised_in_python(service: Any) -> None:
     with hera.Workflow(
         generate_name="bad-", entrypoint="nowhere", namespace="default", workflows_service=service
     ) as bad:

@@ -1,4 +1,4 @@
-"""Which workflows a list request means."""
+"""Which workflows a list request selects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_selection(query: dict[str, str], names: list[str]) -> None:
     assert [name_of(one) for one in select_page(ALL, parse_list_query(query)).items] == names
 
 
-def test_pages_say_how_to_go_on() -> None:
+def test_pages_have_a_continue_token() -> None:
     counted = {"listOptions.limit": "3", "listOptions.fieldSelector": "ext.showRemainingItemCount=true"}
     page = select_page(ALL, parse_list_query(counted))
     assert (page.next_offset, page.remaining, parse_list_query(counted).counted) == (3, 1, True)
@@ -64,7 +64,7 @@ def test_pages_say_how_to_go_on() -> None:
         ({"listOptions.fieldSelector": "metadata.namespace=b"}, "contradict"),
     ],
 )
-def test_what_cannot_be_meant_is_named(query: dict[str, str], told: str) -> None:
+def test_errors_name_the_invalid_option(query: dict[str, str], told: str) -> None:
     with pytest.raises(BadRequest, match=told):
         parse_list_query(query, "a")
 
@@ -103,7 +103,7 @@ def test_fields(fields: str, left: Any) -> None:
         ("-items.spec", "items.status.nodes", True),
     ],
 )
-def test_fields_tell_what_need_not_be_read(fields: str, path: str, wanted: bool) -> None:
+def test_fields_decide_what_is_read(fields: str, path: str, wanted: bool) -> None:
     assert parse_fields(fields).wants(path) is wanted
 
 
@@ -131,7 +131,7 @@ def test_patterns(pattern: str, path: str, names: dict[str, str] | None) -> None
     assert match_path(route("GET", pattern, _handler).pattern, path.split("/")) == names
 
 
-def test_routes_know_what_is_theirs() -> None:
+def test_routes_match_their_paths() -> None:
     routes = Routes([
         route("GET", "/api/v1/workflows/{namespace}", _handler),
         route("POST", "/api/v1/events/{namespace}/{discriminator}", _handler),

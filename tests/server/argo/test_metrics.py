@@ -1,4 +1,4 @@
-"""What workflows tell Prometheus, and whom it is told."""
+"""Metrics of workflows for Prometheus, and who may read them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WORKFLOW_OBJECT: Object = {
 }
 
 
-async def test_a_counter_of_a_template_is_told_to_who_may_ask(tmp_path: Path) -> None:
+async def test_a_counter_of_a_template_needs_permission(tmp_path: Path) -> None:
     async with run_server(read_settings(tmp_path, {})) as server:
         await server.cluster.create(WORKFLOW_OBJECT)
         async for event in server.cluster.watch(WORKFLOW, "default"):

@@ -28,7 +28,7 @@ async def messages(response: aiohttp.ClientResponse) -> Any:
 
 
 async def read(served: Served, path: str, accept: str = "", **query: str) -> list[Any]:
-    """To its end."""
+    """Reads the stream to its end."""
     async with (
         served.session() as session,
         session.get(f"/api/v1/{path}", params=query, headers={"accept": accept}) as r,
@@ -38,7 +38,7 @@ async def read(served: Served, path: str, accept: str = "", **query: str) -> lis
 
 
 @pytest.mark.parametrize("accept", ["", "text/event-stream"])
-async def test_a_watch_begins_with_what_is_there_and_goes_on(argo: Argo, accept: str) -> None:
+async def test_a_watch_starts_with_existing_workflows_and_continues(argo: Argo, accept: str) -> None:
     await argo.workflow("wf", "Running", {"wf": NODE})
     await argo.workflow("other", "Running")
     query = {"listOptions.fieldSelector": "metadata.name=wf", "listOptions.resourceVersion": "0"}
@@ -55,12 +55,12 @@ async def test_a_watch_begins_with_what_is_there_and_goes_on(argo: Argo, accept:
         assert (second["type"], second["object"]["status"]["phase"]) == ("MODIFIED", "Succeeded")
 
 
-async def test_a_watch_of_what_is_not_there_is_refused(argo: Argo) -> None:
+async def test_a_watch_of_a_missing_workflow_is_refused(argo: Argo) -> None:
     query = {"listOptions.fieldSelector": "metadata.name=nope"}
     assert (await argo("GET", "workflow-events/default", status=404, query=query))["code"] == 5
 
 
-async def test_a_watch_may_leave_the_nodes_out(argo: Argo) -> None:
+async def test_a_watch_may_omit_the_nodes(argo: Argo) -> None:
     await argo.workflow("wf", "Running", {"wf": NODE})
     query = {"fields": "result.object.metadata.name,result.type"}
     async with (
@@ -71,7 +71,7 @@ async def test_a_watch_may_leave_the_nodes_out(argo: Argo) -> None:
         assert found["object"] == {"metadata": {"name": "wf"}}
 
 
-def test_who_is_slow_gets_the_latest_only() -> None:
+def test_a_slow_client_gets_only_the_latest_state() -> None:
     def event(type_: Any, uid: str, number: int) -> WatchEvent:
         return WatchEvent(type_, {"metadata": {"uid": uid}, "number": number})
 
@@ -79,7 +79,7 @@ def test_who_is_slow_gets_the_latest_only() -> None:
     assert latest_of_each(batch) == [event("ADDED", "a", 2), event("DELETED", "b", 2)]
 
 
-async def test_logs_of_all_pods_in_the_order_of_time(argo: Argo) -> None:
+async def test_logs_of_all_pods_are_in_order_of_time(argo: Argo) -> None:
     nodes = {one: {**NODE, "id": one, "name": one} for one in ("wf", "wf.b")}
     await argo.workflow("wf", "Succeeded", nodes)
     other = pod_name("wf", "wf.b", "main")
@@ -97,7 +97,7 @@ async def test_logs_of_all_pods_in_the_order_of_time(argo: Argo) -> None:
     assert [one["result"]["content"] for one in stamped] == ["2026-01-01T00:00:02Z second"]
 
 
-async def test_logs_are_followed_until_the_workflow_is_over(argo: Argo) -> None:
+async def test_logs_are_followed_until_the_workflow_ends(argo: Argo) -> None:
     await argo.workflow("wf", "Running")
     path = "/api/v1/workflows/default/wf/log"
     async with argo.served.session() as session, session.get(path, params={"logOptions.follow": "true"}) as response:
@@ -112,7 +112,7 @@ async def test_logs_are_followed_until_the_workflow_is_over(argo: Argo) -> None:
         assert (await anext(stream))["result"]["content"] == "more"
 
 
-async def test_wrong_log_options_are_named(argo: Argo) -> None:
+async def test_errors_name_the_wrong_log_option(argo: Argo) -> None:
     await argo.workflow("wf", "Succeeded")
     for query, told in (
         ({"grep": "("}, "grep"),

@@ -16,7 +16,7 @@ TEMPLATE = {
 }
 
 
-async def test_create_stores_what_go_clients_send(argo: Argo) -> None:
+async def test_create_stores_the_body_of_go_clients(argo: Argo) -> None:
     sent = {
         "metadata": {"generateName": "hello-", "creationTimestamp": None},
         "spec": {**hello()["spec"], "arguments": {}},
@@ -35,7 +35,7 @@ async def test_a_dry_run_stores_nothing(argo: Argo, dry: dict[str, object]) -> N
     assert (await argo.cluster.list(WORKFLOW)).items == []
 
 
-async def test_what_is_wrong_is_told_as_grpc_gateway_does(argo: Argo) -> None:
+async def test_errors_have_the_form_of_grpc_gateway(argo: Argo) -> None:
     wrong = hello("wrong", templates=[{"name": "main", "container": {"image": 3}}])
     answer = await argo("POST", "workflows/default", {"workflow": wrong}, status=400)
     assert answer["code"] == 3
@@ -47,7 +47,7 @@ async def test_what_is_wrong_is_told_as_grpc_gateway_does(argo: Argo) -> None:
     assert (await argo("POST", "workflows/default", {}, status=400))["message"] == "the request has no workflow"
 
 
-async def test_get_joins_the_nodes_unless_they_are_not_wanted(argo: Argo) -> None:
+async def test_get_includes_the_nodes_unless_excluded(argo: Argo) -> None:
     await argo.workflow(
         "done", "Succeeded", {"done": {"id": "done", "name": "done", "type": "Pod", "phase": "Succeeded"}}
     )
@@ -58,14 +58,14 @@ async def test_get_joins_the_nodes_unless_they_are_not_wanted(argo: Argo) -> Non
     assert "nodes" not in (await argo("GET", "workflows/default/done", query={"fields": "-status.nodes"}))["status"]
 
 
-async def test_latest_is_the_one_created_last(argo: Argo) -> None:
+async def test_latest_is_the_newest_workflow(argo: Argo) -> None:
     assert (await argo("GET", "workflows/default/@latest", status=404))["message"] == "no workflows found"
     for name in ("b", "c", "a"):
         await argo.workflow(name)
     assert name_of(await argo("GET", "workflows/default/@latest")) == "a"
 
 
-async def test_list_is_paged_by_numbers(argo: Argo) -> None:
+async def test_list_pages_have_an_offset(argo: Argo) -> None:
     for name, phase in (("one", "Succeeded"), ("two", "Running"), ("three", "Failed")):
         await argo.workflow(name, phase)
     everything = await argo("GET", "workflows/", query={"fields": "metadata,items.metadata.name"})
@@ -102,7 +102,7 @@ async def test_submit_from_a_template(argo: Argo) -> None:
     assert given == [("lr", "0.1"), ("note", "a=b")]
 
 
-async def test_submit_says_what_is_wrong(argo: Argo) -> None:
+async def test_submit_reports_errors(argo: Argo) -> None:
     wrong = await argo("POST", "workflows/default/submit", {"resourceKind": "pod", "resourceName": "x"}, status=400)
     assert "'pod' is not supported" in wrong["message"]
     body = {"resourceKind": "wftmpl", "resourceName": "nope"}
@@ -126,7 +126,7 @@ async def test_submit_from_a_cron_workflow(argo: Argo) -> None:
     ("path", "field", "kind"),
     [("workflow-templates", "template", WORKFLOW_TEMPLATE), ("cron-workflows", "cronWorkflow", CRON_WORKFLOW)],
 )
-async def test_templates_and_cron_workflows_are_kept(argo: Argo, path: str, field: str, kind: object) -> None:
+async def test_templates_and_cron_workflows_are_stored(argo: Argo, path: str, field: str, kind: object) -> None:
     spec = hello()["spec"] if field == "template" else {"schedules": ["* * * * *"], "workflowSpec": hello()["spec"]}
     obj = {"metadata": {"name": "kept"}, "spec": spec}
     created = await argo("POST", f"{path}/default", {field: obj})
@@ -157,7 +157,7 @@ async def test_cluster_templates_have_no_namespace(argo: Argo) -> None:
     assert await argo("DELETE", "cluster-workflow-templates/shared") == {}
 
 
-async def test_the_archive_is_what_has_ended(argo: Argo) -> None:
+async def test_the_archive_lists_finished_workflows(argo: Argo) -> None:
     done = await argo.workflow("done", "Succeeded")
     running = await argo.workflow("running", "Running")
     assert [name_of(one) for one in (await argo("GET", "archived-workflows"))["items"]] == ["done"]
@@ -168,7 +168,7 @@ async def test_the_archive_is_what_has_ended(argo: Argo) -> None:
     assert (await argo("GET", "archived-workflows"))["items"] == []
 
 
-async def test_about_the_server(argo: Argo) -> None:
+async def test_info_about_the_server(argo: Argo) -> None:
     assert (await argo("GET", "version"))["version"].startswith("v4.0.7")
     assert (await argo("GET", "userinfo"))["subject"] == "test-admin"
     assert (await argo("GET", "info"))["managedNamespace"] == ""

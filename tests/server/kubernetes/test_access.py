@@ -43,7 +43,7 @@ def rule(verbs: str, resources: str, group: str = "") -> dict[str, Any]:
     return {"verbs": verbs.split(), "resources": resources.split(), "apiGroups": [group]}
 
 
-async def test_a_service_account_may_what_its_roles_say(served: Served) -> None:
+async def test_a_service_account_has_the_rights_of_its_roles(served: Served) -> None:
     token = await bot_with(served, rule("get list", "pods"))
     async with served.session(token) as http:
         for path, status in (
@@ -111,7 +111,7 @@ async def test_users_cannot_grant_permissions_they_do_not_have(served: Served) -
         ({"Impersonate-User": "ada", "Impersonate-Uid": "7"}, PODS, 400),
     ],
 )
-async def test_an_administrator_may_act_as_others(
+async def test_an_administrator_may_impersonate_others(
     served: Served, headers: dict[str, str], path: str, status: int
 ) -> None:
     await bot_with(served, rule("list", "pods"))
@@ -119,7 +119,7 @@ async def test_an_administrator_may_act_as_others(
         assert response.status == status, await response.text()
 
 
-async def test_others_may_not(served: Served) -> None:
+async def test_others_may_not_impersonate(served: Served) -> None:
     token = await bot_with(served, rule("list", "pods"))
     for headers in ({"Impersonate-User": "ada"}, {"Impersonate-User": BOT, "Impersonate-Group": "system:masters"}):
         async with served.session(token, **headers) as http, http.get(PODS) as response:

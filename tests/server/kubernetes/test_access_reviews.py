@@ -25,7 +25,7 @@ async def review(served: Served, path: str, spec: dict[str, Any], token: str | N
 LIST_PODS = {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "default"}}
 
 
-async def test_may_i(served: Served) -> None:
+async def test_self_subject_access_review(served: Served) -> None:
     asked = await review(served, f"{AUTHORIZATION}/selfsubjectaccessreviews", LIST_PODS)
     assert (asked["kind"], asked["status"]["allowed"]) == ("SelfSubjectAccessReview", True)
     nobody = served.identity.tokens.issue("nobody")
@@ -33,7 +33,7 @@ async def test_may_i(served: Served) -> None:
     assert not asked["status"]["allowed"] and "nobody" in asked["status"]["reason"]
 
 
-async def test_may_they(served: Served) -> None:
+async def test_subject_access_review(served: Served) -> None:
     path = f"{AUTHORIZATION}/subjectaccessreviews"
     assert not (await review(served, path, {**LIST_PODS, "user": "ada"}))["status"]["allowed"]
     masters = {**LIST_PODS, "user": "ada", "groups": ["system:masters"]}
@@ -84,6 +84,6 @@ def test_actions_of_access_reviews(spec: dict[str, Any], action: Action) -> None
 
 
 @pytest.mark.parametrize("spec", [{}, {**LIST_PODS, "nonResourceAttributes": {"verb": "get", "path": "/"}}])
-def test_exactly_one_thing_can_be_asked(spec: dict[str, Any]) -> None:
+def test_a_review_has_exactly_one_subject(spec: dict[str, Any]) -> None:
     with pytest.raises(BadRequest, match="exactly one"):
         parse_action(spec)

@@ -64,7 +64,7 @@ async def test_errors_are_status_objects(standing: Served, method: str, path: st
         (b" " * (LARGEST_BODY + 1), "application/json", 413),
     ],
 )
-async def test_a_body_that_cannot_be_read(standing: Served, body: bytes, content_type: str, status: int) -> None:
+async def test_an_unreadable_body_is_an_error(standing: Served, body: bytes, content_type: str, status: int) -> None:
     async with (
         standing.session() as http,
         http.post(PODS, data=io.BytesIO(body), headers={"Content-Type": content_type}) as response,
@@ -72,7 +72,7 @@ async def test_a_body_that_cannot_be_read(standing: Served, body: bytes, content
         assert (response.status, orjson.loads(await response.read())["kind"]) == (status, "Status")
 
 
-async def test_a_body_in_pieces_has_the_same_limit(served: Served) -> None:
+async def test_a_chunked_body_has_the_same_limit(served: Served) -> None:
     async def pieces() -> Any:
         for _ in range(40):
             yield b" " * 100_000
@@ -88,12 +88,12 @@ async def test_requests_for_protobuf_only_are_refused(served: Served) -> None:
 
 @on_standing
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz?verbose", "/version"])
-async def test_anybody_may_know_that_it_lives(standing: Served, path: str) -> None:
+async def test_health_needs_no_token(standing: Served, path: str) -> None:
     async with standing.session("") as http, http.get(path) as response:
         assert response.status == 200
 
 
-async def test_readyz_fails_when_the_store_does_and_tells_users_why(served: Served) -> None:
+async def test_readyz_fails_with_the_store_and_says_why_to_users(served: Served) -> None:
     async with served.session() as http:
         served.cluster.store.database.limit_pages(12)
         large = {"metadata": {"name": "x"}, "data": {"x": "x" * 200_000}}
@@ -137,7 +137,7 @@ async def test_discovery_follows_the_catalogue(served: Served) -> None:
             assert orjson.loads(await response.read())["kind"] == "WidgetList"
 
 
-async def test_a_description_that_is_known_is_not_sent_again(served: Served) -> None:
+async def test_an_unchanged_document_is_not_sent_again(served: Served) -> None:
     async with served.session() as http:
         async with http.get("/openapi/v3/api/v1") as response:
             tag = response.headers["ETag"]
@@ -163,7 +163,7 @@ async def test_internal_errors_do_not_expose_a_traceback(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_secrets_stay_out_of_the_log(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+async def test_secrets_are_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     secret = {"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}, "extra": "hunter2"}
     with caplog.at_level(logging.DEBUG):
         async with served.session() as http:
@@ -193,7 +193,7 @@ async def test_it_can_be_mounted_under_a_path(served: Served) -> None:
     assert orjson.loads(sent[1]["body"])["kind"] == "PodList"
 
 
-async def test_many_at_once(served: Served) -> None:
+async def test_many_concurrent_requests(served: Served) -> None:
     async with served.session() as http:
 
         async def create(number: int) -> int:

@@ -50,14 +50,14 @@ def test_the_resources_of_a_version_with_their_subresources() -> None:
     assert discovery.resource_list(SERVED, "", "v2") is None
 
 
-def test_a_kind_that_scales_has_a_scale() -> None:
+def test_a_scalable_kind_has_a_scale_subresource() -> None:
     found = discovery.resource_list(SERVED, "batch", "v1")
     assert found is not None
     scale = next(line for line in found["resources"] if line["name"] == "jobs/scale")
     assert (scale["kind"], scale["group"], scale["version"]) == ("Scale", "autoscaling", "v1")
 
 
-def test_everything_at_once() -> None:
+def test_aggregated_discovery() -> None:
     core = discovery.aggregated_discovery(SERVED, "v2", core=True)
     assert core["apiVersion"] == "apidiscovery.k8s.io/v2"
     (pods,) = [r for r in core["items"][0]["versions"][0]["resources"] if r["resource"] == "pods"]
@@ -84,5 +84,5 @@ def test_everything_at_once() -> None:
         ("", ""),
     ],
 )
-def test_who_gets_aggregated_discovery(accept: str, version: str) -> None:
+def test_which_clients_get_aggregated_discovery(accept: str, version: str) -> None:
     assert discovery.aggregated_version(accept) == version

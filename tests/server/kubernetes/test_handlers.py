@@ -34,7 +34,7 @@ async def json_of(response: aiohttp.ClientResponse, status: int = 200) -> Any:
     return orjson.loads(body)
 
 
-async def test_an_object_from_its_creation_to_its_end(served: Served) -> None:
+async def test_the_life_of_an_object(served: Served) -> None:
     async with served.session() as http:
         made = await json_of(await http.post(CONFIG_MAPS, json=config_map(a="1")), 201)
         assert (made["apiVersion"], made["kind"], made["metadata"]["namespace"]) == ("v1", "ConfigMap", "default")
@@ -212,14 +212,14 @@ async def test_unknown_fields(standing: Served, validation: str, status: int, wa
         assert response.headers.getall("Warning", []) == warnings
 
 
-async def test_an_invalid_object_names_itself_and_its_fields(served: Served) -> None:
+async def test_an_error_names_the_object_and_its_fields(served: Served) -> None:
     async with served.session() as http:
         status = await json_of(await http.post(PODS, json=pod("web", image=7)), 422)
         assert status["details"]["kind"] == "Pod" and status["details"]["name"] == "web"
         assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.containers[0].image"]
 
 
-async def test_status_is_a_thing_of_its_own(served: Served) -> None:
+async def test_status_is_a_subresource(served: Served) -> None:
     async with served.session() as http:
         made = await json_of(await http.post(PODS, json=pod("web")), 201)
         running = {**made, "status": {"phase": "Running"}}

@@ -120,7 +120,7 @@ async def test_apply(kubectl: Kubectl) -> None:
     assert "(server dry run)" in await kubectl("apply", "--dry-run=server", "-f", "-", stdin=changed)
 
 
-async def test_a_wrong_field_is_found(kubectl: Kubectl) -> None:
+async def test_an_unknown_field_is_reported(kubectl: Kubectl) -> None:
     wrong = POD_YAML.replace("command:", "comand:")
     assert "comand" in await kubectl.fails("apply", "-f", "-", stdin=wrong)
     assert "comand" in await kubectl.warns("apply", "--validate=false", "-f", "-", stdin=wrong) or (
@@ -133,7 +133,7 @@ async def test_explain(kubectl: Kubectl) -> None:
     assert "VERSION:" in await kubectl("explain", "jobs")
 
 
-async def test_things_it_makes_itself(kubectl: Kubectl) -> None:
+async def test_objects_that_kubectl_creates(kubectl: Kubectl) -> None:
     """Newer versions send these in protobuf."""
     await kubectl("create", "ns", "team")
     for arguments in (

@@ -33,7 +33,7 @@ KUBECTL_GET = (
          "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Form("metadata")),
     ],
 )  # fmt: skip
-def test_the_form_of_an_answer(accept: str, form: Form) -> None:
+def test_the_format_of_a_response(accept: str, form: Form) -> None:
     assert negotiate(accept) == form
 
 
@@ -77,6 +77,6 @@ def test_types_of_patches(content_type: str, type_: str) -> None:
     assert patch_type(content_type) == type_
 
 
-def test_a_patch_must_say_which_it_is() -> None:
+def test_a_patch_must_state_its_type() -> None:
     with pytest.raises(UnsupportedMediaType, match="merge-patch"):
         patch_type("application/json")

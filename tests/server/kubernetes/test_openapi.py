@@ -43,7 +43,7 @@ def test_the_hash_changes_with_the_document() -> None:
     assert openapi.v3_index([WIDGET]) != openapi.v3_index([other])
 
 
-def test_kubectl_finds_out_that_it_may_ask_for_validation() -> None:
+def test_kubectl_finds_support_for_server_side_validation() -> None:
     """kubectl looks for a PATCH operation of the kind with that parameter."""
     document = openapi.v3_document([WIDGET], "apis/acme.io/v1")
     assert document is not None
@@ -90,7 +90,7 @@ def varint(content: bytes, position: int) -> tuple[int, int]:
             return value, position
 
 
-def test_older_kubectls_read_it_in_protobuf() -> None:
+def test_older_kubectls_read_it_as_protobuf() -> None:
     definitions: dict[str, Any] = {}
     content = openapi_protobuf.encode_v2_protobuf(openapi.v2_document([WIDGET]))
     for entry in messages(messages(content, 9)[0], 1):

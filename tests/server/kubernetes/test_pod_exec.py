@@ -50,12 +50,12 @@ async def test_success(served: Served) -> None:
     assert orjson.loads((await run(served, "true"))[ERROR])["status"] == "Success"
 
 
-async def test_only_the_streams_that_were_asked_for(served: Served) -> None:
+async def test_only_the_requested_streams_are_sent(served: Served) -> None:
     found = await run(served, "sh", "-c", "echo out; echo err >&2", stdout="true", stderr="false")
     assert found[STDOUT] == b"out\n" and STDERR not in found
 
 
-async def test_much_output_arrives_whole(served: Served) -> None:
+async def test_large_output_is_complete(served: Served) -> None:
     assert len((await run(served, "head", "-c", "3000000", "/dev/zero"))[STDOUT]) == 3_000_000
 
 
@@ -85,7 +85,7 @@ async def test_base64_messages(served: Served) -> None:
     assert orjson.loads(base64.b64decode(texts[-1][1:]))["status"] == "Success"
 
 
-async def test_a_client_that_hangs_up_ends_the_command(served: Served, tmp_path: Any) -> None:
+async def test_a_command_ends_when_the_client_disconnects(served: Served, tmp_path: Any) -> None:
     mark = tmp_path / "pid"
     async with served.session() as http:
         socket = await http.ws_connect(
@@ -104,7 +104,7 @@ async def test_a_client_that_hangs_up_ends_the_command(served: Served, tmp_path:
                 with open(f"/proc/{pid}/stat") as stat:
                     if stat.read().rpartition(")")[2].split()[0] == "Z":
                         return
-            except (FileNotFoundError, ProcessLookupError):  # ended before it was opened or read
+            except (FileNotFoundError, ProcessLookupError):  # ended before the connection was open
                 return
             await asyncio.sleep(0.005)
 
@@ -144,7 +144,7 @@ async def test_exec_requires_permission(served: Served) -> None:
             assert refused.value.status == status
 
 
-async def test_a_browser_shows_its_token_among_the_protocols(served: Served) -> None:
+async def test_a_browser_sends_its_token_as_a_protocol(served: Served) -> None:
     encoded = base64.urlsafe_b64encode(served.token.encode()).rstrip(b"=").decode()
     protocols = [f"base64url.bearer.authorization.k8s.io.{encoded}", V5]
     async with (
@@ -155,7 +155,7 @@ async def test_a_browser_shows_its_token_among_the_protocols(served: Served) -> 
         assert (await collect(socket))[STDOUT] == b"hi\n"
 
 
-async def test_the_error_of_a_spdy_client_names_what_to_use(served: Served) -> None:
+async def test_the_error_for_spdy_clients_names_an_alternative(served: Served) -> None:
     await served.cluster.create({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
         "spec": {"containers": [{"name": "main", "image": "x"}]},

@@ -65,7 +65,7 @@ BODIES = {
     ],
 )  # fmt: skip
 def test_bodies_of_kubectl(name: str, obj: dict[str, Any]) -> None:
-    # Requests come and go; what is left of them here is compressed.
+    # Requests come and go; these are compressed.
     assert decode(zlib.decompress(base64.b64decode(BODIES[name]))) == obj
 
 
@@ -123,7 +123,7 @@ def test_delete_options_of_any_version() -> None:
     assert (options["gracePeriodSeconds"], options["propagationPolicy"]) == (0, "Foreground")
 
 
-def test_a_kind_that_is_not_known_is_named() -> None:
+def test_the_error_names_the_unknown_kind() -> None:
     with pytest.raises(UnsupportedMediaType, match="Widget"):
         decode(envelope("acme.io/v1", "Widget", b""))
 
@@ -135,7 +135,7 @@ def test_invalid_protobuf_is_refused(content: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_rubbish_never_breaks_anything(content: bytes) -> None:
+def test_random_bytes_raise_only_the_expected_error(content: bytes) -> None:
     try:
         decode(envelope("v1", "Pod", content))
     except BadRequest:

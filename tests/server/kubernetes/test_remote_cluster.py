@@ -30,7 +30,7 @@ def config_map(name: str = "conf", **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-async def test_it_is_a_cluster_like_any_other(remote: RemoteCluster) -> None:
+async def test_it_implements_the_cluster_protocol(remote: RemoteCluster) -> None:
     cluster: Cluster = remote
     made = await cluster.create(config_map(a="1"))
     assert await cluster.get(CONFIG_MAP, "conf", "default") == made
@@ -73,7 +73,7 @@ async def test_an_informer_stays_current(served: Served, remote: RemoteCluster) 
         assert informer.get("default", "b") is None
 
 
-async def test_a_watch_from_too_long_ago_is_gone(tmp_path: Path) -> None:
+async def test_a_watch_from_an_old_version_is_gone(tmp_path: Path) -> None:
     async with serving(tmp_path, history=4) as served, RemoteCluster(load_kubeconfig(served.kubeconfig)) as remote:
         oldest = version_of(await remote.create(config_map("a")))
         for number in range(20):
@@ -114,7 +114,7 @@ async def test_a_command_that_cannot_run(remote: RemoteCluster) -> None:
         await remote.exec("web", "default", ["true"], container="other")
 
 
-async def test_a_command_that_is_given_up(remote: RemoteCluster) -> None:
+async def test_a_cancelled_command_ends(remote: RemoteCluster) -> None:
     process = await remote.exec("web", "default", ["sleep", "1000"])
     await process.close()
 
@@ -137,7 +137,7 @@ async def test_kinds_from_discovery(remote: RemoteCluster) -> None:
         await remote.find("widgets")
 
 
-async def test_warnings_are_heard(served: Served) -> None:
+async def test_warnings_are_reported(served: Served) -> None:
     heard: list[str] = []
     access = load_kubeconfig(served.kubeconfig)
     async with RemoteCluster(access, on_warning=heard.append, field_validation="Warn") as remote:
@@ -145,7 +145,7 @@ async def test_warnings_are_heard(served: Served) -> None:
     assert heard == ['unknown field "extra"']
 
 
-async def test_strangers(served: Served) -> None:
+async def test_requests_without_credentials_are_refused(served: Served) -> None:
     authority = served.certificates.authority_pem()
     async with RemoteCluster(Access(served.url, authority=authority)) as nobody:
         with pytest.raises(Unauthorized):

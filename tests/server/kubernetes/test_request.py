@@ -67,5 +67,5 @@ PODS = Target("", "v1", "pods", "team")
         (Target("", "v1", "namespaces", "", "team"), "GET", {}, Action("get", "", "namespaces", "", "team", "team")),
     ],
 )  # fmt: skip
-def test_which_right_a_request_needs(target: Target, method: str, query: dict[str, str], action: Action) -> None:
+def test_the_permission_of_a_request(target: Target, method: str, query: dict[str, str], action: Action) -> None:
     assert required_action(target, method, query) == action

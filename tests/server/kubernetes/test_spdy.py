@@ -21,7 +21,7 @@ from muster.server.kubernetes.port_forward import (
 )
 
 
-def test_the_dictionary_is_the_protocols() -> None:
+def test_the_dictionary_is_that_of_the_protocol() -> None:
     # Its checksum is in the first header block of every connection.
     assert zlib.adler32(DICTIONARY) == 0xE3C6A7C2
 
@@ -56,7 +56,7 @@ def conversation() -> tuple[bytes, list[Frame]]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 64, 1 << 20])
-def test_frames_arrive_whole_however_they_are_cut(size: int) -> None:
+def test_frames_are_reassembled_from_any_chunks(size: int) -> None:
     content, expected = conversation()
     assert frames(content, size) == expected
 
@@ -76,13 +76,13 @@ def test_invalid_spdy(content: bytes) -> None:
         frames(content)
 
 
-def test_headers_that_grow_when_unpacked_are_refused() -> None:
+def test_headers_that_decompress_to_too_much_are_refused() -> None:
     with pytest.raises(SpdyError, match="too large"):
         frames(FrameWriter().open(1, {"x": "a" * 1_000_000}))
 
 
 @given(st.binary(max_size=300))
-def test_rubbish_is_an_error_at_worst(content: bytes) -> None:
+def test_random_bytes_raise_only_the_expected_error(content: bytes) -> None:
     try:
         frames(content)
     except SpdyError:

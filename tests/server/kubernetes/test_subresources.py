@@ -72,13 +72,13 @@ async def test_log_options(served: Served) -> None:
         ("web/log?sinceTime=2001-01-01T00:00:00Z&sinceSeconds=1", 400),
     ],
 )
-async def test_a_log_that_cannot_be_had(standing: Served, path: str, status: int) -> None:
+async def test_an_unavailable_log(standing: Served, path: str, status: int) -> None:
     standing.node.write("default", "web", b"x")
     async with standing.session() as http, http.get(f"{PODS}/{path}") as response:
         assert (await told(response, status))["kind"] == "Status"
 
 
-async def test_a_binding_gives_a_pod_its_node(served: Served) -> None:
+async def test_a_binding_assigns_a_pod_to_a_node(served: Served) -> None:
     await pod(served)
     await served.cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
     async with served.session() as http:

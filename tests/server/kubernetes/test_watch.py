@@ -58,7 +58,7 @@ async def put(served: Served, name: str, **data: str) -> str:
     return version_of(made)
 
 
-async def test_without_a_version_a_watch_begins_with_what_there_is(served: Served) -> None:
+async def test_without_a_version_a_watch_starts_with_existing_objects(served: Served) -> None:
     await put(served, "a")
     async with watching(served) as watch:
         assert await watch.names(1) == [("ADDED", "a")]
@@ -75,7 +75,7 @@ async def test_a_watch_with_a_version_resumes_there(served: Served) -> None:
         assert await watch.names(1) == [("ADDED", "b")]
 
 
-async def test_through_selectors(served: Served) -> None:
+async def test_watch_with_selectors(served: Served) -> None:
     await put(served, "a")
     await put(served, "b")
     async with watching(served, fieldSelector="metadata.name=b") as watch:
@@ -139,7 +139,7 @@ async def test_columns_of_tables_are_sent_once(served: Served) -> None:
         assert second["rows"][0]["cells"][0] == "b" and not second["columnDefinitions"]
 
 
-async def test_a_client_that_hangs_up_leaves_nothing_behind(served: Served) -> None:
+async def test_a_client_that_disconnects_leaves_nothing_behind(served: Served) -> None:
     before = asyncio.all_tasks()
     async with watching(served):
         assert asyncio.all_tasks() - before

@@ -12,6 +12,6 @@ from tests.server.platform.served import Served, serving
 
 @pytest.fixture
 async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
-    """The platform's API on a real socket, with the first admin's account and nobody else's."""
+    """The platform's API on a real socket, with the account of the first admin and no others."""
     async with serving(database, tmp_path / "home") as running:
         yield running

@@ -1,4 +1,4 @@
-"""The platform's API as its clients meet it: over HTTP, with cookies or a token."""
+"""The platform's API as its clients use it: over HTTP, with cookies or a token."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Reply:
         return self.body
 
     def refused(self, status: int) -> Any:
-        """The problem, which has to be one."""
+        """Checks that the response is a problem, and returns it."""
         assert self.status == status, self.body
         assert self.headers["Content-Type"] == "application/problem+json"
         assert self.body["status"] == status
@@ -58,7 +58,7 @@ class Reply:
 
 
 class Client:
-    """Somebody at the API: a script with a token, or a browser with a jar of cookies."""
+    """A client of the API: a script with a token, or a browser with cookies."""
 
     def __init__(self, url: str, token: str = "") -> None:
         self.url = url
@@ -103,7 +103,7 @@ class Served:
 
     @property
     def admin(self) -> Client:
-        """The shell of the person whose box it is."""
+        """A client of the owner of the embedded cluster, on its machine."""
         return self.client(local_token(self.folder))
 
     def client(self, token: str = "") -> Client:
@@ -114,9 +114,9 @@ class Served:
         return waiting_link(self.folder)
 
     async def user(self, name: str, role: str = "member") -> Client:
-        """A new account, and a browser that is logged in."""
+        """Creates an account and logs a browser in to it."""
         global _hash
-        password = _hash = _hash or await hash_password(PASSWORD)  # it takes long, on purpose
+        password = _hash = _hash or await hash_password(PASSWORD)  # hashing is slow on purpose
 
         def insert(connection: Connection) -> str:
             user = insert_user(connection, SYSTEM, name, admin=role == "admin", password_hash=password)

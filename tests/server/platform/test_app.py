@@ -1,4 +1,4 @@
-"""What holds for every route: identity, problems, headers, parameters, the document."""
+"""What is true of every route: identity, problems, headers, parameters, the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from muster.server.platform.app import platform_app
 from tests.server.platform.served import Served
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-"""What is here does not depend on the database."""
+"""These tests do not depend on the database."""
 
 OPEN = {
     ("GET", "/api/v1/health"),
@@ -23,7 +23,7 @@ OPEN = {
     ("GET", "/api/v1/openid/login"),
     ("GET", "/api/v1/openid/callback"),
 }
-"""How one gets in, and whether there is anything to get into."""
+"""Routes for logging in and for health checks."""
 
 
 def routes(served: Served) -> set[tuple[str, str]]:
@@ -31,7 +31,7 @@ def routes(served: Served) -> set[tuple[str, str]]:
     return {(method, str(route.path)) for route in found for method in route.methods or ()}
 
 
-async def test_every_route_but_those_to_log_in_asks_who_you_are(served: Served) -> None:
+async def test_every_route_except_login_needs_a_user(served: Served) -> None:
     there = routes(served)
     assert there >= OPEN
     assert len(there) > 20
@@ -45,7 +45,7 @@ async def test_every_route_but_those_to_log_in_asks_who_you_are(served: Served) 
             assert csrf or reply.headers["WWW-Authenticate"] == "Bearer"
 
 
-async def test_what_is_not_there_is_a_problem_too(served: Served) -> None:
+async def test_a_missing_path_is_a_problem_too(served: Served) -> None:
     assert (await served.client()("GET", "nothing")).refused(404)["type"] == "/problems/not-found"
     assert (await served.client()("PUT", "health")).refused(405)["type"] == "/problems/method-not-allowed"
 
@@ -63,7 +63,7 @@ async def test_what_is_not_there_is_a_problem_too(served: Served) -> None:
         ("GET", "users?rolle=admin", None, {"rolle": "there is no such query parameter; known parameters: q, role, "}),
     ],
 )  # fmt: skip
-async def test_fields_at_fault_are_named(
+async def test_problems_name_the_invalid_fields(
     served: Served, method: str, path: str, body: object, errors: dict[str, str]
 ) -> None:
     problem = (await served.admin(method, path, body)).refused(422)
@@ -74,12 +74,12 @@ async def test_fields_at_fault_are_named(
         assert field in problem["detail"]
 
 
-async def test_a_body_that_is_no_json_is_refused(served: Served) -> None:
+async def test_a_body_that_is_not_json_is_refused(served: Served) -> None:
     reply = await served.admin("POST", "users", headers={"Content-Type": "application/json"})
     assert reply.refused(422)["errors"][0]["message"] == "this field is required"
 
 
-async def test_answers_make_browsers_careful(served: Served) -> None:
+async def test_responses_have_security_headers(served: Served) -> None:
     for reply in (await served.client()("GET", "health"), await served.client()("GET", "users")):
         assert "frame-ancestors 'none'" in reply.headers["Content-Security-Policy"]
         assert "unsafe-inline" not in reply.headers["Content-Security-Policy"].split("script-src")[1].split(";")[0]
@@ -100,11 +100,11 @@ async def test_answers_make_browsers_careful(served: Served) -> None:
         ({"Sec-Fetch-Site": "none"}, 401),
     ],
 )
-async def test_pages_of_other_sites_cannot_even_log_in(served: Served, headers: dict[str, str], status: int) -> None:
+async def test_pages_of_other_sites_cannot_log_in(served: Served, headers: dict[str, str], status: int) -> None:
     (await served.client()("POST", "session", {"name": "a", "password": "b"}, headers=headers)).refused(status)
 
 
-async def test_a_page_of_our_own_may(served: Served) -> None:
+async def test_a_page_of_the_same_site_can_log_in(served: Served) -> None:
     reply = await served.client()("POST", "session", {"name": "a", "password": "b"}, headers={"Origin": served.url})
     reply.refused(401)
 
@@ -113,7 +113,7 @@ async def test_bodies_have_a_limit(served: Served) -> None:
     (await served.admin("POST", "users", headers={"Content-Length": "17000000"})).refused(413)
 
 
-async def test_the_document_names_every_operation_once_and_what_it_answers(served: Served) -> None:
+async def test_the_document_has_unique_operations_with_responses(served: Served) -> None:
     document = await served.admin.get("openapi.json")
     operations = [op for path in document["paths"].values() for op in path.values()]
     names = [operation["operationId"] for operation in operations]

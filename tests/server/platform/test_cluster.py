@@ -1,4 +1,4 @@
-"""Machines, queues and gangs, for everybody; names of what others run only for admins."""
+"""Nodes, queues and gangs are visible to every user; names of other users' Pods only to admins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.server.platform.whole import ended, stored, until, whole_muster
 SLEEPS: dict[str, Any] = {"format": 1, "nodes": [{"name": "wait", "image": "python:3.11", "command": "sleep 60"}]}
 
 
-async def test_everybody_sees_machines_queues_and_gangs(served: Served) -> None:
+async def test_every_user_sees_nodes_queues_and_gangs(served: Served) -> None:
     cluster = served.platform.cluster
     capacity = {"cpu": "8", "memory": "16Gi", "pods": "110"}
     await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"pool": "x"}}})
@@ -46,7 +46,7 @@ async def test_everybody_sees_machines_queues_and_gangs(served: Served) -> None:
     assert (await ann.get("pod-groups?phase=Running"))["items"] == []
 
 
-async def test_usage_is_kept_over_time_and_for_a_week(served: Served) -> None:
+async def test_usage_is_recorded_for_a_week(served: Served) -> None:
     await served.admin.post("clusters", {"name": "x", "sku": {"cpu": 1}})
     await look(served.platform, datetime.now(UTC))
     await look(served.platform, datetime.now(UTC))
@@ -59,7 +59,7 @@ async def test_usage_is_kept_over_time_and_for_a_week(served: Served) -> None:
 
 
 @pytest.mark.parametrize("empty_database_url", ["sqlite"], indirect=True)
-async def test_pods_of_others_have_no_name(tmp_path: Path, empty_database_url: str) -> None:
+async def test_pods_of_other_users_have_no_name(tmp_path: Path, empty_database_url: str) -> None:
     async with whole_muster(tmp_path / "home", empty_database_url) as muster:
         ann, bob = await muster.member("ann"), await muster.member("bob")
         made = await stored(ann, "sleeper", SLEEPS)
@@ -81,7 +81,7 @@ async def _pods(client: Any) -> list[dict[str, Any]]:
     return found
 
 
-async def test_teams_tell_what_one_may_do_and_sessions_which_is_this_one(served: Served, database: Database) -> None:
+async def test_teams_list_actions_and_sessions_mark_the_current_one(served: Served, database: Database) -> None:
     await served.admin.post("teams", {"name": "crew"})
     ann = await served.user("ann")
     (await served.admin("PUT", "teams/crew/members/ann", {"role": "leader"})).ok()
@@ -92,7 +92,7 @@ async def test_teams_tell_what_one_may_do_and_sessions_which_is_this_one(served:
     assert [each["current"] for each in (await served.admin.get("sessions"))["items"]] == []
 
 
-async def test_the_audit_log_is_asked_by_when(served: Served) -> None:
+async def test_the_audit_log_is_filtered_by_time(served: Served) -> None:
     await served.admin.post("teams", {"name": "crew"})
     [entry] = (await served.admin.get("audit?kind=team"))["items"]
     at = entry["at"].replace("+", "%2B")

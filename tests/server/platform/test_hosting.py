@@ -1,4 +1,4 @@
-"""The platform beside the cluster: there at once, loaded when needed, and back after whatever happens."""
+"""The platform beside the cluster: its port opens at once, it is loaded on first use, and it recovers from failures."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ async def hosted(home: Path, web: WebSettings | None = None) -> AsyncIterator[Cl
         yield Client(url, local_token(platform_folder(home)))
 
 
-async def test_nothing_is_loaded_before_somebody_asks_and_everything_is_then(tmp_path: Path) -> None:
+async def test_modules_are_loaded_on_the_first_request(tmp_path: Path) -> None:
     file = platform_folder(tmp_path) / "platform.db"
     async with hosted(tmp_path) as client:
-        assert waiting_link(platform_folder(tmp_path)), "the first link is there all the same"
+        assert waiting_link(platform_folder(tmp_path)), "the first link exists nevertheless"
         await asyncio.sleep(0)
         assert not file.exists()
         replies = await asyncio.gather(*(client.get("health") for _ in range(5)))
@@ -43,13 +43,13 @@ async def test_nothing_is_loaded_before_somebody_asks_and_everything_is_then(tmp
         assert file.exists()
 
 
-async def test_the_next_server_knows_what_the_last_one_knew_at_the_same_address(tmp_path: Path) -> None:
+async def test_a_restarted_server_keeps_its_data_and_address(tmp_path: Path) -> None:
     async with hosted(tmp_path) as client:
         secret, first = waiting_link(platform_folder(tmp_path)), client.url
         me = await client.get("session")
     async with hosted(tmp_path) as client:
         assert client.url == first
-        assert waiting_link(platform_folder(tmp_path)) == secret, "it waits until it is used"
+        assert waiting_link(platform_folder(tmp_path)) == secret, "it is loaded on first use"
         assert await client.get("session") == me
         await Client(client.url).post("link/use", {"secret": secret, "password": PASSWORD})
     async with hosted(tmp_path) as client:
@@ -58,7 +58,7 @@ async def test_the_next_server_knows_what_the_last_one_knew_at_the_same_address(
         await Client(client.url).post("session", {"name": me["user"]["name"], "password": PASSWORD})
 
 
-async def test_two_boxes_share_one_database_and_one_person(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_two_clusters_share_one_database_and_one_user(postgres: PostgresServer, tmp_path: Path) -> None:
     web = WebSettings(database=postgres.url(postgres.new_database()))
     async with hosted(tmp_path / "a", web) as one, hosted(tmp_path / "b", web) as two:
         first, second = await one.get("session"), await two.get("session")
@@ -67,7 +67,7 @@ async def test_two_boxes_share_one_database_and_one_person(postgres: PostgresSer
         assert (await two.get("teams/crew"))["name"] == "crew"
 
 
-async def test_a_database_that_is_away_is_told_and_waited_for(
+async def test_an_unavailable_database_is_reported_and_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(hosting, "_TRY_AGAIN_SECONDS", 0.05)

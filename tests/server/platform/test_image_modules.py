@@ -1,4 +1,4 @@
-"""A module that is built into an image, and runs from it, where there is an engine."""
+"""A module is built into an image and runs from it, where an image engine is installed."""
 
 from __future__ import annotations
 

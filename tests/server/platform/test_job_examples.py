@@ -1,5 +1,4 @@
-"""The examples that the web UI offers to begin with: nothing is wrong with them, and they run on a machine with nothing
-installed."""
+"""The job examples of the web UI are valid and run on a machine without frameworks."""
 
 from __future__ import annotations
 
@@ -9,22 +8,22 @@ from muster.kube.manifests import load_manifests
 from muster.platform.database.database import sqlite_url
 from muster.platform.jobs.jobs import job_kind_of, word_of
 from muster.training.registry import JOB_KINDS
-from tests.server.platform.whole import sooner_or_later, whole_muster
+from tests.server.platform.whole import eventually, whole_muster
 
 FOLDER = Path(__file__).parents[3] / "ui/src/pages/jobs/examples"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
 
 
-def test_there_is_one_of_each_kind() -> None:
+def test_every_kind_has_an_example() -> None:
     found = [
         job_kind_of(document.object) for path in EXAMPLES for document in load_manifests(path.read_text(), path.name)
     ]
     assert {word_of(job_kind.kind) for job_kind in found if job_kind} == {
         word_of(job_kind.kind) for job_kind in JOB_KINDS
-    } - {"tensorflowjob"}  # the same as a TFJob under another name
+    } - {"tensorflowjob"}  # a TFJob under another name
 
 
-async def test_members_can_submit_all_of_them_and_they_succeed(tmp_path: Path) -> None:
+async def test_members_can_submit_all_examples_and_they_succeed(tmp_path: Path) -> None:
     async with whole_muster(tmp_path / "home", sqlite_url(tmp_path / "platform.db")) as muster:
         ann = await muster.member("ann")
         together = "---\n".join(path.read_text() for path in EXAMPLES)
@@ -36,4 +35,4 @@ async def test_members_can_submit_all_of_them_and_they_succeed(tmp_path: Path) -
             assert not [job["name"] for job in found if job["state"] == "failed"]
             return [job["state"] for job in found] == ["succeeded"] * len(made)
 
-        await sooner_or_later(all_succeeded)
+        await eventually(all_succeeded)

@@ -1,4 +1,4 @@
-"""Training jobs over HTTP, on a whole Muster: they really run."""
+"""Training jobs over HTTP on a complete Muster: they really run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muster.platform.pod_policy import SHARED
 from muster.training.kinds.pytorch import PyTorch
 from tests.platform.graphs.samples import graph
 from tests.server.platform.served import Client
-from tests.server.platform.whole import PATIENCE, Whole, ended, events, sooner_or_later, stored, whole_muster
+from tests.server.platform.whole import PATIENCE, Whole, ended, events, eventually, stored, whole_muster
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -62,7 +62,7 @@ async def until(client: Client, path: str, *states: str) -> dict[str, Any]:
             await asyncio.sleep(0.05)
 
 
-async def test_a_job_is_submitted_runs_and_is_looked_into(muster: Whole) -> None:
+async def test_a_job_is_submitted_runs_and_is_described(muster: Whole) -> None:
     ann = await muster.member("ann")
     (made,) = await submit(ann, pytorch("digits"))
     assert (made["kind"], made["word"], made["owner_name"], made["run_id"]) == ("PyTorchJob", "pytorchjob", "ann", None)
@@ -106,7 +106,7 @@ async def test_a_log_is_followed_while_it_is_written(muster: Whole) -> None:
     assert [(e["event"], e["data"].get("text")) for e in rest] == [("line", "line 3"), ("end", None)]
 
 
-async def test_a_job_that_failed_says_why_in_its_first_sentence(muster: Whole) -> None:
+async def test_a_failed_job_gives_its_reason_first(muster: Whole) -> None:
     ann = await muster.member("ann")
     await submit(ann, pytorch("broken", "echo cannot find the data >&2; exit 3"))
     done = await until(ann, "default/pytorchjob/broken", "failed")
@@ -117,7 +117,7 @@ async def test_a_job_that_failed_says_why_in_its_first_sentence(muster: Whole) -
     assert 3 in [member["exit_code"] for role in done["roles"] for member in role["members"]]
 
 
-async def test_a_gang_that_waits_says_for_what(muster: Whole) -> None:
+async def test_a_waiting_gang_says_what_it_waits_for(muster: Whole) -> None:
     ann = await muster.member("ann")
     wants = {"resources": {"limits": {"nvidia.com/gpu": 4096}}}
     await submit(ann, pytorch("huge", main=wants, policy={"schedulingPolicy": {"minAvailable": 2}}))
@@ -126,7 +126,7 @@ async def test_a_gang_that_waits_says_for_what(muster: Whole) -> None:
         found = await ann.get("jobs/default/pytorchjob/huge")
         return bool(found["group"] and found["group"]["message"])
 
-    await sooner_or_later(told)
+    await eventually(told)
     found = await ann.get("jobs/default/pytorchjob/huge")
     assert (found["state"], found["group"]["phase"], found["group"]["members"]) == ("waiting", "Pending", 2)
     reason = found["reasons"][0]
@@ -161,7 +161,7 @@ async def test_a_job_is_suspended_and_resumed(muster: Whole) -> None:
     assert [entry["action"] for entry in written["items"]] == ["create", "suspend", "resume", "create"]
 
 
-async def test_changes_are_told(muster: Whole) -> None:
+async def test_changes_are_streamed(muster: Whole) -> None:
     ann, bob = await muster.member("ann"), await muster.member("bob")
     listening = asyncio.create_task(_first(ann, "jobs/events", "gone"))
     other = asyncio.create_task(_first(bob, "jobs/events", "gone"))
@@ -177,7 +177,7 @@ async def test_changes_are_told(muster: Whole) -> None:
     other.cancel()
 
 
-async def test_what_is_wrong_with_a_manifest_is_told_by_its_lines(muster: Whole) -> None:
+async def test_errors_in_a_manifest_have_lines(muster: Whole) -> None:
     ann = await muster.member("ann")
 
     async def problems(manifest: str) -> list[tuple[int, str, str]]:
@@ -213,7 +213,7 @@ async def test_what_is_wrong_with_a_manifest_is_told_by_its_lines(muster: Whole)
     assert f"line {problem['line']}:" in refused["errors"][0]["message"]
 
 
-async def test_several_jobs_are_made_or_none(muster: Whole) -> None:
+async def test_several_jobs_are_created_or_none(muster: Whole) -> None:
     ann = await muster.member("ann")
     tf = job("TFJob", "two", "tfReplicaSpecs", {"Worker": 1}, "tensorflow", "true")
     wrong = job("TFJob", "two", "tfReplicaSpecs", {"Worker": 1}, "other", "true")
@@ -223,7 +223,7 @@ async def test_several_jobs_are_made_or_none(muster: Whole) -> None:
     await until(ann, "default/tfjob/two", "succeeded")
 
 
-async def test_lists_are_filtered_sorted_and_cut(muster: Whole) -> None:
+async def test_lists_are_filtered_sorted_and_paged(muster: Whole) -> None:
     ann, bob = await muster.member("ann"), await muster.member("bob")
     for name in ("alpha", "beta", "gamma"):
         await submit(ann, pytorch(name, "true"))
@@ -234,7 +234,7 @@ async def test_lists_are_filtered_sorted_and_cut(muster: Whole) -> None:
     async def names(query: str) -> list[str]:
         return [each["name"] for each in (await admin.get(f"jobs?{query}"))["items"]]
 
-    await sooner_or_later(lambda: _has(admin, "jobs?state=succeeded", 3))
+    await eventually(lambda: _has(admin, "jobs?state=succeeded", 3))
     assert await names("sort=name") == ["alpha", "beta", "delta", "gamma"]
     assert await names("") == ["delta", "gamma", "beta", "alpha"]
     assert await names("kind=tfjob") == ["delta"]
@@ -251,7 +251,7 @@ async def test_lists_are_filtered_sorted_and_cut(muster: Whole) -> None:
     assert (await admin("GET", "jobs?sort=colour")).refused(422)
 
 
-async def test_others_see_and_do_what_the_rules_say(muster: Whole) -> None:
+async def test_permissions_of_other_users(muster: Whole) -> None:
     admin = muster.admin
     await admin.post("teams", {"name": "vision"})
     ann, tom = await muster.member("ann", "vision"), await muster.member("tom", "vision")
@@ -261,7 +261,7 @@ async def test_others_see_and_do_what_the_rules_say(muster: Whole) -> None:
     await muster.cluster.create(
         {**pytorch("found", "sleep 600"), "metadata": {"name": "found", "namespace": "default"}}
     )
-    await sooner_or_later(lambda: _has(admin, "jobs", 3))
+    await eventually(lambda: _has(admin, "jobs", 3))
 
     async def seen(client: Client) -> dict[str, list[str]]:
         await until(client, "default/pytorchjob/shared", "running") if client is not eve else None
@@ -281,12 +281,12 @@ async def test_others_see_and_do_what_the_rules_say(muster: Whole) -> None:
     await lea.post("jobs/default/pytorchjob/shared/suspend")
     refused = (await eve("POST", "jobs", {"manifest": text(pytorch("x")), "team": "vision"})).refused(403)
     assert "vision" in refused["detail"]
-    # Nobody reads a Pod that is not the job's, whatever it is called.
+    # A Pod that is not the job's cannot be read, whatever its name is.
     (await ann("GET", "jobs/default/pytorchjob/shared/pods/own-master-0/log")).refused(404)
     (await ann("GET", "jobs/default/pytorchjob/shared/pods/found-master-0/log")).refused(404)
 
 
-async def test_members_reach_neither_the_machine_nor_the_secrets_of_others(muster: Whole) -> None:
+async def test_members_cannot_reach_the_machine_or_the_secrets_of_others(muster: Whole) -> None:
     ann, admin = await muster.member("ann"), muster.admin
     await muster.cluster.create(_secret("theirs", {}))
     await muster.cluster.create(_secret("ours", {SHARED: "everybody"}))
@@ -321,7 +321,7 @@ async def test_members_reach_neither_the_machine_nor_the_secrets_of_others(muste
     assert log == "the key is ***\n"
 
 
-async def test_queues_of_virtual_clusters_are_for_those_who_may_use_them(muster: Whole) -> None:
+async def test_queues_of_virtual_clusters_need_permission(muster: Whole) -> None:
     admin = muster.admin
     await admin.post("teams", {"name": "vision"})
     ann, eve = await muster.member("ann", "vision"), await muster.member("eve")
@@ -332,7 +332,7 @@ async def test_queues_of_virtual_clusters_are_for_those_who_may_use_them(muster:
     assert (await ann.post("jobs/validate", {"manifest": text(obj)}))["problems"] == []
 
 
-async def test_the_job_of_a_run_belongs_to_whoever_the_run_belongs_to(muster: Whole) -> None:
+async def test_the_job_of_a_run_belongs_to_the_owner_of_the_run(muster: Whole) -> None:
     ann, eve = await muster.member("ann"), await muster.member("eve")
     training = {
         "name": "train",
@@ -351,15 +351,15 @@ async def test_the_job_of_a_run_belongs_to_whoever_the_run_belongs_to(muster: Wh
     (await eve("GET", f"jobs/default/pytorchjob/{found['name']}")).refused(404)
     log = await ann.get(f"jobs/default/pytorchjob/{found['name']}/pods/{found['name']}-master-0/log")
     assert log == "rank 0, the word is ***\n"
-    # A job that only says that it is of a run is nobody's.
+    # A job that only claims to belong to a run has no owner.
     fake = pytorch("fake", "true")
     labels = {"muster.dev/run": run["id"]}
     await muster.cluster.create({**fake, "metadata": {"name": "fake", "namespace": "default", "labels": labels}})
-    await sooner_or_later(lambda: _has(muster.admin, "jobs", 2))
+    await eventually(lambda: _has(muster.admin, "jobs", 2))
     assert (await ann.get("jobs"))["total"] == 1
 
 
-def test_kinds_have_words_for_their_addresses() -> None:
+def test_kinds_have_words_for_their_urls() -> None:
     assert isinstance(job_kind_named("pytorchjob"), PyTorch)
     assert job_kind_named("pod") is None
 
@@ -378,7 +378,7 @@ async def _first(client: Client, path: str, name: str) -> list[dict[str, Any]]:
 
 
 async def _until_gone(client: Client, path: str, after: str) -> AsyncIterator[dict[str, Any]]:
-    """Deletes it once it has come so far."""
+    """Deletes it once it has reached this state."""
     async for event in events(client, f"jobs/{path}/events"):
         yield event
         if event["data"] and event["data"]["state"] == after:

@@ -21,7 +21,7 @@ OUTPUT = {"name": "digest", "path": "/tmp/workflow_space/digest.txt", "type": "t
 
 @dataclass
 class Place:
-    """A platform that builds modules, with a category and some people. Lea leads the team that Ann and Tom are in."""
+    """A platform that builds modules, with a category and some users. Lea leads the team of Ann and Tom."""
 
     served: Served
     repository: GitRepository
@@ -43,7 +43,7 @@ class Place:
         return {**usual, **more}
 
     async def built(self, client: Client | None = None, **more: Any) -> Any:
-        """A module of Ann's, once its build is over."""
+        """Creates a module of Ann's and waits for its build."""
         client = client or self.ann
         module = await client.post("modules", self.body(**more))
         return await self.over(client, module["name"])
@@ -89,7 +89,7 @@ async def test_from_a_repository_to_a_published_module(place: Place) -> None:
     assert version["steps"] == ["ask review"]
     assert "commit " in await place.ann.get("modules/hash-text/versions/1/log")
 
-    # Nobody else knows of it, but for those who may review it.
+    # Other users do not see it, except those who may review it.
     (await place.tom("GET", "modules/hash-text")).refused(404)
     (await place.eve("GET", "modules/hash-text/versions/1")).refused(404)
     assert (await place.tom.get("modules"))["total"] == 0
@@ -131,7 +131,7 @@ async def test_from_a_repository_to_a_published_module(place: Place) -> None:
     ]  # fmt: skip
 
 
-async def test_editing_builds_a_new_version_and_the_published_one_stays(place: Place) -> None:
+async def test_an_edit_builds_a_new_version_and_keeps_the_published_one(place: Place) -> None:
     first = await place.published()
     moved = place.repository.commit({"main.py": "print(2)"})
     (await place.tom("PATCH", "modules/hash-text", {"git_ref": "v2"})).refused(403)
@@ -150,7 +150,7 @@ async def test_editing_builds_a_new_version_and_the_published_one_stays(place: P
     assert (await place.eve.get("modules/hash-text/versions"))["items"][0]["git_commit"] == first["git_commit"]
     (await place.eve("GET", "modules/hash-text/versions/2")).refused(404)
 
-    # Whoever sends back what they were shown keeps the secret; and without a change nothing is built.
+    # A client that sends back the masked secret keeps its value. Without a change, nothing is built.
     same = {"env": [{"name": "MODE", "value": "fast"}, {"name": "API_TOKEN", "value": "", "secret": True}]}
     assert (await place.ann("PATCH", "modules/hash-text", same)).ok()["versions"] == 2
     assert (await place.ann.post("modules/hash-text/build"))["versions"] == 3
@@ -168,7 +168,7 @@ async def test_editing_builds_a_new_version_and_the_published_one_stays(place: P
     assert (await place.eve.get("modules/hash-text"))["public_number"] == 3
 
 
-async def test_a_build_that_fails_says_why_and_can_be_tried_again(place: Place) -> None:
+async def test_a_failed_build_gives_its_reason_and_can_be_retried(place: Place) -> None:
     place.repository.commit({"Dockerfile": "FROM a\nCMD x\n"})
     failed = await place.built()
     assert failed["state"] == "build failed"
@@ -238,7 +238,7 @@ async def test_versions_have_etags(place: Place) -> None:
         ({"build_args": ["--x"]}, "build_args"),
     ],
 )
-async def test_what_is_wrong_is_said_with_its_field(place: Place, more: dict[str, Any], field: str) -> None:
+async def test_errors_name_the_field(place: Place, more: dict[str, Any], field: str) -> None:
     problem = (await place.ann("POST", "modules", place.body(**more))).refused(422)
     assert [error["field"] for error in problem["errors"]] == [field]
 
@@ -256,7 +256,7 @@ async def test_names_are_unique_and_categories_are_for_admins(place: Place) -> N
     (await place.admin("DELETE", "categories/images")).ok()
 
 
-async def test_nobody_decides_about_what_they_wrote(place: Place) -> None:
+async def test_authors_cannot_decide_on_their_own_reviews(place: Place) -> None:
     boss = await place.served.user("boss", "admin")
     await place.built()
     await boss("PATCH", "modules/hash-text", {"env": [{"name": "A", "value": "b"}]})
@@ -271,7 +271,7 @@ async def test_nobody_decides_about_what_they_wrote(place: Place) -> None:
     assert "you may not decide your own review" in problem["detail"]
 
 
-async def test_credentials_in_an_address_are_kept_but_not_shown(place: Place) -> None:
+async def test_credentials_in_a_url_are_stored_but_not_shown(place: Place) -> None:
     url = "http://ann:hunter2@127.0.0.1:1/x.git"
     failed = await place.built(git_url=url)
     assert failed["git_url"] == "http://***@127.0.0.1:1/x.git"
@@ -282,7 +282,7 @@ async def test_credentials_in_an_address_are_kept_but_not_shown(place: Place) ->
     assert (await place.over(place.ann, "hash-text"))["git_url"] == failed["git_url"]
 
 
-async def test_a_module_that_is_deleted_leaves_nothing(place: Place) -> None:
+async def test_a_deleted_module_leaves_nothing_behind(place: Place) -> None:
     await place.built()
     (await place.lea("DELETE", "modules/hash-text")).refused(403)
     document = {
@@ -307,7 +307,7 @@ async def test_a_module_that_is_deleted_leaves_nothing(place: Place) -> None:
 
 
 async def test_a_build_can_be_stopped(place: Place) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # who connects is never answered
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never responds
         port = silent.getsockname()[1]
         await place.ann.post("modules", place.body(git_url=f"http://127.0.0.1:{port}/x.git"))
         stopped = await place.ann.post("modules/hash-text/versions/1/stop")
@@ -316,7 +316,7 @@ async def test_a_build_can_be_stopped(place: Place) -> None:
 
 
 async def followed(client: Client, path: str, last: str = "") -> list[tuple[str, str, Any]]:
-    """All events of a stream that ends: id, name and data."""
+    """Returns all events of a stream that ends: id, name and data."""
     headers = {"Last-Event-ID": last} if last else {}
     reply = await client("GET", path, headers=headers)
     found = []
@@ -327,7 +327,7 @@ async def followed(client: Client, path: str, last: str = "") -> list[tuple[str,
     return found
 
 
-async def test_answers_say_what_one_may_do(place: Place) -> None:
+async def test_responses_list_the_permitted_actions(place: Place) -> None:
     await place.built()
     everything = ["use", "inspect", "edit", "ask review", "deprecate", "delete"]
     assert (await place.ann.get("modules/hash-text"))["may"] == everything
@@ -344,7 +344,7 @@ async def test_answers_say_what_one_may_do(place: Place) -> None:
     assert (await place.eve.get("modules/hash-text"))["may"] == ["use"]
     assert (await place.eve.get("modules?published=true"))["total"] == 1
 
-    # What an admin wrote is decided by somebody else, whoever asks for it.
+    # The review of an admin's module is decided by another user, even if a third one requested it.
     await place.admin("PATCH", "modules/hash-text", {"inputs": []})
     await place.over(place.admin, "hash-text", "2")
     review = await place.ann.post("modules/hash-text/versions/2/review")
@@ -352,7 +352,7 @@ async def test_answers_say_what_one_may_do(place: Place) -> None:
     assert (await place.lea.get(f"reviews/{review['id']}"))["may"] == ["approve", "reject"]
 
 
-async def test_what_is_wrong_can_be_told_in_another_language(place: Place) -> None:
+async def test_problems_have_codes_for_translation(place: Place) -> None:
     problem = (await place.ann("POST", "modules", place.body(name="Hash"))).refused(422)
     error = problem["errors"][0]
     assert (error["field"], error["code"], error["arguments"]) == ("name", "module.name", {"name": "Hash"})

@@ -1,4 +1,4 @@
-"""Logging in with a real provider, which runs as a process of its own."""
+"""Logging in with a real provider, which runs in its own process."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def single(database: Database, issuer: str, tmp_path: Path) -> AsyncIterat
 
 
 async def consent(url: str, subject: str) -> str:
-    """What a person does at the provider; answers where their browser is sent then."""
+    """Logs in at the provider, and returns where the browser is sent next."""
     async with (
         aiohttp.ClientSession() as session,
         session.post(url, data={"sub": subject}, allow_redirects=False) as response,
@@ -76,7 +76,7 @@ async def begin(browser: Client, return_to: str = "/runs") -> str:
     return reply.headers["Location"]
 
 
-async def test_somebody_comes_in_through_the_provider(single: Served) -> None:
+async def test_a_user_logs_in_through_the_provider(single: Served) -> None:
     browser = single.client()
     assert (await browser.get("login-options"))["openid"] == "Example"
     back = await consent(await begin(browser), "ann-at-id")
@@ -94,17 +94,17 @@ async def test_somebody_comes_in_through_the_provider(single: Served) -> None:
     assert (await again.get("session"))["user"]["id"] == me["id"]
 
 
-async def test_a_code_is_good_once_and_only_in_the_browser_that_asked(single: Served) -> None:
+async def test_a_code_works_once_and_only_in_the_browser_that_requested_it(single: Served) -> None:
     browser, thief = single.client(), single.client()
     back = local(single, await consent(await begin(browser), "ann-at-id"))
     assert "did not start here" in (await thief("GET", back)).refused(401)["detail"]
     await begin(thief)
-    assert "did not start here" in (await thief("GET", back)).refused(401)["detail"], "with a login of their own"
+    assert "did not start here" in (await thief("GET", back)).refused(401)["detail"], "with its own login"
     assert (await browser("GET", back)).status == 302
     (await browser("GET", back)).refused(401)
 
 
-async def test_a_refusal_at_the_provider_is_told(single: Served) -> None:
+async def test_a_refusal_at_the_provider_is_reported(single: Served) -> None:
     browser = single.client()
     state = parse_qs(urlsplit(await begin(browser)).query)["state"][0]
     said = urlencode({"state": state, "error": "access_denied", "error_description": "not today"})
@@ -115,19 +115,19 @@ async def test_a_refusal_at_the_provider_is_told(single: Served) -> None:
     assert "Example refused" in (await browser("GET", f"openid/callback?{made_up}")).refused(401)["detail"]
 
 
-async def test_a_provider_that_is_away_is_named(database: Database, tmp_path: Path) -> None:
+async def test_an_unavailable_provider_is_named(database: Database, tmp_path: Path) -> None:
     oidc = OidcSettings("http://127.0.0.1:1", "muster", title="Example")
     async with serving(database, tmp_path / "home", WebSettings(oidc=oidc)) as served:
         problem = (await served.client()("GET", "openid/login")).refused(503)
         assert "Example cannot be reached at http://127.0.0.1:1/.well-known" in problem["detail"]
 
 
-async def test_a_provider_elsewhere_has_to_be_safe_from_listeners(database: Database, tmp_path: Path) -> None:
+async def test_a_remote_provider_needs_https(database: Database, tmp_path: Path) -> None:
     oidc = OidcSettings("http://id.example", "muster")
     async with serving(database, tmp_path / "home", WebSettings(oidc=oidc)) as served:
         assert "https" in (await served.client()("GET", "openid/login")).refused(503)["detail"]
 
 
-async def test_without_a_provider_there_is_no_such_login(served: Served) -> None:
+async def test_without_a_provider_this_login_is_missing(served: Served) -> None:
     assert (await served.client().get("login-options"))["openid"] is None
     (await served.client()("GET", "openid/login")).refused(404)

@@ -1,4 +1,4 @@
-"""The web UI's page and files, and what there is without them."""
+"""The page and the files of the web UI, and what is served if it was not built."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def get(ui: Path, path: str, **headers: str) -> Response:
 
 class TestFiles:
     @pytest.mark.parametrize("path", ["/", "/workflows/w1/versions/2", "/welcome", "/runs/r1?node=a", "/no/../such"])
-    def test_every_address_is_the_page(self, ui: Path, path: str) -> None:
+    def test_every_address_serves_the_page(self, ui: Path, path: str) -> None:
         page = get(ui, path)
         assert b"the page" in bytes(page.body)
         assert page.headers["cache-control"] == "no-cache"
         assert page.headers["content-type"] == "text/html; charset=utf-8"
 
-    def test_files_with_hashes_are_kept_for_ever_and_packed_for_those_who_can_unpack(self, ui: Path) -> None:
+    def test_files_with_hashes_are_cached_forever_and_compressed(self, ui: Path) -> None:
         plain, packed = (get(ui, "/assets/index-1a2b.js", accept_encoding=said) for said in ("identity", "gzip, br"))
         assert plain.body == b"run()"
         assert gzip.decompress(bytes(packed.body)) == b"run()"
@@ -56,24 +56,24 @@ class TestFiles:
     @pytest.mark.parametrize(
         "name", ["gone-0.js", "../index.html", "../../secret.txt", "..%2findex.html", "", ".", "index-1a2b.js.gz"]
     )
-    def test_nothing_else_is_handed_out(self, ui: Path, name: str) -> None:
+    def test_no_other_files_are_served(self, ui: Path, name: str) -> None:
         with pytest.raises(Exception, match="404"):
             get(ui, f"/assets/{name}")
 
 
 class TestWithoutUi:
-    def test_it_says_how_to_build_it(self, tmp_path: Path) -> None:
+    def test_the_page_says_how_to_build_the_ui(self, tmp_path: Path) -> None:
         told = get(tmp_path, "/workflows")
         assert told.status_code == 503
         assert b"make ui" in bytes(told.body)
 
-    def test_the_one_time_link_works_all_the_same(self, tmp_path: Path) -> None:
+    def test_the_one_time_link_still_works(self, tmp_path: Path) -> None:
         assert b"welcome.js" in bytes(get(tmp_path, "/welcome").body)
         assert b"link/use" in bytes(get(tmp_path, "/welcome.js").body)
 
 
 @only_sqlite
-async def test_pages_take_nothing_from_the_api(served: Served) -> None:
+async def test_pages_do_not_hide_api_routes(served: Served) -> None:
     stranger = served.client()
     (await stranger("GET", "/api/v1/nothing")).refused(404)
     (await stranger("GET", "/api")).refused(404)
@@ -82,7 +82,7 @@ async def test_pages_take_nothing_from_the_api(served: Served) -> None:
 
 
 @only_sqlite
-async def test_no_script_runs_that_is_not_a_file_of_ours(served: Served) -> None:
+async def test_only_scripts_from_files_run(served: Served) -> None:
     async with aiohttp.ClientSession() as session, session.get(served.url) as page:
         policy = page.headers["Content-Security-Policy"]
     assert "script-src 'self';" in policy

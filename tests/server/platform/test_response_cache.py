@@ -1,4 +1,4 @@
-"""Lists are worked out once for everybody who asks again, and again as soon as anything has changed."""
+"""A list is computed once for repeated requests, and again as soon as anything changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.server.platform.served import Client, Served
 
 
 class Statements:
-    """How often the database was asked."""
+    """Counts the statements that the database runs."""
 
     def __init__(self, served: Served) -> None:
         self.count = 0
@@ -43,7 +43,7 @@ async def names(client: Client) -> list[str]:
     return [workflow["name"] for workflow in (await client.get("workflows?sort=name"))["items"]]
 
 
-async def test_what_has_not_changed_is_not_asked_for_again(served: Served, ann: Client) -> None:
+async def test_an_unchanged_list_is_not_queried_again(served: Served, ann: Client) -> None:
     await made(ann, "one")
     statements = Statements(served)
     assert await statements.of(ann, "workflows") > 0
@@ -51,10 +51,10 @@ async def test_what_has_not_changed_is_not_asked_for_again(served: Served, ann: 
     assert await statements.of(ann, "workflows?limit=7") > 0, "another list"
     first, second = await ann("GET", "workflows"), await ann("GET", "workflows")
     assert first.body == second.body
-    assert {**first.headers, "Date": ""} == {**second.headers, "Date": ""}, "the careful headers too"
+    assert {**first.headers, "Date": ""} == {**second.headers, "Date": ""}, "the security headers too"
 
 
-async def test_a_change_is_seen_at_once_by_everybody(served: Served, ann: Client) -> None:
+async def test_a_change_is_visible_to_all_clients_at_once(served: Served, ann: Client) -> None:
     bob = await served.user("bob")
     for number in range(5):
         await made(ann, f"flow {number}")
@@ -62,7 +62,7 @@ async def test_a_change_is_seen_at_once_by_everybody(served: Served, ann: Client
         assert [await names(ann), await names(bob), await names(ann)] == [seen] * 3
 
 
-async def test_nobody_is_shown_what_was_answered_to_somebody_else(served: Served, ann: Client) -> None:
+async def test_users_do_not_share_responses(served: Served, ann: Client) -> None:
     await served.user("bob")
 
     async def whose(client: Client) -> set[str]:
@@ -74,7 +74,7 @@ async def test_nobody_is_shown_what_was_answered_to_somebody_else(served: Served
         (await Client(ann.url)("GET", "audit")).refused(401)
 
 
-async def test_a_token_that_is_revoked_opens_no_remembered_list(served: Served, ann: Client) -> None:
+async def test_a_revoked_token_gets_no_cached_list(served: Served, ann: Client) -> None:
     token = await ann.post("tokens", {"name": "script"})
     script = Client(ann.url, token["secret"])
     for _ in range(2):
@@ -83,12 +83,12 @@ async def test_a_token_that_is_revoked_opens_no_remembered_list(served: Served, 
     (await script("GET", "workflows")).refused(401)
 
 
-async def test_an_error_is_not_remembered(served: Served, ann: Client) -> None:
+async def test_an_error_is_not_cached(served: Served, ann: Client) -> None:
     for _ in range(2):
         (await ann("GET", "workflows?sort=nonsense")).refused(422)
 
 
-def test_every_list_that_is_remembered_is_one() -> None:
+def test_every_cached_route_is_a_list() -> None:
     operations = {
         operation["operationId"] for path in openapi_document()["paths"].values() for operation in path.values()
     }

@@ -1,4 +1,4 @@
-"""Runs over HTTP, on a whole Muster, on SQLite and on PostgreSQL."""
+"""Runs over HTTP on a complete Muster, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from muster.platform.database.tables import runs
 from muster.workflows.kinds import WORKFLOW
 from tests.platform.graphs.samples import SEED_LOG, graph, node, seed_example
 from tests.server.platform.served import Client
-from tests.server.platform.whole import Whole, ended, events, sooner_or_later, states, stored, until, whole_muster
+from tests.server.platform.whole import Whole, ended, events, eventually, states, stored, until, whole_muster
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def log(client: Client, run: str, name: str, query: str = "") -> str:
     return str(await client.get(f"runs/{run}/nodes/{name}/log{query}"))
 
 
-async def test_the_example_of_the_seed_prints_its_five_lines(muster: Whole) -> None:
+async def test_the_example_prints_its_five_lines(muster: Whole) -> None:
     admin = muster.admin
     await stored(admin, "参数类型说明", seed_example())
     run = await admin.post("runs", {"workflow": "参数类型说明", "name": "first"})
@@ -91,7 +91,7 @@ async def test_values_are_checked_and_reach_the_nodes(muster: Whole) -> None:
     assert (await admin.get("runs/states"))["succeeded"] == 2
 
 
-async def test_a_retry_does_not_run_again_what_has_succeeded(muster: Whole, tmp_path: Path) -> None:
+async def test_a_retry_does_not_repeat_succeeded_nodes(muster: Whole, tmp_path: Path) -> None:
     admin, place = muster.admin, tmp_path / "shared"
     place.mkdir()
     await admin.post("storage", {"name": "shared", "path": str(place)})
@@ -124,10 +124,10 @@ async def test_a_retry_does_not_run_again_what_has_succeeded(muster: Whole, tmp_
     (await admin("POST", f"runs/{run['id']}/retry")).refused(409)
 
 
-async def test_a_retry_that_was_not_written_down_is_when_it_is_asked_for_again(
+async def test_a_retry_that_was_not_recorded_is_recorded_when_repeated(
     muster: Whole, tmp_path: Path, database_url: str
 ) -> None:
-    """As after kill -9 between the cluster's write and ours."""
+    """As after kill -9 between the write to the cluster and the write to the database."""
     admin, place = muster.admin, tmp_path / "shared"
     place.mkdir()
     await admin.post("storage", {"name": "shared", "path": str(place)})
@@ -139,19 +139,19 @@ async def test_a_retry_that_was_not_written_down_is_when_it_is_asked_for_again(
     forgotten = update(runs).where(runs.c.id == run).values(state="stopped")
 
     async def asked_again() -> bool:
-        """Unless news of the running node come in between and are written down."""
+        """May fail if a status update of the running node is recorded in between."""
         await database.write(lambda connection: connection.execute(forgotten))
         return "cannot be retried now" in (await admin("POST", f"runs/{run}/retry")).refused(409)["detail"]
 
-    await sooner_or_later(asked_again)
+    await eventually(asked_again)
     assert (await admin.get(f"runs/{run}"))["state"] == "running"
     database.close()
     (place / "go").touch()
     assert (await ended(admin, run))["state"] == "succeeded"
 
 
-async def test_a_manifest_of_a_member_reaches_nothing_of_others(muster: Whole) -> None:
-    """The token of somebody else's run is in a Secret of the same namespace."""
+async def test_a_members_manifest_cannot_reach_objects_of_others(muster: Whole) -> None:
+    """The token of another user's run is in a Secret of the same namespace."""
     admin, bob = muster.admin, await muster.member("bob")
     await stored(admin, "mine", graph(node("a")))
     run = await admin.post("runs", {"workflow": "mine"})
@@ -179,7 +179,7 @@ async def test_a_manifest_of_a_member_reaches_nothing_of_others(muster: Whole) -
 
     await admin.post("workflows", new)
     told = (await bob("POST", "runs", {"workflow": "grab"})).refused(422)["errors"][0]["message"]
-    assert "is not shared with you" in told, "what an admin has stored runs with the rights of whoever runs it"
+    assert "is not shared with you" in told, "an admin's version has the rights of the user who runs it"
 
 
 async def test_attempts_of_a_node_are_counted_and_have_their_own_logs(muster: Whole) -> None:
@@ -210,13 +210,13 @@ async def test_stop_and_delete_leave_nothing_behind(muster: Whole) -> None:
     async def nothing_left() -> bool:
         return not (await muster.cluster.list(WORKFLOW)).items and not (await muster.cluster.list(POD)).items
 
-    await sooner_or_later(nothing_left)
+    await eventually(nothing_left)
     assert not [
         s for s in (await muster.cluster.list(SECRET, "default")).items if s["metadata"]["name"].startswith("run-")
     ]
 
 
-async def test_lines_and_states_come_as_they_happen_and_none_twice(muster: Whole, tmp_path: Path) -> None:
+async def test_log_lines_and_states_are_streamed_once(muster: Whole, tmp_path: Path) -> None:
     admin, place = muster.admin, tmp_path / "shared"
     place.mkdir()
     await admin.post("storage", {"name": "shared", "path": str(place)})
@@ -254,7 +254,7 @@ async def _to_end(client: Client, path: str, last: str) -> AsyncIterator[dict[st
         yield event
 
 
-async def test_only_those_it_is_shared_with_look_into_a_run(muster: Whole) -> None:
+async def test_only_users_with_access_can_read_a_run(muster: Whole) -> None:
     admin = muster.admin
     await admin.post("teams", {"name": "crew"})
     ann, bob, eve = [
@@ -290,10 +290,10 @@ async def test_only_those_it_is_shared_with_look_into_a_run(muster: Whole) -> No
     (await eve("POST", f"runs/{run['id']}/copy", {})).refused(403)
     (await bob("DELETE", f"runs/{run['id']}")).refused(403)
     mine = await eve.post("runs", {"workflow": "hidden"})
-    assert mine["team_id"] is None, "what eve runs is not the team's"
+    assert mine["team_id"] is None, "eve's run does not belong to the team"
 
 
-async def test_the_token_of_a_run_reaches_that_run_and_ends_with_it(muster: Whole, tmp_path: Path) -> None:
+async def test_the_token_of_a_run_is_limited_to_it_and_ends_with_it(muster: Whole, tmp_path: Path) -> None:
     admin, place = muster.admin, tmp_path / "shared"
     place.mkdir()
     await admin.post("storage", {"name": "shared", "path": str(place)})
@@ -307,7 +307,7 @@ async def test_the_token_of_a_run_reaches_that_run_and_ends_with_it(muster: Whol
     async def has_token() -> bool:
         return (place / "token").exists()
 
-    await sooner_or_later(has_token)
+    await eventually(has_token)
     await until(admin, run["id"], lambda r: states(r)["a"] == "running")
     tokens = [Client(muster.url, (place / "token").read_text())]
     own = [r["id"] for r in (await tokens[0].get("runs"))["items"]]
@@ -322,7 +322,7 @@ async def test_the_token_of_a_run_reaches_that_run_and_ends_with_it(muster: Whol
     (await tokens[0]("GET", f"runs/{own[0]}")).refused(401)
 
 
-async def test_a_virtual_cluster_hands_out_no_more_than_it_has(muster: Whole, tmp_path: Path) -> None:
+async def test_a_virtual_cluster_is_limited_to_its_capacity(muster: Whole, tmp_path: Path) -> None:
     admin, place = muster.admin, tmp_path / "shared"
     place.mkdir()
     await admin.post("storage", {"name": "shared", "path": str(place)})
@@ -344,7 +344,7 @@ async def test_a_virtual_cluster_hands_out_no_more_than_it_has(muster: Whole, tm
         usage = await admin.get("clusters/small")
         return usage["used"] == 2 and bool(usage["waiting"])
 
-    await sooner_or_later(is_full)
+    await eventually(is_full)
     usage = await admin.get("clusters/small")
     assert [(use["run_id"], use["skus"]) for use in usage["uses"]] == [(first["id"], 2)]
     assert [use["run_id"] for use in usage["waiting"]] == [second["id"]]
@@ -352,7 +352,7 @@ async def test_a_virtual_cluster_hands_out_no_more_than_it_has(muster: Whole, tm
     assert (await ended(admin, second["id"]))["state"] == "succeeded"
 
 
-async def test_a_text_that_is_too_long_fails_the_node_and_says_which(muster: Whole) -> None:
+async def test_an_output_that_is_too_long_fails_the_node_and_names_it(muster: Whole) -> None:
     admin = muster.admin
     long = node("a", command="head -c 1000 /dev/zero | tr '\\0' x > /tmp/t", outputs=[{"name": "t", "path": "/tmp/t"}])
     await stored(admin, "long", graph(long))
@@ -363,7 +363,7 @@ async def test_a_text_that_is_too_long_fails_the_node_and_says_which(muster: Who
     assert "1000 characters" in failed["message"]
 
 
-async def test_a_manifest_runs_and_shows_the_nodes_it_turns_out_to_have(muster: Whole) -> None:
+async def test_a_manifest_runs_and_shows_the_nodes_that_it_creates(muster: Whole) -> None:
     admin = muster.admin
     manifest = """\
 apiVersion: argoproj.io/v1alpha1

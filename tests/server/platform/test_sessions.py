@@ -1,4 +1,4 @@
-"""Coming in and going out."""
+"""Logging in and out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from muster.platform.users.login_limits import PER_PAIR
 from tests.server.platform.served import PASSWORD, Served
 
 
-async def test_the_first_link_makes_the_person_an_admin_with_a_password_and_works_once(served: Served) -> None:
+async def test_the_first_link_creates_an_admin_and_works_once(served: Served) -> None:
     browser = served.client()
     secret = served.first_link
     name = (await browser.post("link", {"secret": secret}))["name"]
@@ -17,15 +17,15 @@ async def test_the_first_link_makes_the_person_an_admin_with_a_password_and_work
     assert (await browser.post("link/use", {"secret": secret, "password": PASSWORD}))["role"] == "admin"
     me = await browser.get("session")
     assert (me["user"]["name"], me["user"]["role"], me["via"]) == (name, "admin", "session")
-    assert served.first_link == "", "it is not shown again"
+    assert served.first_link == "", "it is shown once only"
     for path, body in (("link", {}), ("link/use", {"password": PASSWORD})):
         (await served.client()("POST", path, {"secret": secret, **body})).refused(404)
     shell = await served.admin.get("session")
-    assert shell["user"]["id"] == me["user"]["id"], "the same person in the shell"
+    assert shell["user"]["id"] == me["user"]["id"], "the same user in the shell"
     assert (await served.log_in(name)).cookies.keys() == {"muster_session", "muster_csrf", "muster_device"}
 
 
-async def test_cookies_are_out_of_reach_for_pages_and_other_sites(served: Served) -> None:
+async def test_cookies_are_not_readable_by_scripts_and_other_sites(served: Served) -> None:
     await served.user("ann")
     ann = await served.log_in("ann")
     cookies = {cookie.key: cookie for cookie in ann.jar}
@@ -36,7 +36,7 @@ async def test_cookies_are_out_of_reach_for_pages_and_other_sites(served: Served
         assert (cookies[name]["samesite"], cookies[name]["path"], cookies[name]["secure"]) == ("lax", path, "")
 
 
-async def test_changes_need_the_page_to_repeat_its_token(served: Served) -> None:
+async def test_changes_need_the_csrf_token(served: Served) -> None:
     ann = await served.user("ann")
     assert "muster_csrf" in (await ann("POST", "tokens", {"name": "t"}, csrf=False)).refused(403)["detail"]
     wrong = {"X-CSRF-Token": "0" * 64}
@@ -56,7 +56,7 @@ async def test_logging_out_ends_the_session_on_the_server(served: Served) -> Non
     (await served.client()("GET", "session", headers=stolen)).refused(401)
 
 
-async def test_one_sees_ones_sessions_and_ends_them(served: Served) -> None:
+async def test_users_list_and_end_their_sessions(served: Served) -> None:
     first = await served.user("ann")
     second = await served.log_in("ann")
     listed = await first.get("sessions?sort=created")
@@ -71,19 +71,19 @@ async def test_one_sees_ones_sessions_and_ends_them(served: Served) -> None:
 @pytest.mark.parametrize(
     ("name", "password"), [("ann", "wrong password"), ("nobody", PASSWORD), ("", ""), ("ANN", PASSWORD)]
 )
-async def test_a_wrong_name_and_a_wrong_password_look_the_same(served: Served, name: str, password: str) -> None:
+async def test_a_wrong_name_and_a_wrong_password_get_the_same_error(served: Served, name: str, password: str) -> None:
     await served.user("ann")
     reply = await served.client()("POST", "session", {"name": name, "password": password})
     assert reply.refused(401)["detail"] == "the name or the password is wrong"
 
 
-async def test_an_id_is_not_a_name_to_log_in_with(served: Served) -> None:
+async def test_an_id_cannot_be_used_as_a_name(served: Served) -> None:
     ann = await served.user("ann")
     identifier = (await ann.get("session"))["user"]["id"]
     (await served.client()("POST", "session", {"name": identifier, "password": PASSWORD})).refused(401)
 
 
-async def test_guessing_is_slowed_down_and_others_are_not(served: Served) -> None:
+async def test_failed_logins_are_slowed_down_for_that_account_only(served: Served) -> None:
     await served.user("ann")
     await served.user("bob")
     guesser = served.client()

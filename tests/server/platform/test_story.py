@@ -1,6 +1,6 @@
-"""From an empty machine: an author makes a module, a leader publishes it, a member composes a workflow with it, runs
-it, mends what failed, and runs it once more otherwise. The rules refuse everyone who may not. On SQLite and on
-PostgreSQL, with real repositories, builds and processes."""
+"""The whole path on an empty machine: an author creates a module, a leader publishes it, a member uses it in a
+workflow, runs it, fixes a failure, and runs a copy. Users without permission are refused. On SQLite and on PostgreSQL,
+with real repositories, builds and processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def muster(tmp_path: Path, database_url: str) -> AsyncIterator[Whole]:
 
 
 def pipeline(shared: Path, version: str = "1") -> dict[str, Any]:
-    """Prepares a text, hashes it with the module, and checks the result, if it is let."""
+    """Prepares a text, hashes it with the module, and checks the result unless it must fail."""
     gate = f'test -e {shared}/open || {{ echo "the gate is shut"; exit 3; }}\necho "$word $digest"'
     return {
         "format": 1,
@@ -71,7 +71,7 @@ async def log(client: Client, run: str, node: str) -> str:
 
 
 @pytest.mark.timeout(300)
-async def test_from_an_empty_machine_to_a_run_that_was_copied(muster: Whole, tmp_path: Path) -> None:
+async def test_from_an_empty_machine_to_a_copied_run(muster: Whole, tmp_path: Path) -> None:
     admin, shared = muster.admin, tmp_path / "shared"
     shared.mkdir()
     await admin.post("categories", {"name": "text"})
@@ -123,7 +123,7 @@ async def test_from_an_empty_machine_to_a_run_that_was_copied(muster: Whole, tmp
     for method, path in (("POST", "retry"), ("POST", "stop"), ("GET", "nodes/hash/log"), ("GET", "nodes/hash")):
         (await eve(method, f"runs/{run['id']}/{path}")).refused(403)
 
-    # What has succeeded is not run again.
+    # Succeeded nodes do not run again.
     (shared / "open").touch()
     await mia.post(f"runs/{run['id']}/retry")
     done = await ended(mia, run["id"])
@@ -131,14 +131,14 @@ async def test_from_an_empty_machine_to_a_run_that_was_copied(muster: Whole, tmp
     assert (shared / "ran").read_text() == "prepare\n"
     assert await log(mia, run["id"], "check") == f"good {sha256(b'good!').hexdigest()}\n"
 
-    # The same once more, with another word.
+    # Run a copy with another parameter.
     (await eve("POST", f"runs/{run['id']}/copy", {"parameters": {"word": "bad"}})).refused(403)
     copied = await mia.post(f"runs/{run['id']}/copy", {"parameters": {"word": "better"}})
     again = await ended(mia, copied["id"])
     assert again["state"] == "succeeded"
     assert await log(mia, copied["id"], "check") == f"better {sha256(b'better!').hexdigest()}\n"
 
-    # A deprecated version goes on where it is used, and nowhere else.
+    # A deprecated version still works where it is used, but cannot be added.
     await lea.post("modules/hash-text/versions/1/deprecate")
     copied = await mia.post(f"runs/{run['id']}/copy", {"parameters": {"word": "old"}})
     assert (await ended(mia, copied["id"]))["state"] == "succeeded"

@@ -1,4 +1,4 @@
-"""Events that reach everybody, once, whatever happens to the connection."""
+"""Every client gets each event once, even if its connection breaks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 @pytest.fixture(autouse=True)
 def _one_database(database_url: str) -> None:
-    """These tests do not depend on it."""
+    """These tests do not depend on the database."""
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def _one_database(database_url: str) -> None:
         (Event("3", None, "reset"), "id: 3\nevent: reset\ndata: null\n\n"),
     ],
 )
-def test_an_event_is_written_in_lines(event: Event, text: str) -> None:
+def test_the_format_of_an_event(event: Event, text: str) -> None:
     assert encode(event).decode() == text
 
 
@@ -43,7 +43,7 @@ async def take(events: AsyncIterator[Event], count: int) -> list[tuple[str, Any]
     return [(event.name, event.data) for event in [await anext(events) for _ in range(count)]]
 
 
-async def test_whoever_comes_back_gets_what_they_missed_and_nothing_twice() -> None:
+async def test_a_returning_client_gets_what_it_missed_and_nothing_twice() -> None:
     feed = EventFeed()
     first = feed.publish("a")
     for data in "bcd":
@@ -57,7 +57,7 @@ async def test_whoever_comes_back_gets_what_they_missed_and_nothing_twice() -> N
 
 
 @pytest.mark.parametrize("last", ["1", "nonsense", "999", "other-3", "-1"])
-async def test_whoever_was_away_for_too_long_is_told_to_start_over(last: str) -> None:
+async def test_a_client_that_missed_too_much_has_to_start_over(last: str) -> None:
     feed = EventFeed(keep=2)
     for data in "abcd":
         feed.publish(data)
@@ -67,7 +67,7 @@ async def test_whoever_was_away_for_too_long_is_told_to_start_over(last: str) ->
     assert await take(events, 1) == [("message", "e")]
 
 
-async def test_the_ids_of_an_earlier_server_mean_nothing() -> None:
+async def test_ids_of_an_earlier_server_are_ignored() -> None:
     feed = EventFeed(epoch="b-")
     assert feed.publish(1).id == "b-1"
     assert await take(feed.after("a-1"), 1) == [("reset", None)]
@@ -108,7 +108,7 @@ async def read_events(response: aiohttp.ClientResponse, count: int) -> list[tupl
     return found
 
 
-async def test_a_client_goes_on_where_it_was_cut_off(served: Served) -> None:
+async def test_a_client_continues_where_it_was_disconnected(served: Served) -> None:
     feed = EventFeed()
     feed.publish("before")
     token = {"Authorization": f"Bearer {served.admin._headers['Authorization'].split()[1]}"}
@@ -125,7 +125,7 @@ async def test_a_client_goes_on_where_it_was_cut_off(served: Served) -> None:
             assert [data for _, data in await read_events(response, 2)] == ["two", "three"]
 
 
-async def test_a_stream_ends_when_its_reader_loses_the_right_to_it(served: Served) -> None:
+async def test_a_stream_ends_when_its_reader_loses_access(served: Served) -> None:
     ann = await served.user("ann")
     made = await ann.post("tokens", {"name": "t"})
     token = {"Authorization": f"Bearer {made['secret']}"}

@@ -1,4 +1,4 @@
-"""Accounts, teams, tokens and the record of what happened, as seen by those who may and those who may not."""
+"""Accounts, teams, tokens and the audit log, for users with and without permission."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def identifier(client: Client) -> str:
     return str((await client.get("session"))["user"]["id"])
 
 
-async def test_a_new_account_gets_a_link_and_its_person_chooses_the_password(served: Served) -> None:
+async def test_a_new_account_gets_a_link_to_set_the_password(served: Served) -> None:
     made = await served.admin.post("users", {"name": "bob", "display_name": "Bob", "email": "b@example.com"})
     assert made["user"]["role"] == "member"
     secret = made["link"].removeprefix(f"{served.url}/welcome#")
@@ -25,7 +25,7 @@ async def test_a_new_account_gets_a_link_and_its_person_chooses_the_password(ser
     assert (await bob.get("session"))["user"]["email"] == "b@example.com"
 
 
-async def test_a_reset_voids_older_links_and_leaves_the_old_password_until_it_is_used(served: Served) -> None:
+async def test_a_reset_voids_older_links_and_keeps_the_old_password_until_it_is_used(served: Served) -> None:
     await served.user("bob")
     first, second = [(await served.admin.post("users/bob/link"))["link"].rpartition("#")[2] for _ in range(2)]
     (await served.client()("POST", "link", {"secret": first})).refused(404)
@@ -34,14 +34,14 @@ async def test_a_reset_voids_older_links_and_leaves_the_old_password_until_it_is
     (await served.client()("POST", "session", {"name": "bob", "password": PASSWORD})).refused(401)
 
 
-async def test_a_name_is_taken_once(served: Served) -> None:
+async def test_names_are_unique(served: Served) -> None:
     await served.user("bob")
     problem = (await served.admin("POST", "users", {"name": "bob"})).refused(409)
     assert problem["errors"][0]["field"] == "name"
     assert problem["detail"] == 'there is already an account "bob"'
 
 
-async def test_what_others_see_of_a_user_is_less_than_what_admins_see(served: Served) -> None:
+async def test_admins_see_more_of_a_user_than_others(served: Served) -> None:
     ann, _ = await served.user("ann"), await served.user("bob")
     private = {"email", "last_login", "has_password", "openid"}
     assert {field for field, value in (await ann.get("users/bob")).items() if value is None} == private
@@ -51,7 +51,7 @@ async def test_what_others_see_of_a_user_is_less_than_what_admins_see(served: Se
     assert [user["name"] for user in listed if user["email"] is not None] == ["ann"]
 
 
-async def test_admins_may_and_others_may_not(served: Served) -> None:
+async def test_only_admins_manage_accounts(served: Served) -> None:
     ann = await served.user("ann")
     bob = await served.user("bob")
     for method, path, body in [
@@ -73,7 +73,7 @@ async def test_admins_may_and_others_may_not(served: Served) -> None:
     (await bob("PATCH", "users/bob", {"disabled": True})).refused(403)
 
 
-async def test_a_disabled_account_is_shut_out_at_once_and_comes_back(served: Served) -> None:
+async def test_a_disabled_account_is_logged_out_at_once_and_can_be_enabled(served: Served) -> None:
     bob = await served.user("bob")
     token = served.client((await bob.post("tokens", {"name": "t"}))["secret"])
     await token.get("session")
@@ -87,7 +87,7 @@ async def test_a_disabled_account_is_shut_out_at_once_and_comes_back(served: Ser
     await served.log_in("bob")
 
 
-async def test_two_changes_at_once_do_not_overwrite_each_other(served: Served) -> None:
+async def test_concurrent_changes_do_not_overwrite_each_other(served: Served) -> None:
     await served.user("bob")
     reply = await served.admin("GET", "users/bob")
     seen = {"If-Match": reply.headers["ETag"]}
@@ -99,7 +99,7 @@ async def test_two_changes_at_once_do_not_overwrite_each_other(served: Served) -
     (await served.admin("PATCH", "users/bob", {"email": "x"}, headers={"If-Match": "nonsense"})).refused(400)
 
 
-async def test_users_are_filtered_and_sorted_in_pieces(served: Served) -> None:
+async def test_users_are_filtered_sorted_and_paged(served: Served) -> None:
     for name in ("ann", "bob", "cleo", "dan"):
         await served.user(name, "admin" if name == "cleo" else "member")
     (await served.admin("PATCH", "users/dan", {"disabled": True})).ok()
@@ -124,7 +124,7 @@ async def test_users_are_filtered_and_sorted_in_pieces(served: Served) -> None:
     assert (first["total"], rest["next"]) == (5, None)
 
 
-async def test_leaders_look_after_their_team_and_no_other(served: Served) -> None:
+async def test_leaders_manage_only_their_own_team(served: Served) -> None:
     ann, bob, eve = [await served.user(name) for name in ("ann", "bob", "eve")]
     for team in ("crew", "others"):
         await served.admin.post("teams", {"name": team, "description": "of us"})
@@ -174,7 +174,7 @@ async def test_tokens_are_stored_as_hashes(served: Served) -> None:
     assert secret not in str(rows)
 
 
-async def test_one_persons_tokens_are_nothing_to_another(served: Served) -> None:
+async def test_tokens_of_other_users_are_not_visible(served: Served) -> None:
     ann, eve = await served.user("ann"), await served.user("eve")
     made = await ann.post("tokens", {"name": "ci"})
     assert (await eve.get("tokens"))["items"] == []
@@ -183,7 +183,7 @@ async def test_one_persons_tokens_are_nothing_to_another(served: Served) -> None
     (await served.admin("DELETE", f"tokens/{made['token']['id']}")).ok()
 
 
-async def test_a_token_does_no_more_than_it_was_made_for(served: Served) -> None:
+async def test_a_token_is_limited_to_its_scopes(served: Served) -> None:
     boss = await served.user("boss", "admin")
     reader = served.client((await boss.post("tokens", {"name": "r", "scopes": ["read"]}))["secret"])
     writer = served.client((await boss.post("tokens", {"name": "w"}))["secret"])
@@ -207,7 +207,7 @@ async def test_a_token_expires(served: Served) -> None:
     (await served.client(made["secret"])("GET", "session")).refused(401)
 
 
-async def test_the_token_of_a_run_reads_a_little_and_ends_with_the_run(served: Served) -> None:
+async def test_the_token_of_a_run_is_limited_and_ends_with_the_run(served: Served) -> None:
     ann = await served.user("ann")
     user = await identifier(ann)
     database = served.platform.database
@@ -222,12 +222,12 @@ async def test_the_token_of_a_run_reads_a_little_and_ends_with_the_run(served: S
         (await run(method, path, body)).refused(403)
     assert (await run.get("tokens"))["items"] == []
     assert (await run.get("audit"))["items"] == []
-    assert (await ann.get("tokens"))["items"] == [], "such tokens come and go by themselves"
+    assert (await ann.get("tokens"))["items"] == [], "tokens of runs are not in the audit log"
     await database.write(lambda connection: revoke_run_tokens(connection, "run-1"))
     (await run("GET", "session")).refused(401)
 
 
-async def test_every_change_is_on_record_without_secrets(served: Served) -> None:
+async def test_every_change_is_in_the_audit_log_without_secrets(served: Served) -> None:
     await served.admin.post("users", {"name": "bob", "password": PASSWORD})
     bob = await served.log_in("bob")
     secret = (await bob.post("tokens", {"name": "ci"}))["secret"]
@@ -255,7 +255,7 @@ async def test_every_change_is_on_record_without_secrets(served: Served) -> None
 
 
 @pytest.mark.parametrize("path", ["audit", "audit?actor=boss", "audit?kind=user"])
-async def test_one_sees_what_one_did_oneself(served: Served, path: str) -> None:
+async def test_users_see_their_own_audit_entries(served: Served, path: str) -> None:
     boss, ann = await served.user("boss", "admin"), await served.user("ann")
     (await ann("PATCH", "users/ann", {"email": "x"})).ok()
     (await boss("PATCH", "users/ann", {"email": "y"})).ok()

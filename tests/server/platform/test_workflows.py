@@ -62,7 +62,7 @@ async def test_from_the_first_version_to_the_archive(served: Served, ann: Client
     assert {entry["action"] for entry in audit["items"]} == {"create", "archive"}
 
 
-async def test_a_version_is_shown_whole_and_sent_once(ann: Client) -> None:
+async def test_a_version_is_returned_completely_and_has_an_etag(ann: Client) -> None:
     document = graph(node("a"), parameters=[{"name": "lr", "default": "0.1"}, {"name": "must", "required": True}])
     created = await made(ann, document=document)
     first = await ann("GET", "workflows/demo/versions/v1")
@@ -76,7 +76,7 @@ async def test_a_version_is_shown_whole_and_sent_once(ann: Client) -> None:
     assert (again.status, again.body) == (304, "")
 
 
-async def test_changes_do_not_overwrite_each_other(ann: Client) -> None:
+async def test_concurrent_changes_do_not_overwrite_each_other(ann: Client) -> None:
     await made(ann)
     tag = (await ann("GET", "workflows/demo")).headers["ETag"]
     edited = await ann("PATCH", "workflows/demo", {"description": "better"}, headers={"If-Match": tag})
@@ -88,7 +88,7 @@ async def test_changes_do_not_overwrite_each_other(ann: Client) -> None:
     assert (await ann("POST", "workflows/demo/versions", {"document": seed_example()}, headers=fresh)).status == 201
 
 
-async def test_what_is_wrong_is_said_field_by_field_and_by_code(ann: Client) -> None:
+async def test_problems_list_each_field_and_a_code(ann: Client) -> None:
     bad = graph(node("a", task={"type": "compute", "cluster": "A100"}), node("b"), edges="a>b b>a")
     refused = (await ann("POST", "workflows", {"name": "x", "version": {"document": bad}})).refused(422)
     by_field = {error["field"]: error for error in refused["errors"]}
@@ -103,7 +103,7 @@ async def test_what_is_wrong_is_said_field_by_field_and_by_code(ann: Client) -> 
     assert (await ann.get("graphs/schema"))["properties"]["nodes"]["type"] == "array"
 
 
-async def test_a_manifest_comes_in_and_goes_out(ann: Client) -> None:
+async def test_a_manifest_is_imported_and_exported(ann: Client) -> None:
     await made(ann)
     reply = await ann("GET", "workflows/demo/versions/1/manifest")
     assert reply.headers["Content-Type"].startswith("application/yaml")
@@ -121,7 +121,7 @@ async def test_a_manifest_comes_in_and_goes_out(ann: Client) -> None:
     assert refused["errors"][0]["field"] == "manifest"
 
 
-async def test_secrets_are_not_for_others(served: Served, ann: Client) -> None:
+async def test_secrets_are_not_shown_to_others(served: Served, ann: Client) -> None:
     await made(ann, document=SECRET)
     eve = await served.user("eve")
     assert (await ann.get("workflows/demo/versions/1"))["document"]["nodes"][0]["env"][0]["value"] == "hunter2"

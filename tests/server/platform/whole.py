@@ -1,4 +1,4 @@
-"""A whole Muster with the platform: runs really run."""
+"""A complete Muster with the platform, on which runs really run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Whole:
         return Client(self.url, local_token(platform_folder(self.home)))
 
     async def member(self, name: str, team: str = "", role: str = "member") -> Client:
-        """A new account's script, in a team if one is named."""
+        """A client of a new account, in a team if one is given."""
         await self.admin.post("users", {"name": name, "password": "correct horse battery"})
         if team:
             (await self.admin("PUT", f"teams/{team}/members/{name}", {"role": role})).ok()
@@ -77,7 +77,7 @@ async def until(client: Client, run_id: str, holds: Any) -> dict[str, Any]:
             await asyncio.sleep(0.05)
 
 
-async def sooner_or_later(holds: Callable[[], Awaitable[bool]]) -> None:
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(PATIENCE):
         while True:
             if await holds():
