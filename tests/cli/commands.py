@@ -1,4 +1,4 @@
-"""The `muster` command as a person has it: a real process, with a data directory of its own."""
+"""The `muster` command as users run it: a real process with its own data directory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Muster:
         return Result(done.returncode, done.stdout, done.stderr)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """In the background, with its output in pipes."""
+        """Starts it in the background, with its output in pipes."""
         process = subprocess.Popen(
             self.command(*words),
             stdin=subprocess.DEVNULL,
@@ -69,8 +69,7 @@ class Muster:
 
     @property
     def environment(self) -> dict[str, str]:
-        # Python keeps what it has compiled, as it does for everybody who does not forbid it: else a command spends most
-        # of its time compiling itself.
+        # Python may write compiled files, as it does by default. Otherwise a command spends most of its time compiling.
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         return {**kept, "MUSTER_HOME": str(self.home), "COLUMNS": "200"}
 
@@ -86,7 +85,7 @@ class Muster:
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> str:
-    """What the process prints, up to and with the line that contains the text."""
+    """Returns what the process prints, up to and including the line that contains the text."""
     assert process.stdout is not None
     lines = []
     deadline = time.monotonic() + PATIENCE
@@ -103,12 +102,12 @@ WAIT_FOR_GATE = "while [ ! -e /tmp/gate ]; do sleep 0.05; done"
 
 
 def open_gate(muster: Muster, name: str) -> None:
-    """For a Pod that waits with WAIT_FOR_GATE. Its /tmp is its own, so the gate is opened from inside."""
+    """Opens the gate of a Pod that waits with WAIT_FOR_GATE. Its /tmp is private, so this runs in the container."""
     muster("exec", name, "--", "touch", "/tmp/gate").ok()
 
 
 def pod(name: str, script: str, *, restart: str = "Never", labels: str = "", more: str = "") -> str:
-    """A Pod that runs a shell script. `more` is of its container."""
+    """A Pod that runs a shell script. `more` are fields of its container."""
     return (
         f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  labels: {{{labels}}}\n"
         f"spec:\n  restartPolicy: {restart}\n  containers:\n"

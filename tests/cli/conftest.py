@@ -10,7 +10,7 @@ from tests.cli.commands import Muster
 
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Muster]:
-    """No cluster runs, unless the test starts one."""
+    """No cluster runs unless the test starts one."""
     command = Muster(tmp_path / "home", tmp_path)
     yield command
     command.end()

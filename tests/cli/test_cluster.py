@@ -6,7 +6,7 @@ from muster.cli.cluster import client_variables
 from tests.cli.commands import Muster
 
 
-def test_what_argo_and_kubectl_need() -> None:
+def test_settings_for_argo_and_kubectl() -> None:
     assert client_variables("https://127.0.0.1:7777", "/k", "secret", "team") == {
         "KUBECONFIG": "/k",
         "ARGO_SERVER": "127.0.0.1:7777",
@@ -18,6 +18,6 @@ def test_what_argo_and_kubectl_need() -> None:
     }
 
 
-def test_it_is_taken_back_as_well(muster: Muster) -> None:
+def test_settings_can_be_removed_again(muster: Muster) -> None:
     assert "unset ARGO_TOKEN\n" in muster("env", "--unset").ok().out
     assert "muster up" in muster("env").err

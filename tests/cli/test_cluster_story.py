@@ -1,4 +1,4 @@
-"""One person, one cluster that is up: apply, look, read logs, enter, wait, delete."""
+"""One user and one running cluster: apply, get, logs, exec, wait, delete."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def test_from_apply_to_delete(cluster: Muster) -> None:
     assert cluster("delete", "-f", file).ok().out == 'pod "hello" deleted\n'
     gone = cluster("get", "pod", "hello")
     assert (gone.code, gone.err) == (1, 'Error from server (NotFound): pods "hello" not found\n')
-    assert cluster("logs", "hello").ok().out == "hello from the Pod\n", "the log outlives its Pod"
+    assert cluster("logs", "hello").ok().out == "hello from the Pod\n", "the log is kept after its Pod"
 
 
-def test_a_changed_file_configures(cluster: Muster) -> None:
+def test_applying_a_changed_file(cluster: Muster) -> None:
     settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings}}\ndata: {{rate: '{}'}}\n"
     cluster("apply", "-f", cluster.file("one.yaml", settings.format(1))).ok()
     changed = cluster("apply", "-f", "-", input=settings.format(2)).ok()
@@ -39,7 +39,7 @@ def test_a_changed_file_configures(cluster: Muster) -> None:
     assert cluster("get", "cm", "settings", "-o", "jsonpath={.data.rate}").ok().out == "2\n"
 
 
-def test_mistakes_name_file_line_and_field(cluster: Muster) -> None:
+def test_errors_name_file_line_and_field(cluster: Muster) -> None:
     file = cluster.file(
         "bad.yaml",
         """\
@@ -80,7 +80,7 @@ def test_mistakes_name_file_line_and_field(cluster: Muster) -> None:
         (["frobnicate"], "there is no command"),
     ],
 )
-def test_what_cannot_be_understood_says_why(cluster: Muster, words: list[str], complaint: str) -> None:
+def test_invalid_arguments_are_explained(cluster: Muster, words: list[str], complaint: str) -> None:
     refused = cluster(*words)
     assert refused.code == 1
     assert complaint in refused.err
@@ -114,7 +114,7 @@ def test_watching_shows_every_change(cluster: Muster) -> None:
     watch.terminate()
 
 
-def test_describe_says_why(cluster: Muster) -> None:
+def test_describe_gives_the_reason(cluster: Muster) -> None:
     cluster("apply", "-f", cluster.file("sad.yaml", pod("sad", "echo the last words; exit 3"))).ok()
     hungry = pod("hungry", "true", more="      resources: {limits: {nvidia.com/gpu: 64}}\n")
     cluster("apply", "-f", cluster.file("hungry.yaml", hungry)).ok()
@@ -139,7 +139,7 @@ def test_describe_knows_every_kind(cluster: Muster) -> None:
     assert "Allocated resources:" in cluster("describe", "node").ok().out
 
 
-def test_logs_of_many(cluster: Muster) -> None:
+def test_logs_of_many_pods(cluster: Muster) -> None:
     both = "---\n".join(pod(f"many-{n}", f"echo one-{n}; echo two-{n}", labels="app: many") for n in range(2))
     cluster("apply", "-f", cluster.file("many.yaml", both)).ok()
     cluster("wait", "pod", "-l", "app=many", "--for=jsonpath={.status.phase}=Succeeded").ok()
@@ -152,7 +152,7 @@ def test_logs_of_many(cluster: Muster) -> None:
     assert sorted(followed) == sorted(lines)
 
 
-def test_following_goes_on_until_the_container_ends(cluster: Muster) -> None:
+def test_follow_ends_when_the_container_ends(cluster: Muster) -> None:
     script = f"echo first; {WAIT_FOR_GATE}; echo last"
     cluster("apply", "-f", cluster.file("slow.yaml", pod("slow", script))).ok()
     follow = cluster.start("logs", "-f", "slow")
@@ -162,7 +162,7 @@ def test_following_goes_on_until_the_container_ends(cluster: Muster) -> None:
     assert follow.wait(30) == 0
 
 
-def test_the_previous_run_is_readable(cluster: Muster) -> None:
+def test_the_log_of_the_previous_container(cluster: Muster) -> None:
     script = "if [ -e /kept/mark ]; then echo again; sleep 60; fi; touch /kept/mark; echo first time; exit 1"
     kept = "      volumeMounts: [{name: kept, mountPath: /kept}]\n  volumes: [{name: kept, emptyDir: {}}]\n"
     cluster("apply", "-f", cluster.file("twice.yaml", pod("twice", script, restart="OnFailure", more=kept))).ok()
@@ -228,7 +228,7 @@ def test_exec_with_a_terminal(cluster: Muster) -> None:
     cluster("delete", "pod", "screen", "--now").ok()
 
 
-def test_what_nobody_reads_is_not_an_error(cluster: Muster) -> None:
+def test_a_closed_pipe_is_not_an_error(cluster: Muster) -> None:
     piped = subprocess.run(
         ["bash", "-c", f"{' '.join(cluster.command('get', 'events', '-A', '-o', 'yaml'))} | head -1"],
         env=cluster.environment,
@@ -250,7 +250,7 @@ def test_selectors_waits_and_dry_runs(cluster: Muster) -> None:
     assert cluster("delete", "pod", "dry", "--ignore-not-found").ok()
 
 
-def test_top_shows_what_is_used(cluster: Muster) -> None:
+def test_top_shows_usage(cluster: Muster) -> None:
     cluster("apply", "-f", cluster.file("busy.yaml", pod("busy", "while :; do :; done"))).ok()
     cluster("wait", "pod/busy", "--for=condition=Ready").ok()
     nodes = cluster("top", "nodes").ok().out.splitlines()
@@ -260,7 +260,7 @@ def test_top_shows_what_is_used(cluster: Muster) -> None:
     cluster("delete", "pod", "busy", "--now").ok()
 
 
-def test_version_names_both_sides(cluster: Muster) -> None:
+def test_version_shows_client_and_server(cluster: Muster) -> None:
     lines = cluster("version").ok().out.splitlines()
     assert lines[0].startswith("muster ")
     assert lines[1].startswith("cluster v1.")

@@ -37,7 +37,7 @@ def text(job: Any, pods: Any, group: Any, events: Any = (), lines: Any = None) -
     return "\n".join(render_sections(describe_training_job(job, pods, group, events, {}, lines or {}, NOW)))
 
 
-def test_a_failed_job_names_pod_container_exit_code_and_last_words() -> None:
+def test_a_failed_job_names_pod_container_exit_code_and_last_lines() -> None:
     failed = job("Failed", "TFJob mnist is failed because 1 Worker replica(s) failed.")
     pods = [pod("mnist-ps-0", "Running"), pod("mnist-worker-0", "Failed", exitCode=3, reason="Error")]
     shown = text(failed, pods, None, [], {"mnist-worker-0": {"tensorflow": ["loading", "ValueError: no data"]}})
@@ -45,10 +45,10 @@ def test_a_failed_job_names_pod_container_exit_code_and_last_words() -> None:
     assert 'pod/mnist-worker-0: container "tensorflow" exited with code 3' in shown
     assert 'Last lines of pod/mnist-worker-0, container "tensorflow"' in shown
     assert "ValueError: no data" in shown
-    assert len(shown.splitlines()) < 40, "one screen"
+    assert len(shown.splitlines()) < 40, "fits on one screen"
 
 
-def test_a_gang_that_waits_says_for_what() -> None:
+def test_a_waiting_gang_says_what_it_waits_for() -> None:
     group = {
         "spec": {"minMember": 6},
         "status": {"phase": "Pending", "conditions": [{"type": "Unschedulable", "status": "True", "message": NO_ROOM}]},
@@ -63,13 +63,13 @@ def test_a_warning_explains_a_job_that_is_stuck() -> None:
     assert "FailedCreatePod: pod mnist-worker-0 already exists" in text(job("Created"), [], None, [event])
 
 
-def test_a_job_that_is_well_needs_no_reasons() -> None:
+def test_a_healthy_job_has_no_reasons() -> None:
     shown = text(job("Succeeded", completionTime="2026-01-01T12:02:00Z"), [], None)
     assert "Why" not in shown
     assert "2m" in shown
 
 
-def test_pods_that_wait_for_the_same_are_named_together_and_every_line_is_in_its_column() -> None:
+def test_pods_that_wait_for_the_same_thing_are_grouped_and_aligned() -> None:
     pods = [pod("mnist-ps-0", "Pending"), pod("mnist-ps-1", "Pending")]
     for one in pods:
         waiting = {"reason": "ImageNeedsCommand", "message": "write one:\n  command: [python]"}

@@ -14,7 +14,7 @@ def text(of: Any, pods: Any = (), lines: Any = None) -> str:
     return "\n".join(render_sections(describe_workflow(of, pods, [], lines or {}, NOW)))
 
 
-def test_a_failed_workflow_says_which_node_failed_and_its_last_words() -> None:
+def test_a_failed_workflow_names_the_failed_node_and_its_last_lines() -> None:
     state = {"terminated": {"exitCode": 3, "reason": "Error"}}
     pod = {
         "metadata": {"name": "wf-fit", "uid": "p"},
@@ -29,10 +29,10 @@ def test_a_failed_workflow_says_which_node_failed_and_its_last_words() -> None:
     assert "✖ fit" in shown
 
 
-def test_one_that_waits_says_for_whom() -> None:
+def test_a_waiting_workflow_names_the_lock_holder() -> None:
     waiting = workflow(node("approve", "Suspend", "Running"))
     assert "waits at approve; continue with `muster resume wf`" in text(waiting)
 
 
-def test_one_that_is_well_needs_no_reasons() -> None:
+def test_a_healthy_workflow_has_no_reasons() -> None:
     assert "Why" not in text(workflow(node("fit"), phase="Succeeded"))

@@ -35,12 +35,12 @@ WITH_GPUS = MachineInfo("box", 4, 8 << 30, 100 << 30, devices={"nvidia.com/gpu":
         (data(Path("/data"), "may not be written", 0), "missing", "MUSTER_HOME"),
     ],
 )
-def test_what_is_found_is_judged(finding: Finding, grade: str, words: str) -> None:
+def test_the_rating_of_findings(finding: Finding, grade: str, words: str) -> None:
     assert finding.grade == grade
     assert words in finding.text + finding.advice
 
 
-def test_the_report_has_a_line_for_each_and_advice_below() -> None:
+def test_the_report_has_a_line_per_finding_with_advice_below() -> None:
     findings = [Finding("data", "ok", "fine"), Finding("sandbox", "limited", "weak", "do this\nand that")]
     assert report(findings, colors=False) == [
         "✓ data     fine",

@@ -11,7 +11,7 @@ DOCUMENT = load_manifests(
 )[0]
 
 
-def test_every_field_at_fault_has_a_line_of_its_own() -> None:
+def test_every_invalid_field_has_its_own_line() -> None:
     refused = Invalid(
         'Pod "x" is invalid',
         causes=[
@@ -25,7 +25,7 @@ def test_every_field_at_fault_has_a_line_of_its_own() -> None:
     ]
 
 
-def test_a_refusal_without_fields_names_the_object() -> None:
+def test_an_error_without_fields_names_the_object() -> None:
     assert format_document_error(Forbidden("pods is forbidden"), DOCUMENT) == "train.yaml:1 pods is forbidden"
 
 
@@ -48,12 +48,12 @@ def test_a_refusal_without_fields_names_the_object() -> None:
         (KeyError("x"), "error: KeyError: 'x'\nThis is a bug in muster; --debug shows the traceback."),
     ],
 )
-def test_errors_are_told_without_a_traceback(error: Exception, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_printed_without_a_traceback(error: Exception, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUSTER_HOME", "/srv/muster")
     assert describe_error(error) == text
 
 
-def test_a_data_directory_that_cannot_be_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_an_unusable_data_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUSTER_HOME", "/etc/passwd")
     error = NotADirectoryError(20, "Not a directory", "/etc/passwd/server.json")
     assert describe_error(error) == (

@@ -34,27 +34,27 @@ def pod(name: str, **fields: Any) -> dict[str, Any]:
         ("custom-columns=NAME:.metadata.name", Format("custom-columns", "NAME:.metadata.name")),
     ],
 )
-def test_formats_are_read(text: str, format: Format) -> None:
+def test_parsing_of_formats(text: str, format: Format) -> None:
     assert parse_format(text) == format
 
 
 @pytest.mark.parametrize("text", ["xml", "yaml=x", "jsonpath", "jsonpath={.a", "custom-columns="])
-def test_unknown_formats_are_refused_by_name(text: str) -> None:
+def test_the_error_names_an_unknown_format(text: str) -> None:
     with pytest.raises(CommandError, match=r"jsonpath|-o takes"):
         parse_format(text)
 
 
-def test_names_carry_their_type() -> None:
+def test_names_include_their_type() -> None:
     assert format_objects(Format("name"), [(POD, pod("x")), (JOB, pod("y"))], single=False) == "pod/x\njob.batch/y\n"
 
 
-def test_one_object_asked_for_by_name_is_printed_by_itself() -> None:
+def test_one_object_requested_by_name_is_not_in_a_list() -> None:
     assert json.loads(format_objects(Format("json"), [(POD, pod("x"))], single=True))["kind"] == "Pod"
     found = json.loads(format_objects(Format("json"), [(POD, pod("x"))], single=False))
     assert (found["kind"], [o["metadata"]["name"] for o in found["items"]]) == ("List", ["x"])
 
 
-def test_managed_fields_are_shown_on_demand() -> None:
+def test_managed_fields_are_shown_on_request() -> None:
     obj = pod("x")
     obj["metadata"]["managedFields"] = [{"manager": "muster"}]
     assert "managedFields" not in format_objects(Format("yaml"), [(POD, obj)], single=True)
@@ -74,7 +74,7 @@ def test_a_template_sees_the_list() -> None:
         (["2026-01-02T00:00:00Z", "2025-12-31T00:00:00Z"], ["2025-12-31T00:00:00Z", "2026-01-02T00:00:00Z"]),
     ],
 )
-def test_sorting_knows_numbers_times_and_text(values: list[Any], order: list[Any]) -> None:
+def test_sorting_of_numbers_times_and_text(values: list[Any], order: list[Any]) -> None:
     found = [(POD, pod(str(n), **({"v": v} if v is not None else {}))) for n, v in enumerate(values)]
     assert [obj.get("v") for _, obj in sort_by_path("{.v}", found)] == order
 

@@ -25,12 +25,12 @@ def rows(look: TableOptions, kind: Any = POD) -> list[list[Any]]:
     return [format_headers(sheet, look), *(format_row(sheet, row, look) for row in sheet.rows)]
 
 
-def test_columns_of_lower_priority_are_for_wide_tables() -> None:
+def test_columns_of_lower_priority_are_only_in_wide_tables() -> None:
     assert rows(TableOptions()) == [["NAME", "STATUS"], ["b", "Running"], ["a", "Pending"]]
     assert rows(TableOptions(wide=True))[1] == ["b", "Running", "n1"]
 
 
-def test_namespaces_labels_and_types_on_demand() -> None:
+def test_namespaces_labels_and_types_on_request() -> None:
     assert rows(TableOptions(namespaces=True, labels=True, label_columns=("example.com/a", "a"), titles=True), JOB) == [
         ["NAMESPACE", "NAME", "STATUS", "A", "A", "LABELS"],
         ["x", "job.batch/b", "Running", "", "1", "a=1"],
@@ -38,13 +38,13 @@ def test_namespaces_labels_and_types_on_demand() -> None:
     ]
 
 
-def test_a_later_table_of_a_watch_takes_its_columns_from_the_first() -> None:
+def test_later_tables_of_a_watch_use_the_columns_of_the_first() -> None:
     first = build_table(POD, TABLE, NOW)
     later = build_table(POD, {"kind": "Table", "columnDefinitions": None, "rows": TABLE["rows"][:1]}, NOW, first)
     assert format_row(later, later.rows[0], TableOptions()) == ["b", "Running"]
 
 
-def test_a_server_without_tables_gets_ours() -> None:
+def test_without_server_tables_ours_are_used() -> None:
     settings = {"metadata": {"name": "c", "creationTimestamp": "2025-12-31T23:59:00Z"}, "data": {"x": "1", "y": "2"}}
     sheet = build_table(CONFIG_MAP, {"items": [settings]}, NOW)
     assert format_headers(sheet, TableOptions()) == ["NAME", "DATA", "AGE"]

@@ -1,4 +1,4 @@
-"""What `muster lint` finds, with file and line, without a cluster."""
+"""What `muster lint` reports, with file and line, without a cluster."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_lint(text: str, checked: int, told: list[str]) -> None:
     assert bool(complaints) is bool(told), complaints
 
 
-def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+def test_an_unreadable_file_does_not_hide_others(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "a.yaml").write_text("kind: [")
     (tmp_path / "below" / "b.yaml").write_text(GOOD.replace("entrypoint: main", "entrypoint: mian"))
@@ -81,7 +81,7 @@ def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     assert (checked, len(complaints)) == (2, 1)
 
 
-def test_a_workflow_without_a_name_is_no_mistake_for_submitting_can_give_it_one(tmp_path: Path) -> None:
+def test_a_workflow_needs_no_name(tmp_path: Path) -> None:
     file = tmp_path / "wf.yaml"
     file.write_text(GOOD.replace("{generateName: a-}", "{labels: {a: b}}"))
     documents, unreadable = read_documents([str(file)])
@@ -89,13 +89,13 @@ def test_a_workflow_without_a_name_is_no_mistake_for_submitting_can_give_it_one(
     assert find_nameless(documents) == [f"{file}:3 metadata.name: is missing; submit the workflow with --name"]
 
 
-def test_a_file_without_workflows_is_told_what_it_has(tmp_path: Path) -> None:
+def test_a_file_without_workflows_says_what_it_contains(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
     with pytest.raises(CommandError, match=r"no workflows, .* in .*pod\.yaml, but Pod; check and run them"):
         lint([str(tmp_path / "pod.yaml")], offline=True)
 
 
-def test_templates_that_are_known_count() -> None:
+def test_referenced_templates_are_found() -> None:
     known = [document.object for document in load_manifests(LIBRARY, "library.yaml")]
     assert check_documents(load_manifests(USER, "wf.yaml"), known) == (1, [])
     _, complaints = check_documents(load_manifests(USER.replace("template: say", "template: shout"), "wf.yaml"), known)

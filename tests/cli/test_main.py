@@ -9,7 +9,7 @@ from muster.cli.main import COMMANDS, convert_boolean_options, move_command_firs
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+def test_the_list_of_commands_has_their_summaries(name: str) -> None:
     entry = COMMANDS[name]
     function = entry.load()[name]
     said = function.info.help if isinstance(function, typer.Typer) else inspect.getdoc(function)
@@ -26,7 +26,7 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
         (["wait", "--for=condition=Ready=true"], ["wait", "--for=condition=Ready=true"]),
     ],
 )
-def test_booleans_may_be_written_as_kubectl_takes_them(written: list[str], read: list[str]) -> None:
+def test_booleans_are_written_as_for_kubectl(written: list[str], read: list[str]) -> None:
     assert convert_boolean_options(written) == read
 
 
@@ -43,7 +43,7 @@ def test_booleans_may_be_written_as_kubectl_takes_them(written: list[str], read:
         ([], []),
     ],
 )
-def test_options_may_stand_before_the_command(written: list[str], read: list[str]) -> None:
+def test_options_may_precede_the_command(written: list[str], read: list[str]) -> None:
     assert move_command_first(written) == read
 
 
@@ -54,7 +54,7 @@ def test_options_may_stand_before_the_command(written: list[str], read: list[str
         ("xyz", 'there is no command "xyz"; `muster --help` lists them all\n'),
     ],
 )
-def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(
+def test_a_mistyped_command_gets_a_suggestion(
     word: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout.reconfigure", lambda **_: None, raising=False)

@@ -19,11 +19,11 @@ from muster.cli.session import parse_duration
         ("-1s", -1),
     ],
 )
-def test_a_duration_is_read(text: str, answer: float) -> None:
+def test_parsing_of_durations(text: str, answer: float) -> None:
     assert parse_duration(text) == answer
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5 minutes", "1y", "s"])
-def test_what_is_no_duration_names_the_option(text: str) -> None:
+def test_the_error_names_the_option_of_an_invalid_duration(text: str) -> None:
     with pytest.raises(CommandError, match=r"--timeout.*such as 30s"):
         parse_duration(text, "--timeout")

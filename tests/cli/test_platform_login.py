@@ -36,7 +36,7 @@ def test_a_version_is_a_graph_or_an_argo_workflow(tmp_path: Path, text: str, con
         (b"", "error: one.yaml must contain exactly one graph document or one Argo Workflow"),
     ],
 )
-def test_anything_else_is_called_what_it_is(
+def test_the_error_names_the_kind_of_other_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, told: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`muster modules|categories|reviews ...` against a whole Muster, as somebody types it."""
+"""`muster modules|categories|reviews ...` against a complete Muster, as users run them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def repository(tmp_path: Path) -> GitRepository:
     return GitRepository(tmp_path / "repository")
 
 
-def test_a_module_from_its_repository_to_its_end(cluster: Muster, repository: GitRepository) -> None:
+def test_the_life_of_a_module(cluster: Muster, repository: GitRepository) -> None:
     cluster("categories", "create", "文本", "--description", "texts").ok()
     assert cluster("categories", "list").ok().out.splitlines()[1].split() == ["文本", "0", "texts"]
     options = ["--category", "文本", "--git-url", str(repository.path), "--input", "text=what to hash"]
@@ -61,7 +61,7 @@ def test_a_module_from_its_repository_to_its_end(cluster: Muster, repository: Gi
     cluster("categories", "delete", "text").ok()
 
 
-def test_what_is_wrong_is_said_with_its_field(cluster: Muster) -> None:
+def test_errors_name_the_field(cluster: Muster) -> None:
     cluster("categories", "create", "any").ok()
     refused = cluster("modules", "create", "Hash", "--category", "any", "--git-url", "ext::sh", "--git-ref", "-x")
     assert refused.code == 1

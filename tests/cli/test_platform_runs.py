@@ -1,4 +1,4 @@
-"""`muster runs`, `muster clusters` and `muster storage` against a whole Muster, as somebody types it."""
+"""`muster runs`, `muster clusters` and `muster storage` against a complete Muster, as users run them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_from_its_first_try_to_its_end(cluster: Muster, files: Path) -> None:
+def test_the_life_of_a_run(cluster: Muster, files: Path) -> None:
     place = files / "data"
     cluster("clusters", "create", "small", "--sku", "cpu=10m", "--sku", "memory=10M", "--total", "4").ok()
     cluster("storage", "create", "data", str(place), "--read-only").ok()
@@ -59,7 +59,7 @@ def test_a_run_from_its_first_try_to_its_end(cluster: Muster, files: Path) -> No
     shown = cluster("runs", "get", run).ok().out
     assert "first (" in shown
     assert "name = Ann" in shown
-    assert "say (1)" in shown, "how often it was tried again"
+    assert "say (1)" in shown, "the number of retries"
     detail = cluster("runs", "node", run, "say").ok().out
     assert "1 SKUs of small" in detail
     assert ["who", "text", "Ann"] in [line.split() for line in detail.splitlines()]

@@ -1,4 +1,4 @@
-"""`muster users|teams|tokens ...` against a whole Muster, as somebody types it."""
+"""`muster users|teams|tokens ...` against a complete Muster, as users run them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tests.cli.commands import Muster, Result
 
 
 def as_other(cluster: Muster, *words: str, config: Path, **environment: str) -> Result:
-    """Somebody else at the same machine: with a folder of their own, without the box's."""
+    """Runs a command as another user of the same machine, with their own home and without access to the cluster's
+    data."""
     done = subprocess.run(
         cluster.command(*words),
         stdin=subprocess.DEVNULL,
@@ -32,21 +33,21 @@ def web(cluster: Muster) -> str:
     return found[1]
 
 
-def test_up_and_status_show_where_browsers_go_and_the_first_login(cluster: Muster) -> None:
+def test_up_and_status_show_the_address_and_the_first_login(cluster: Muster) -> None:
     shown = cluster("status").ok().out
     link = re.search(r"  first login (\S+)  \(works once\)", shown)
     assert link is not None
     assert re.fullmatch(rf"{re.escape(web(cluster))}/welcome#[0-9a-f]{{64}}", link[1])
-    assert link[1] in cluster("up").ok().out, "a second `up` says it again"
+    assert link[1] in cluster("up").ok().out, "a second `up` prints it again"
     log = (cluster.home / "server.log").stat().st_mode
-    assert log & 0o077 == 0, "nobody else can read the link"
+    assert log & 0o077 == 0, "other users cannot read the link"
 
 
-def test_the_person_whose_box_it_is_is_its_admin(cluster: Muster) -> None:
+def test_the_owner_of_the_cluster_is_its_admin(cluster: Muster) -> None:
     assert "(admin), authenticated by token, scopes: admin, read, write" in cluster("users", "whoami").ok().out
 
 
-def test_accounts_teams_and_what_was_done(cluster: Muster) -> None:
+def test_accounts_teams_and_the_audit_log(cluster: Muster) -> None:
     made = cluster("users", "create", "ann", "--display-name", "安").ok()
     assert f"{web(cluster)}/welcome#" in made.out
     cluster("users", "create", "bob", "--admin").ok()
@@ -77,12 +78,12 @@ def test_accounts_teams_and_what_was_done(cluster: Muster) -> None:
     assert "there is no team" in cluster("teams", "members", "crew").err
 
 
-def test_somebody_works_with_a_token_until_it_is_revoked(cluster: Muster, tmp_path: Path) -> None:
+def test_a_user_works_with_a_token_until_it_is_revoked(cluster: Muster, tmp_path: Path) -> None:
     secret = cluster("tokens", "create", "laptop", "--scope", "read", "--days", "1").ok().out.strip()
     assert secret.startswith("mst_")
     nobody = as_other(cluster, "users", "list", config=tmp_path)
     assert nobody.err == "no platform is running; start one with `muster up`, or log in to one with `muster login`\n"
-    for words in ((), ("--token", "-")):  # nobody is there to be asked
+    for words in ((), ("--token", "-")):  # no terminal to ask on
         told = as_other(cluster, "login", web(cluster), *words, config=tmp_path)
         assert (told.code, told.err[:30]) == (1, "error: no token; pass --token ")
     wrong = as_other(cluster, "login", web(cluster), "--token", "mst_wrong", config=tmp_path)
@@ -107,14 +108,14 @@ def test_somebody_works_with_a_token_until_it_is_revoked(cluster: Muster, tmp_pa
     assert "no platform is running" in as_other(cluster, "users", "whoami", config=tmp_path).err
 
 
-def test_the_document_for_generators_of_clients(cluster: Muster) -> None:
+def test_the_openapi_document(cluster: Muster) -> None:
     document = json.loads(cluster("openapi").ok().out)
     assert document["openapi"].startswith("3.1")
     assert "list_users" in str(document["paths"]["/api/v1/users"])
 
 
 @pytest.mark.parametrize("words", [["--help"], ["users", "--help"], ["status"]])
-def test_commands_do_not_load_what_only_the_server_needs(cluster: Muster, words: list[str]) -> None:
+def test_commands_do_not_import_server_modules(cluster: Muster, words: list[str]) -> None:
     heavy = "print(sorted({'fastapi', 'pydantic', 'sqlalchemy', 'alembic'} & sys.modules.keys()))"
     looked = f"import sys, muster.cli.main as main; main.run(sys.argv[1:]); {heavy}"
     program = [cluster.command()[0], "-c", looked, *words]

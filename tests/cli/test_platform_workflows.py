@@ -1,4 +1,4 @@
-"""`muster workflows ...` against a whole Muster, as somebody types it."""
+"""`muster workflows ...` against a complete Muster, as users run them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_workflow_from_its_first_version_to_its_end(cluster: Muster, files: Path) -> None:
+def test_the_life_of_a_workflow(cluster: Muster, files: Path) -> None:
     made = cluster(
         "workflows", "create", "数据 demo", "-f", str(files / "graph.json"), "--description", "the seed's"
     ).ok()
@@ -57,7 +57,7 @@ def test_a_workflow_from_its_first_version_to_its_end(cluster: Muster, files: Pa
     cluster("workflows", "delete", "数据 demo").ok()
 
 
-def test_what_is_wrong_is_said_with_what_to_write(cluster: Muster, files: Path) -> None:
+def test_errors_say_what_to_write(cluster: Muster, files: Path) -> None:
     refused = cluster("workflows", "create", "x", "-f", str(files / "bad.json"))
     assert refused.code == 1
     assert 'version.document.nodes[0].task.cluster: there is no virtual cluster "A100"' in refused.err
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_said_with_what_to_write(cluster: Muster, files: Path) 
     assert (missing.code, missing.err) == (1, 'error: there is no workflow "nobody"\n')
 
 
-def test_without_a_platform_it_says_how_to_get_one(muster: Muster) -> None:
+def test_without_a_platform_the_error_says_how_to_get_one(muster: Muster) -> None:
     refused = muster("workflows", "list")
     assert refused.code == 1
     assert "muster up" in refused.err

@@ -1,4 +1,4 @@
-"""Following logs. The cluster here only knows how to write slowly."""
+"""Following logs, with a cluster that only writes slowly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from muster.kube.cluster import Cluster, LogQuery
 
 
 class SlowLog:
-    """Writes so many lines, one after the other, with a pause before each."""
+    """Writes this many lines with a pause before each."""
 
     def __init__(self, lines: int, pause: float) -> None:
         self._lines = lines
@@ -43,9 +43,9 @@ async def drained(log: SlowLog, silence: float) -> list[str]:
     return shown
 
 
-async def test_much_to_show_is_waited_for_however_long_it_takes() -> None:
+async def test_a_long_log_is_printed_completely() -> None:
     assert await drained(SlowLog(30, pause=0.1), silence=2.0) == [f"line {n}" for n in range(30)]
 
 
-async def test_silence_is_given_up_on() -> None:
+async def test_a_silent_log_ends_after_a_while() -> None:
     assert await drained(SlowLog(1, pause=3600.0), silence=0.05) == []

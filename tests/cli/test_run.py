@@ -15,7 +15,7 @@ def crashed(name: str) -> dict[str, Any]:
     return pod(name, "Failed", containerStatuses=[{"name": "main", "state": state}])
 
 
-def test_a_failed_pod_tells_its_exit_code_and_last_lines() -> None:
+def test_a_failed_pod_gives_its_exit_code_and_last_lines() -> None:
     trouble = FailureReport(
         "pod/x", Outcome(False, "Failed"), [crashed("x")], {}, {"x": {"main": ["Traceback", "ValueError: no data"]}}
     )
@@ -28,7 +28,7 @@ def test_a_failed_pod_tells_its_exit_code_and_last_lines() -> None:
     ]
 
 
-def test_a_failed_job_points_to_the_pods_that_failed() -> None:
+def test_a_failed_job_names_the_failed_pods() -> None:
     outcome = Outcome(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     pods = [pod("good", "Succeeded"), *(crashed(f"bad{n}") for n in range(5))]
     lines = format_failure(FailureReport("job.batch/train", outcome, pods, {}, {}))
@@ -41,7 +41,7 @@ def test_a_failed_job_points_to_the_pods_that_failed() -> None:
     assert not any("good" in line for line in lines)
 
 
-def test_what_did_not_end_says_what_it_waits_for() -> None:
+def test_unfinished_work_says_what_it_waits_for() -> None:
     waiting = pod("x", "Pending")
     del waiting["spec"]["nodeName"]
     events = {"x": [{"type": "Warning", "reason": "FailedScheduling", "message": "0/1 nodes are available"}]}
@@ -51,7 +51,7 @@ def test_what_did_not_end_says_what_it_waits_for() -> None:
     ]
 
 
-def test_pods_with_the_same_story_tell_it_once() -> None:
+def test_pods_with_the_same_reason_are_grouped() -> None:
     pods = [crashed("a"), crashed("b")]
     assert format_failure(FailureReport("job.batch/train", Outcome(False), pods, {}, {})) == [
         "job.batch/train failed",
@@ -60,7 +60,7 @@ def test_pods_with_the_same_story_tell_it_once() -> None:
     ]
 
 
-def test_a_pod_that_runs_says_so_when_the_time_is_up() -> None:
+def test_a_running_pod_says_so_on_timeout() -> None:
     assert format_failure(FailureReport("job.batch/train", None, [pod("a", "Running")], {}, {})) == [
         "job.batch/train had not finished at the timeout",
         "  pod/a:",
@@ -68,7 +68,7 @@ def test_a_pod_that_runs_says_so_when_the_time_is_up() -> None:
     ]
 
 
-def test_a_reason_of_the_pod_is_not_said_twice() -> None:
+def test_a_pod_s_reason_is_not_repeated() -> None:
     evicted = pod("x", "Failed", reason="Evicted", message="too much memory")
     assert format_failure(FailureReport("pod/x", Outcome(False, "Evicted", "too much memory"), [evicted], {}, {})) == [
         "pod/x failed: Evicted: too much memory"

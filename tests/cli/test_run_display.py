@@ -111,12 +111,12 @@ def ended(code: int, reason: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_row_says_how_it_goes(kind: Kind, obj: dict[str, Any], state: str, stage: str, note: str) -> None:
+def test_the_status_of_a_row(kind: Kind, obj: dict[str, Any], state: str, stage: str, note: str) -> None:
     row = progress_row(kind, obj, None, now=1.0)
     assert (row.state, row.stage, row.note) == (state, stage, note)
 
 
-def test_times_run_from_the_first_moment_of_work_to_its_end() -> None:
+def test_durations_are_from_start_to_end() -> None:
     row = progress_row(POD, pod("x", "Pending"), None, now=1.0)
     assert format_elapsed(row, 3.0) == "2.0s"
     row = progress_row(POD, pod("x", "Running"), row, now=4.0)
@@ -125,7 +125,7 @@ def test_times_run_from_the_first_moment_of_work_to_its_end() -> None:
     assert format_elapsed(row, 100.0) == "2.0s"
 
 
-def test_lines_are_news_only() -> None:
+def test_only_changes_are_printed() -> None:
     pending = progress_row(POD, pod("x", "Pending"), None, now=1.0)
     running = progress_row(POD, pod("x", "Running"), pending, now=2.0)
     failed = progress_row(POD, pod("x", "Failed", **ended(3, "Error")), running, now=4.5)
@@ -135,7 +135,7 @@ def test_lines_are_news_only() -> None:
     assert progress_line(failed, running) == 'pod/x Failed after 2.5s: container "main" exited with code 3'
 
 
-def test_a_pod_that_stays_pending_says_why_in_its_line() -> None:
+def test_a_pending_pod_gives_its_reason() -> None:
     message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
     waiting = pod("x", "Pending", conditions=[
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
@@ -145,7 +145,7 @@ def test_a_pod_that_stays_pending_says_why_in_its_line() -> None:
     assert progress_line(row, None) == f"pod/x Pending: Unschedulable: {message}"
 
 
-def test_a_pod_whose_status_is_silent_says_what_its_events_tell() -> None:
+def test_without_a_reason_in_the_status_events_give_it() -> None:
     missing = {"type": "Warning", "reason": "FailedMount", "message": 'configmap "nope" not found'}
     board = ProgressBoard()
     before = board.put(POD, pod("x", "Pending"), 1.0)
@@ -154,7 +154,7 @@ def test_a_pod_whose_status_is_silent_says_what_its_events_tell() -> None:
     assert board.put(POD, pod("x", "Running"), 3.0, events=[missing]).note == ""
 
 
-def test_what_has_to_be_done_is_said_whole_and_once() -> None:
+def test_instructions_are_printed_in_full_and_once() -> None:
     message = "no command. Either write one:\n  command: [python]\nor map the image"
     state = {"waiting": {"reason": "ImageNeedsCommand", "message": message}}
     waiting: dict[str, Any] = {"containerStatuses": [{"name": "main", "state": state}]}
@@ -167,7 +167,7 @@ def test_what_has_to_be_done_is_said_whole_and_once() -> None:
     assert progress_line(second, None, told) == "pod/y ImageNeedsCommand: same reason as pod/x"
 
 
-def test_pods_stand_below_their_work_and_what_is_deleted_stays() -> None:
+def test_pods_are_below_their_owner_and_deleted_ones_stay() -> None:
     board = ProgressBoard()
     board.put(POD, pod("worker", "Running", uid="p"), 1.0, owner="j")
     board.put(JOB, job("j", active=1), 1.0)
@@ -181,7 +181,7 @@ def test_pods_stand_below_their_work_and_what_is_deleted_stays() -> None:
     assert format_counts(board.rows.values()) == "1 running, 1 failed"
 
 
-def test_a_small_screen_shows_what_matters_most() -> None:
+def test_a_small_screen_shows_the_most_important_rows() -> None:
     stages = ["Succeeded", "Pending", "Running", "Failed", "Succeeded"]
     rows = [(0, ProgressRow(f"pod/{n}", stage=stage, state=stage)) for n, stage in enumerate(stages)]
     shown, rest = fit_rows(rows, 3)
@@ -194,5 +194,5 @@ def test_a_small_screen_shows_what_matters_most() -> None:
     ("seconds", "text"),
     [(0, "0.0s"), (0.44, "0.4s"), (9.96, "10s"), (59.6, "1m00s"), (185, "3m05s"), (7620, "2h07m")],
 )
-def test_durations_are_as_exact_as_they_need_to_be(seconds: float, text: str) -> None:
+def test_precision_of_durations(seconds: float, text: str) -> None:
     assert format_run_time(seconds) == text

@@ -18,7 +18,7 @@ def pod(phase: str, **state: Any) -> dict[str, Any]:
     }
 
 
-def test_what_is_waited_for_is_said_once_however_often_it_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reason_to_wait_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     board, display = ProgressBoard(), PlainDisplay()
     failed = pod("Pending", waiting={"reason": "ErrImagePull", "message": "no such image"})
     resting = pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "Back-off pulling image"})

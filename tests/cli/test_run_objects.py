@@ -41,7 +41,7 @@ ONCE = {"restartPolicy": "Never"}
         ("kubeflow.org/v1", "Notebook", {}, False),
     ],
 )
-def test_work_is_what_ends_by_itself(api_version: str, kind: str, spec: dict[str, Any], answer: bool) -> None:
+def test_which_kinds_end_by_themselves(api_version: str, kind: str, spec: dict[str, Any], answer: bool) -> None:
     assert is_workload(work(api_version, kind, {}, spec)) is answer
 
 
@@ -89,5 +89,5 @@ def test_work_is_what_ends_by_itself(api_version: str, kind: str, spec: dict[str
         (work("scheduling.volcano.sh/v1beta1", "PodGroup", {"phase": "Completed"}), None),
     ],
 )
-def test_done_is_read_from_phases_and_conditions(obj: dict[str, Any], outcome: Outcome | None) -> None:
+def test_completion_comes_from_phases_and_conditions(obj: dict[str, Any], outcome: Outcome | None) -> None:
     assert find_outcome(obj) == outcome

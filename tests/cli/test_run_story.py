@@ -31,7 +31,7 @@ def test_work_that_succeeds(muster: Muster) -> None:
     assert done.err == ""
 
 
-def test_work_that_fails_says_why(muster: Muster) -> None:
+def test_failed_work_gives_its_reason(muster: Muster) -> None:
     done = muster("run", muster.file("bad.yaml", pod("bad", "echo loading; echo 'ValueError: no data' >&2; exit 3")))
     assert done.code == 1
     assert "pod/bad failed\n" in done.out
@@ -60,7 +60,7 @@ def test_a_job_with_its_pods(muster: Muster) -> None:
     assert re.search(r"^job.batch/count Succeeded after .*: 3/3 done$", done.out, re.MULTILINE)
 
 
-def test_mistakes_are_all_told_before_anything_is_stored(muster: Muster) -> None:
+def test_all_errors_are_reported_before_anything_is_stored(muster: Muster) -> None:
     text = pod("fine", "true") + "---\n" + pod("wrong", "true").replace("image:", "imag:")
     file = muster.file("half.yaml", text + "---\n" + pod("Wrong_Name", "true"))
     refused = muster("run", file)
@@ -72,7 +72,7 @@ def test_mistakes_are_all_told_before_anything_is_stored(muster: Muster) -> None
     assert (missing.code, missing.err) == (1, "nowhere.yaml: no such file\n")
 
 
-def test_a_manifest_of_another_cluster_brings_its_namespace(muster: Muster) -> None:
+def test_a_manifest_s_namespace_is_created(muster: Muster) -> None:
     text = pod("far", "echo here").replace("name: far", "name: far\n  namespace: kubeflow", 1)
     refused = muster("run", muster.file("far.yaml", text.replace("image:", "imag:")))
     assert 'unknown field "imag"' in refused.err
@@ -99,7 +99,7 @@ def test_a_manifest_of_another_cluster_brings_its_namespace(muster: Muster) -> N
     muster("apply", "-f", "far.yaml").ok()
 
 
-def test_a_warning_is_given_once_by_a_box_of_its_own_and_by_a_server(muster: Muster) -> None:
+def test_a_warning_is_printed_once_with_and_without_a_server(muster: Muster) -> None:
     workflow = """\
         apiVersion: argoproj.io/v1alpha1
         kind: Workflow
@@ -121,7 +121,7 @@ def test_a_warning_is_given_once_by_a_box_of_its_own_and_by_a_server(muster: Mus
     assert muster("run", "--rm", file).err == warning
 
 
-def test_what_stays_pending_says_why_and_can_time_out(muster: Muster) -> None:
+def test_pending_work_gives_its_reason_and_times_out(muster: Muster) -> None:
     hungry = pod("hungry", "true", more="      resources: {limits: {nvidia.com/gpu: 64}}\n")
     done = muster("run", "--timeout=3s", muster.file("hungry.yaml", hungry))
     assert done.code == 1
@@ -130,7 +130,7 @@ def test_what_stays_pending_says_why_and_can_time_out(muster: Muster) -> None:
     assert re.search(f"^pod/hungry had not finished at the timeout\n  {reason}", done.out, re.MULTILINE)
 
 
-def test_what_is_waited_for_is_said_while_it_is_waited_for(muster: Muster) -> None:
+def test_the_reason_to_wait_is_printed_while_waiting(muster: Muster) -> None:
     text = pod("mounts", "cat /settings/key", more="      volumeMounts: [{name: s, mountPath: /settings}]\n")
     gang = """\
         apiVersion: kubeflow.org/v1
@@ -166,7 +166,7 @@ def test_what_is_waited_for_is_said_while_it_is_waited_for(muster: Muster) -> No
 
 
 @pytest.mark.parametrize("words", [["run", "one.yaml"], ["up"], ["up", "-d"]])
-def test_an_engine_that_does_not_work_is_said_at_once(
+def test_a_broken_image_engine_is_reported_at_once(
     muster: Muster, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     muster.file("one.yaml", pod("one", "true"))
@@ -184,7 +184,7 @@ def test_an_engine_that_does_not_work_is_said_at_once(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
-def test_a_full_disk_is_said_and_the_work_goes_on_when_there_is_room(muster: Muster) -> None:
+def test_a_full_disk_is_reported_and_work_continues_when_there_is_room(muster: Muster) -> None:
     muster.home.mkdir()
     disk = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(muster.home)]
     if subprocess.run(disk, capture_output=True, check=False).returncode:
@@ -214,7 +214,7 @@ def test_running_a_file_again_runs_it_again(muster: Muster) -> None:
     assert "again | once\n" in second.out
 
 
-def test_others_can_look_while_it_runs(muster: Muster) -> None:
+def test_other_commands_see_the_run(muster: Muster) -> None:
     run = muster.start("run", muster.file("slow.yaml", pod("slow", f"echo waiting; {WAIT_FOR_GATE}")))
     read_until(run, "slow | waiting")
     assert "Running" in muster("get", "pod", "slow").ok().out
@@ -237,7 +237,7 @@ def test_an_interruption_deletes_what_was_applied(muster: Muster, number: signal
     assert muster("get", "pods,configmaps", "-o", "name").ok().out == ""
 
 
-def test_what_runs_for_ever_goes_with_the_work_it_served(muster: Muster) -> None:
+def test_services_are_deleted_with_the_work_they_served(muster: Muster) -> None:
     text = pod("server", "sleep 300", restart="Always") + "---\n" + pod("client", "echo asked")
     muster("run", muster.file("pair.yaml", text)).ok()
     muster("up", "-d").ok()
@@ -245,7 +245,7 @@ def test_what_runs_for_ever_goes_with_the_work_it_served(muster: Muster) -> None
 
 
 @pytest.mark.parametrize(("option", "left"), [("--rm", ""), ("--keep", "pod/client\npod/server\n")])
-def test_what_is_left_can_be_chosen(muster: Muster, option: str, left: str) -> None:
+def test_what_is_kept_can_be_chosen(muster: Muster, option: str, left: str) -> None:
     text = pod("server", "sleep 300", restart="Always") + "---\n" + pod("client", "echo asked")
     muster("run", option, muster.file("pair.yaml", text)).ok()
     muster("up", "-d").ok()
@@ -253,13 +253,13 @@ def test_what_is_left_can_be_chosen(muster: Muster, option: str, left: str) -> N
     muster("delete", "pods", "--all", "--now").ok()
 
 
-def test_what_never_ends_may_be_given_a_time(muster: Muster) -> None:
+def test_work_that_never_ends_can_have_a_time_limit(muster: Muster) -> None:
     done = muster("run", "--timeout=1s", muster.file("server.yaml", pod("server", "sleep 300", restart="Always"))).ok()
     assert "no object ends by itself" in done.out
     assert re.search(r"^stopped after \d", done.out, re.MULTILINE)
 
 
-def test_a_run_outlives_the_one_that_brought_the_cluster(muster: Muster) -> None:
+def test_a_run_continues_after_the_run_that_started_the_cluster(muster: Muster) -> None:
     first = muster.start("run", muster.file("first.yaml", pod("first", WAIT_FOR_GATE)))
     read_until(first, "pod/first Running")
     script = f"echo here; {WAIT_FOR_GATE}; echo finished"
@@ -267,7 +267,7 @@ def test_a_run_outlives_the_one_that_brought_the_cluster(muster: Muster) -> None
     read_until(second, "second | here")
     open_gate(muster, "first")
     assert first.wait(30) == 0
-    while muster("get", "pod", "second").code:  # until the second one has taken over
+    while muster("get", "pod", "second").code:  # until the second run has taken over
         assert second.poll() is None
     open_gate(muster, "second")
     assert "second | finished\n" in read_until(second, "succeeded")
@@ -290,7 +290,7 @@ def test_a_running_cluster_is_used(muster: Muster) -> None:
     assert "the cluster is down" in muster("down").ok().out
 
 
-def test_doctor_tells_what_this_machine_can_do(muster: Muster) -> None:
+def test_doctor_reports_what_this_machine_can_do(muster: Muster) -> None:
     told = muster("doctor").ok().out
     for word in ("system", "machine", "gpus", "sandbox", "limits", "podman", "docker", "ports", "data", "cluster"):
         assert re.search(f"^[✓!✗] {word} ", told, re.MULTILINE), told

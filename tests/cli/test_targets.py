@@ -30,7 +30,7 @@ CATALOGUE = Catalogue([POD, SERVICE, JOB, NODE])
         (["all"], [(POD, ()), (SERVICE, ()), (JOB, ())]),
     ],
 )
-def test_words_name_objects(words: list[str], targets: list[tuple[Kind, tuple[str, ...]]]) -> None:
+def test_arguments_name_objects(words: list[str], targets: list[tuple[Kind, tuple[str, ...]]]) -> None:
     assert [tuple(target) for target in parse_targets(words, CATALOGUE)] == targets
 
 
@@ -44,12 +44,12 @@ def test_words_name_objects(words: list[str], targets: list[tuple[Kind, tuple[st
         (["pod/x/y"], "use TYPE/NAME"),
     ],
 )
-def test_words_that_name_nothing_are_refused(words: list[str], complaint: str) -> None:
+def test_arguments_that_name_nothing_are_refused(words: list[str], complaint: str) -> None:
     with pytest.raises(CommandError, match=complaint):
         parse_targets(words, CATALOGUE)
 
 
-def test_an_unknown_type_is_the_servers_error_with_a_hint() -> None:
+def test_an_unknown_type_gives_the_server_s_error_with_a_hint() -> None:
     with pytest.raises(NotFound, match=r'resource type "podz".*did you mean "pod'):
         parse_targets(["podz"], CATALOGUE)
 
@@ -59,5 +59,5 @@ def test_one_target_defaults_to_a_pod() -> None:
     assert parse_target("job/x", CATALOGUE) == (JOB, "x")
 
 
-def test_titles_carry_the_group() -> None:
+def test_titles_include_the_group() -> None:
     assert (resource_name(POD, "x"), resource_name(JOB, "train")) == ("pod/x", "job.batch/train")

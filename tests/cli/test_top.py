@@ -12,7 +12,7 @@ def pod(name: str, **containers: tuple[str, str]) -> dict[str, Any]:
     }
 
 
-def test_a_pod_uses_what_its_containers_use() -> None:
+def test_a_pod_is_the_sum_of_its_containers() -> None:
     busy = pod("busy", main=("1500m", "64Mi"), side=("250000000n", "1024Ki"))
     assert pod_rows([busy]) == (["NAME", "CPU(cores)", "MEMORY(bytes)"], [["busy", "1750m", "65Mi"]])
     assert pod_rows([busy], containers=True, namespaces=True) == (
@@ -21,7 +21,7 @@ def test_a_pod_uses_what_its_containers_use() -> None:
     )
 
 
-def test_a_node_is_measured_by_what_it_has_to_give() -> None:
+def test_a_node_is_measured_by_its_allocatable_resources() -> None:
     measured = {"metadata": {"name": "here"}, "usage": {"cpu": "500m", "memory": "2Gi"}}
     node = {"status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}}
     assert node_rows([measured], {"here": node})[1] == [["here", "500m", "12%", "2048Mi", "25%"]]

@@ -33,12 +33,12 @@ OBJECT: dict[str, Any] = {
         ),
     ],
 )
-def test_goals_are_read(text: str, goal: Goal) -> None:
+def test_parsing_of_conditions(text: str, goal: Goal) -> None:
     assert parse_goal(text) == goal
 
 
 @pytest.mark.parametrize("text", ["", "ready", "condition=", "jsonpath={.status", "jsonpath={.a}b", "delete=now"])
-def test_what_is_no_goal_is_refused(text: str) -> None:
+def test_invalid_conditions_are_refused(text: str) -> None:
     with pytest.raises(CommandError, match="--for"):
         parse_goal(text)
 

@@ -1,4 +1,4 @@
-"""What a workflow is said to be in a word or a line."""
+"""The status of a workflow as a word or a line."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_whole_text() -> None:
     ]
 
 
-def test_changes_are_told_once() -> None:
+def test_changes_are_printed_once() -> None:
     obj = workflow(node("a", phase="Running"), node("b", phase="Pending"), node("g", "StepGroup"))
     news, told = find_changes(obj, {})
     assert news == ["a Running"]
@@ -139,13 +139,13 @@ TRAIN, EVAL = pod_name("wf", "wf.train(0)", "t"), pod_name("wf", "wf.eval", "t")
         ("wf", {"wf-2": TRAIN, "wf-3": EVAL}),
     ],
 )
-def test_a_node_is_named_by_any_of_its_names(word: str, pods: dict[str, str]) -> None:
+def test_a_node_is_found_by_any_of_its_names(word: str, pods: dict[str, str]) -> None:
     assert find_pods_below(TREE, word) == pods
 
 
 @pytest.mark.parametrize(
     ("word", "told"), [("evla", "did you mean eval?"), ("wait", "has no Pod"), ("nonsense", 'has no node "nonsense"')]
 )
-def test_a_node_that_has_no_log_is_explained(word: str, told: Any) -> None:
+def test_a_node_without_a_log_is_explained(word: str, told: Any) -> None:
     with pytest.raises(CommandError, match=told.replace("?", r"\?")):
         find_pods_below(TREE, word)

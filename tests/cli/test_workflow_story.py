@@ -1,4 +1,4 @@
-"""Workflows from the command line, from submission to deletion, on a real box."""
+"""Workflows from the command line, from submission to deletion, on a real embedded cluster."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def box(cluster: Muster) -> Iterator[Muster]:
 
 
 def submit(box: Muster, *words: str) -> str:
-    """The name of a new workflow."""
+    """Returns the name of a new workflow."""
     return box("submit", "story.yaml", "-o", "name", *words).ok().out.strip().removeprefix("workflow.argoproj.io/")
 
 
-def test_there_is_no_latest_before_the_first(muster: Muster) -> None:
+def test_latest_needs_a_workflow(muster: Muster) -> None:
     muster("up", "-d").ok()
     for words in (("get", "@latest"), ("logs", "@latest"), ("stop", "@latest"), ("delete", "@latest")):
         told = muster(*words)
@@ -62,7 +62,7 @@ def test_there_is_no_latest_before_the_first(muster: Muster) -> None:
         assert "@latest: there are no workflows in namespace" in told.err
 
 
-def test_submit_and_look(box: Muster) -> None:
+def test_submit_and_get(box: Muster) -> None:
     done = box("submit", "story.yaml", "--watch").ok()
     assert "prepare Running" in done.out or "prepare Succeeded" in done.out
     assert re.search(r"└─✔ judge", done.out)
@@ -74,10 +74,10 @@ def test_submit_and_look(box: Muster) -> None:
         assert re.search(r"├─✔ fit\(0:1\)|│ ├─✔ fit\(0:1\)", tree)
     assert json.loads(box("get", "@latest", "-o", "json").ok().out)["metadata"]["name"] == name
     assert box("get", "workflows").ok().out.startswith("NAME")
-    assert box("get", "workflow", name).ok().out.startswith("NAME"), "with its type it is an object like others"
+    assert box("get", "workflow", name).ok().out.startswith("NAME"), "with its type, it is an object like others"
 
 
-def test_logs_of_a_workflow_have_those_of_the_jobs_it_makes(box: Muster) -> None:
+def test_logs_of_a_workflow_include_those_of_its_jobs(box: Muster) -> None:
     job = """
         apiVersion: argoproj.io/v1alpha1
         kind: Workflow
@@ -122,7 +122,7 @@ def test_logs_of_a_workflow_and_of_a_node(box: Muster) -> None:
     assert (wrong.code, "did you mean judge?" in wrong.err) == (1, True)
 
 
-def test_log_and_wait_end_as_the_workflow_does(box: Muster) -> None:
+def test_exit_codes_of_logs_and_wait(box: Muster) -> None:
     failed = box("submit", "story.yaml", "-p", "end=exit 3", "--log")
     assert failed.code == 1
     assert "judging" in failed.out
@@ -130,7 +130,7 @@ def test_log_and_wait_end_as_the_workflow_does(box: Muster) -> None:
     assert box("submit", "story.yaml", "--wait").code == 0
 
 
-def test_retry_runs_only_what_failed(box: Muster) -> None:
+def test_retry_runs_only_failed_nodes(box: Muster) -> None:
     failed = box("submit", "story.yaml", "-p", "end=false", "-o", "name", "--wait")
     assert failed.code == 1
     name = failed.out.split()[0].partition("/")[2]
@@ -144,7 +144,7 @@ def test_retry_runs_only_what_failed(box: Muster) -> None:
     assert f"workflow {name} resubmitted" in again
 
 
-def test_a_step_that_waits(box: Muster) -> None:
+def test_a_suspended_step(box: Muster) -> None:
     box("submit", box.file("waiting.yaml", WAITING)).ok()
     box("wait", "wf/waiting", "--for=jsonpath={.status.phase}=Running").ok()
     watching = box.start("get", "waiting", "--watch")
@@ -161,7 +161,7 @@ def test_a_step_that_waits(box: Muster) -> None:
     assert (again.code, "completed workflow" in again.err) == (1, True)
 
 
-def test_from_a_template_with_a_file_of_parameters(box: Muster) -> None:
+def test_submit_from_a_template_with_a_parameter_file(box: Muster) -> None:
     template = WORKFLOW.replace("kind: Workflow", "kind: WorkflowTemplate").replace(
         "generateName: story-", "name: kept"
     )
@@ -175,7 +175,7 @@ def test_from_a_template_with_a_file_of_parameters(box: Muster) -> None:
     assert "KIND/NAME" in box("submit", "--from", "kept").err
 
 
-def test_dry_runs_and_mistakes(box: Muster) -> None:
+def test_dry_runs_and_errors(box: Muster) -> None:
     assert "entrypoint: main" in box("submit", "story.yaml", "--dry-run", "-o", "yaml").ok().out
     wrong = box("submit", box.file("wrong.yaml", WORKFLOW.replace("template: judge,", "template: jugde,")))
     assert wrong.code == 1
@@ -188,7 +188,7 @@ def test_dry_runs_and_mistakes(box: Muster) -> None:
     assert "is not a Workflow" in other.err
 
 
-def test_near_names_are_suggested(box: Muster) -> None:
+def test_similar_names_are_suggested(box: Muster) -> None:
     name = submit(box, "--name", "misspelled")
     assert name == "misspelled"
     for words in (("get", "mispelled"), ("stop", "mispelled"), ("get", "wf/mispelled")):

@@ -87,7 +87,7 @@ def test_trees(obj: Object, expected: list[str]) -> None:
     assert drawn(obj) == expected
 
 
-def test_a_line_tells_template_pod_time_and_message() -> None:
+def test_a_line_has_template_pod_duration_and_message() -> None:
     ref = {"name": "shared", "template": "train"}
     obj = workflow(node("wf", phase="Failed", templateName="", templateRef=ref, message="exit code\n1"))
     assert draw_trees(build_trees(obj), NOW, lambda n: "the-pod") == [
@@ -95,11 +95,11 @@ def test_a_line_tells_template_pod_time_and_message() -> None:
     ]
 
 
-def test_what_still_runs_is_counted_up_to_now() -> None:
+def test_running_nodes_are_timed_until_now() -> None:
     assert draw_trees(build_trees(workflow(node("wf", phase="Running"))), NOW, str)[0].took == "30s"
 
 
-def test_a_fan_out_that_does_not_fit_is_folded() -> None:
+def test_a_large_fan_out_is_folded() -> None:
     phases = ["Succeeded"] * 500 + ["Failed"] + ["Running"] * 2 + ["Pending"] * 400
     leaves = [node(f"n({i}:x)", phase=phase, boundaryID="wf") for i, phase in enumerate(phases)]
     obj = workflow(node("wf", "DAG", "Running", children=[leaf["id"] for leaf in leaves]), *leaves)
@@ -115,7 +115,7 @@ def test_a_fan_out_that_does_not_fit_is_folded() -> None:
     assert count_phases(build_trees(obj)) == {"Succeeded": 500, "Failed": 1, "Running": 2, "Pending": 400}
 
 
-def test_what_does_not_fit_even_so_is_clipped_to_what_matters() -> None:
+def test_a_tree_that_is_still_too_large_is_clipped() -> None:
     found = [
         TreeLine("", "", str(n), phase) for n, phase in enumerate(["Succeeded"] * 5 + ["Running"] * 3 + ["Failed"])
     ]
@@ -124,7 +124,7 @@ def test_what_does_not_fit_even_so_is_clipped_to_what_matters() -> None:
     assert rest == "... and 6 more: 1 running, 5 succeeded"
 
 
-def test_a_workflow_that_calls_itself_a_thousand_times_is_drawn() -> None:
+def test_a_workflow_with_a_thousand_recursive_calls() -> None:
     deep = [node(f"n{i}", "DAG", "Running", boundaryID=f"n{i - 1}" if i else "") for i in range(3000)]
     obj = workflow(*deep, name="n0")
     assert len(drawn(obj, 10_000)) == 3000

@@ -1,4 +1,4 @@
-"""Workflows as the controller leaves them, written short."""
+"""Short ways to write workflows with a status."""
 
 from __future__ import annotations
 

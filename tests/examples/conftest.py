@@ -10,7 +10,7 @@ from tests.cli.commands import Muster
 
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Muster]:
-    """No cluster runs, unless the test starts one; the examples are at hand."""
+    """A `muster` with the examples at hand. No cluster runs unless the test starts one."""
     command = Muster(tmp_path / "home", tmp_path)
     command.home.mkdir()
     (tmp_path / "examples").symlink_to(Path(__file__).parents[2] / "examples")

@@ -1,4 +1,4 @@
-"""Two parameter servers and four workers with a GPU each, on a machine with one GPU: without a gang and as one."""
+"""Two parameter servers and four workers with a GPU each, on a machine with one GPU: without a gang and as a gang."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_without_a_gang_one_worker_holds_the_gpu_and_the_others_wait(muster: Mus
     ), described
 
 
-def test_as_a_gang_nothing_exists_until_there_is_room_for_all(muster: Muster) -> None:
+def test_as_a_gang_no_pod_starts_until_there_is_room_for_all(muster: Muster) -> None:
     (muster.home / "config.yaml").write_text(SETTINGS)
     muster("up", "-d", "--gang").ok()
     muster("apply", "-f", JOB).ok()
@@ -57,7 +57,7 @@ def test_as_a_gang_nothing_exists_until_there_is_room_for_all(muster: Muster) ->
     assert "minResources not met: nvidia.com/gpu: 4 asked, 1 free" in described, described
 
 
-def test_an_image_that_is_not_mapped_says_what_to_write(muster: Muster) -> None:
+def test_an_unmapped_image_says_what_to_write(muster: Muster) -> None:
     muster("up", "-d").ok()
     muster("apply", "-f", JOB).ok()
     pod = "dist-mnist-for-e2e-test-ps-0"

@@ -29,7 +29,7 @@ nfs:
 
 
 def lines(out: str) -> list[str]:
-    """What the Pods printed, sorted."""
+    """Returns the lines that the Pods printed, sorted."""
     return sorted(line for line in out.splitlines() if " | " in line)
 
 
@@ -60,7 +60,7 @@ def test_2_collective_with_shared_memory(muster: Muster) -> None:
     assert [line.split(" | ")[1] for line in lines(out)] == [f"train_fleet.py tmpfs {n} of 2" for n in (0, 1)]
 
 
-def test_3_only_nodes_with_that_gpu(muster: Muster) -> None:
+def test_3_only_nodes_with_a_gpu(muster: Muster) -> None:
     settings(muster, gpus=4, label="nvidia-tesla-v100")
     late = muster("run", "--timeout=3s", f"{FOLDER}/3-node-selector.yaml")
     assert late.code == 1
@@ -86,13 +86,13 @@ def test_5_code_and_data_on_a_network_drive(muster: Muster) -> None:
     spoke_to_each_other(out, "paddlejob-demo-1", "None")
 
 
-def test_5_a_drive_that_nobody_mapped_says_what_to_write(muster: Muster) -> None:
+def test_5_an_unmapped_network_drive_says_what_to_write(muster: Muster) -> None:
     late = muster("run", "--timeout=5s", f"{FOLDER}/5-pv-pvc.yaml", f"{FOLDER}/5-data-demo.yaml")
     assert late.code == 1
     assert '"10.12.201.xx:/nas": /mnt/FOLDER' in late.out
 
 
-def test_registry_hosts_are_left_out() -> None:
+def test_registry_hosts_are_omitted() -> None:
     for file in (Path(__file__).parents[2] / FOLDER).glob("*.yaml"):
         for image in re.findall(r"image: (\S+)", file.read_text()):
             assert "." not in image.split("/")[0], f"{file.name}: {image}"

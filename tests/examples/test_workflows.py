@@ -1,4 +1,4 @@
-"""The examples of workflows, as their comments say they are used."""
+"""The workflow examples, used as their comments say."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def up(muster: Muster) -> Muster:
     return muster
 
 
-def test_artifacts_go_from_step_to_step_and_results_come_back_together(up: Muster) -> None:
+def test_artifacts_are_passed_between_steps_and_results_are_collected(up: Muster) -> None:
     up("submit", f"{FOLDER}/artifacts.yaml", "--wait").ok()
     assert "30 + 12 = 42 lines" in up("logs", "@latest").ok().out
 
 
-def test_a_flaky_step_is_tried_again(up: Muster) -> None:
+def test_a_flaky_step_is_retried(up: Muster) -> None:
     up("submit", f"{FOLDER}/retry.yaml", "-p", "luck=1", "--wait").ok()
     tree = up("get", "@latest").ok().out
     assert "✖ train(0)" in tree
     assert "✔ train(1)" in tree
 
 
-def test_a_schedule_can_be_tried_at_once(up: Muster) -> None:
+def test_a_schedule_can_be_run_at_once(up: Muster) -> None:
     up("apply", "-f", f"{FOLDER}/cron.yaml").ok()
     up("submit", "--from", "cronworkflow/nightly", "--wait").ok()
     assert "scheduled for" in up("logs", "@latest").ok().out
@@ -48,7 +48,7 @@ def test_training_depends_on_the_data(up: Muster, rows: str, trained: str) -> No
 
 
 @pytest.mark.parametrize("flow", ["multi-stage", "parallel"])
-def test_training_jobs_one_after_the_other_and_at_the_same_time(up: Muster, flow: str) -> None:
+def test_training_jobs_in_sequence_and_in_parallel(up: Muster, flow: str) -> None:
     up("apply", "-f", template(up)).ok()
     up("submit", f"{FOLDER}/training-job/{flow}.yaml", "--wait").ok()
     jobs = up("get", "pytorchjobs", "--no-headers").ok().out.splitlines()
@@ -57,7 +57,7 @@ def test_training_jobs_one_after_the_other_and_at_the_same_time(up: Muster, flow
 
 
 def template(muster: Muster) -> str:
-    """The training job with a command that any machine has."""
+    """The training job with a command that every machine has."""
     text = (muster.folder / FOLDER / "training-job" / "template.yaml").read_text()
     short = muster.home / "template.yaml"
     short.write_text(text.replace("{{=toJson(inputs.parameters.command)}}", f"'{ENVIRONMENT}'"))

@@ -1,4 +1,5 @@
-"""Real frameworks: their environments are made as the examples' are, once, and used through `muster run`."""
+"""Real frameworks: their environments are created once, in the same way as for the examples, and used through
+`muster run`."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
 
 @pytest.fixture
 def prepared(muster: Muster) -> Prepare:
-    """`prepared("xgboost")`: a `muster` in whose settings the image of that example means its environment."""
+    """`prepared("xgboost")`: a `muster` whose settings map the image of that example to its environment."""
 
     def prepare(example: str, *, folder: str = "examples/training", environment: str = "", more: str = "") -> Muster:
         programs = _environment(environment or f"{folder}/{example}")
@@ -41,7 +42,7 @@ def prepared(muster: Muster) -> Prepare:
 
 
 def _environment(folder: str) -> str:
-    """Where its programs are. Tests in other processes may want it at the same moment."""
+    """The directory of its programs. Tests in other processes may create it at the same time."""
     lock = ROOT / ".environments" / f"{Path(folder).name}.lock"
     lock.parent.mkdir(exist_ok=True)
     with lock.open("w") as held:

@@ -1,4 +1,4 @@
-"""An elastic PaddleJob tells a real etcd how many workers it wants, now and when it is scaled."""
+"""An elastic PaddleJob writes the wanted number of workers to a real etcd, at the start and when it is scaled."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def etcd(tmp_path: Path) -> Iterator[str]:
         log.close()
 
 
-def test_scaling_is_announced(etcd: str, muster: Muster, tmp_path: Path) -> None:
+def test_scaling_is_written_to_etcd(etcd: str, muster: Muster, tmp_path: Path) -> None:
     manifest = tmp_path / "job.yaml"
     muster("up", "-d").ok()
     for replicas in (2, 3):

@@ -1,4 +1,4 @@
-"""Every other framework, as its users have it. Run by `make test-frameworks`."""
+"""All large frameworks, as users run them. Run by `make test-frameworks`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def test_pytorch_ddp(prepared: Prepare) -> None:
     assert len(said(out, r"replica [01]: accuracy 0\.\d+, same model everywhere")) == 2
 
 
-def test_pytorch_by_torchrun(prepared: Prepare) -> None:
+def test_pytorch_with_torchrun(prepared: Prepare) -> None:
     out = trained(prepared("pytorch"), f"{EXAMPLES}/pytorch/torchrun.yaml")
     assert len(said(out, r"replica [0-3]: accuracy 0\.\d+, same model everywhere")) == 4
 
 
-def test_pytorch_goes_on_when_a_worker_is_killed_and_takes_it_back(prepared: Prepare) -> None:
-    # The first restart of a container comes at once. Killed again, it stays away long enough to be missed.
+def test_pytorch_continues_without_a_killed_worker_and_takes_it_back(prepared: Prepare) -> None:
+    # The first restart of a container is immediate. After the second kill, it is away for long enough to be noticed.
     muster = prepared("pytorch", more="restarts: {backoffSeconds: 20}\n")
     run = muster.start("run", f"{EXAMPLES}/pytorch/elastic.yaml")
     out = read_until(run, "world 2")
@@ -98,7 +98,7 @@ def test_mpi_with_open_mpi(prepared: Prepare, tmp_path: Path, version: str) -> N
 
 
 def _finish(muster: Muster, run: subprocess.Popen[str], out: str) -> None:
-    """Enough: what is left of the training is not waited for."""
+    """Stops the training without waiting for the rest of it."""
     muster("exec", "elastic-worker-0", "--", "touch", "/checkpoints/STOP").ok()
     rest, errors = run.communicate(timeout=PATIENCE)
     assert run.returncode == 0, out + rest + errors

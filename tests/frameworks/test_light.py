@@ -24,7 +24,7 @@ def test_mpi_with_mpich(prepared: Prepare) -> None:
     assert sorted(hosts) == ["least-squares-worker-0", "least-squares-worker-1"], "one rank in each worker's Pod"
 
 
-def test_a_workflow_that_prepares_trains_evaluates_and_passes_the_model_on(prepared: Prepare) -> None:
+def test_a_workflow_that_prepares_trains_evaluates_and_passes_on_the_model(prepared: Prepare) -> None:
     muster = prepared("pipeline", folder="examples/workflows")
     out = muster("run", "examples/workflows/pipeline/workflow.yaml", timeout=300).ok().out
     losses = [float(loss) for loss in said(out, r"loss (\d\.\d+)")]
@@ -32,5 +32,5 @@ def test_a_workflow_that_prepares_trains_evaluates_and_passes_the_model_on(prepa
     assert len(losses) == 6
     (accuracy,) = said(out, r"accuracy (0\.\d+) on 2000 rows")
     assert float(accuracy) > 0.97
-    assert said(out, r"30 trees, accuracy (0\.\d+);") == [accuracy], "the model and its figure arrive"
+    assert said(out, r"30 trees, accuracy (0\.\d+);") == [accuracy], "the model and its accuracy arrive"
     assert len(said(out, r"✔ (prepare|train|evaluate|use) ")) == 4

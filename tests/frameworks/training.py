@@ -1,4 +1,4 @@
-"""What a training printed, and whether it learned."""
+"""The output of a training, and whether the loss fell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATIENCE = 300.0
 
 
 def trained(muster: Muster, *words: str) -> str:
-    """What `muster run` printed of a training that ended well and whose loss fell."""
+    """Returns the output of `muster run` for a training that succeeded and whose loss fell."""
     out = muster("run", *words, timeout=PATIENCE).ok().out
     learned(out)
     return out
@@ -23,5 +23,5 @@ def learned(out: str) -> None:
 
 
 def said(out: str, pattern: str) -> list[str]:
-    """What the Pods' lines say that match, in order of the lines."""
+    """Returns what the pattern captures in the lines of the Pods, in order."""
     return re.findall(pattern, out, re.MULTILINE)

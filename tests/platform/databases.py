@@ -28,7 +28,7 @@ class PostgresServer:
     socket_folder: Path
 
     def new_database(self, like: str = "template1") -> str:
-        """The name of an empty one, or of a copy."""
+        """Returns the name of a new empty database, or of a copy."""
         name = f"test_{next(_names)}"
         with psycopg.connect(f"host={self.socket_folder} user=muster dbname=postgres", autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {like} STRATEGY FILE_COPY")
@@ -40,9 +40,9 @@ class PostgresServer:
 
 @contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
-    """In a folder of its own, reached by a socket in there. Skips the test if there cannot be one."""
+    """Runs in its own directory and listens on a socket there. Skips the test if PostgreSQL cannot run."""
     programs = _programs()
-    # Short: the path of a socket has a limit that pytest's folders come close to.
+    # A short path: sockets have a length limit, and pytest's directories come close to it.
     folder = Path(mkdtemp(prefix="pg-", dir="/tmp"))
     user = _account()
     try:
@@ -69,7 +69,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 def migrated(url: str) -> None:
-    """Makes the tables."""
+    """Creates the tables."""
 
     async def open_and_close() -> None:
         (await Database.open(url)).close()

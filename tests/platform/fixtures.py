@@ -1,4 +1,4 @@
-"""Fixtures of every room that needs the platform's database: import them in its conftest.py."""
+"""Fixtures for tests that need the platform's database. Import them in a conftest.py."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database without tables, once of either sort."""
+    """A database without tables, on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
         return sqlite_url(tmp_path / "empty.db")
     server: PostgresServer = request.getfixturevalue("postgres")
@@ -45,7 +45,7 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database with the tables of this release, once of either sort."""
+    """A database with the tables of this release, on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
         shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "platform.db")
         return sqlite_url(tmp_path / "platform.db")

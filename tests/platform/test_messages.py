@@ -37,7 +37,7 @@ def test_a_translation_uses_only_known_values(code: str) -> None:
     assert values_in(message + fix) <= values_in(ENGLISH[code])
 
 
-def test_the_document_is_made_of_the_catalog() -> None:
+def test_the_document_is_generated_from_the_catalog() -> None:
     """To update it: python -m muster.platform.messages > docs/messages.json"""
     assert json.loads((ROOT / "docs/messages.json").read_text()) == catalog_document()
 
@@ -86,13 +86,13 @@ def test_a_status_message_has_parts_that_are_codes_with_values(text: str, codes:
         (143, "Error", "status.terminated"),
     ],
 )
-def test_what_is_said_of_containers_is_known(exit_code: int, reason: str, code: str) -> None:
+def test_messages_about_containers_are_known(exit_code: int, reason: str, code: str) -> None:
     ended = {"name": "main", "state": {"terminated": {"exitCode": exit_code, "reason": reason}}}
     (text,) = diagnose_pod({"status": {"phase": "Failed", "containerStatuses": [ended]}})
     found = [part.code for part in explain(text) if part.code != "text"]
     assert found == ["status.container-exit", code], text
 
 
-def test_what_is_said_of_waiting_pods_is_known() -> None:
+def test_messages_about_waiting_pods_are_known() -> None:
     (text,) = diagnose_pod({"status": {"phase": "Pending"}})
     assert [part.code for part in explain(text)] == ["status.no-node"], text

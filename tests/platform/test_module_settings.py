@@ -18,7 +18,7 @@ from muster.platform.settings import MODULES_SCHEMA, ModuleSettings, read_module
         ({"localRepositories": ["/srv/git"]}, ModuleSettings(local_repositories=(Path("/srv/git"),))),
     ],
 )
-def test_what_is_read(said: dict[str, Any], read: ModuleSettings) -> None:
+def test_reads_settings(said: dict[str, Any], read: ModuleSettings) -> None:
     assert validate(said, MODULES_SCHEMA) == []
     assert read_module_settings({"modules": said}) == read
 
@@ -26,5 +26,5 @@ def test_what_is_read(said: dict[str, Any], read: ModuleSettings) -> None:
 @pytest.mark.parametrize(
     ("said", "field"), [({"builder": "kaniko"}, "builder"), ({"atOnce": 0}, "atOnce"), ({"minute": 1}, "minute")]
 )
-def test_mistakes_are_named(said: dict[str, Any], field: str) -> None:
+def test_errors_name_the_setting(said: dict[str, Any], field: str) -> None:
     assert [cause.field for cause in validate(said, MODULES_SCHEMA)] == [field]

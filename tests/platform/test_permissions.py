@@ -1,5 +1,5 @@
-"""Who may do what, row by row. The letters: A admin, L leader of its team, T member of its team, O owner, P anybody if
-it is public, * anybody. `!` means: but never on one's own."""
+"""Who may do what, row by row. The letters: A admin, L leader of its team, T member of its team, O owner, P every
+user if it is public, * every user. `!` excludes the user's own."""
 
 from __future__ import annotations
 
@@ -95,12 +95,11 @@ def rows() -> list[tuple[str, str, str, str]]:
     ]
 
 
-def test_every_rule_is_in_the_table_and_no_other() -> None:
+def test_every_rule_is_in_the_table() -> None:
     assert sorted((kind, action) for kind, action, _, _ in rows()) == sorted(RULES)
 
 
-# What somebody can be: an admin or not; leader, member or neither in its team; its owner or not. And whether the thing
-# is public.
+# All users: an admin or not; leader, member or neither in its team; its owner or not. And whether the object is public.
 PEOPLE = list(product([True, False], ["leader", "member", None], [True, False], [True, False]))
 
 
@@ -119,15 +118,15 @@ def test_the_rule(kind: Kind, action: str, who: str, scope: Scope) -> None:
             assert bool(verdict) is expected, letters
             assert (verdict.error is None) is expected, "a refusal has a reason"
         without: frozenset[Scope] = frozenset({"read", "write", "admin"} - {scope})  # type: ignore[arg-type]
-        assert not may(somebody(admin, role, without), action, subject), "its token was not made for this"
+        assert not may(somebody(admin, role, without), action, subject), "the token has no such scope"
         plain = may(somebody(admin, role, frozenset({"read", "write"})), action, subject)
         assert bool(plain) is (expected and bool((set(letters) - {"A"}) & set(who))), (
-            "an admin's token, but not as admin"
+            "an admin's token without the admin scope"
         )
 
 
 @pytest.mark.parametrize(("kind", "action", "who", "scope"), rows())
-def test_the_token_of_a_run_reads_what_its_owner_may_and_of_runs_only_its_own(
+def test_the_token_of_a_run_has_its_owners_read_rights_and_only_its_own_run(
     kind: Kind, action: str, who: str, scope: Scope
 ) -> None:
     actor = Actor("me", "me", True, {"crew": "leader"}, frozenset({"run"}), run="mine")
@@ -138,7 +137,7 @@ def test_the_token_of_a_run_reads_what_its_owner_may_and_of_runs_only_its_own(
     assert not readable or scope == "read", "it changes nothing"
 
 
-def test_a_thing_without_team_or_owner_is_nobodys() -> None:
+def test_an_object_without_team_and_owner_belongs_to_no_user() -> None:
     stranger = Actor("", "nobody", False, {"": "leader"})
     assert not may(stranger, "inspect", Subject("run", "it"))
 
@@ -158,7 +157,7 @@ def test_a_thing_without_team_or_owner_is_nobodys() -> None:
          "the token of a run cannot access other runs"),
     ],
 )  # fmt: skip
-def test_a_refusal_says_why(action: str, subject: Subject, actor: Actor, reason: str) -> None:
+def test_a_refusal_has_a_reason(action: str, subject: Subject, actor: Actor, reason: str) -> None:
     error = may(actor, action, subject).error
     assert error is not None
     assert error.message == reason
@@ -174,7 +173,7 @@ def test_a_refusal_says_why(action: str, subject: Subject, actor: Actor, reason:
         (somebody(False, None), "view", Subject("review", "it", "you"), NotFoundProblem),
     ],
 )
-def test_what_one_may_not_see_is_not_there(actor: Actor, action: str, subject: Subject, error: type[Exception]) -> None:
+def test_an_invisible_object_is_not_found(actor: Actor, action: str, subject: Subject, error: type[Exception]) -> None:
     with pytest.raises(error):
         require(actor, action, subject)
 

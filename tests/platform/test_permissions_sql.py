@@ -1,4 +1,4 @@
-"""Lists show exactly what one may see."""
+"""Lists show exactly what a user may see."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_the_filter_of_a_list_and_the_rule_agree_on_every_row(database: Da
     await database.read(check)
 
 
-def test_a_list_of_runs_says_which_column_names_them() -> None:
+def test_a_list_of_runs_names_its_column() -> None:
     token = Actor("me", "me", scopes=frozenset({"run"}), run="r")
     with pytest.raises(ValueError, match="which column holds the id"):
         visible(token, "run", owner=things.c.owner)

@@ -1,4 +1,4 @@
-"""What a Pod of somebody who is no admin may hold, row by row."""
+"""What a Pod of a user without admin rights may contain, row by row."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ FORBIDDEN: list[tuple[dict[str, Any], str, str]] = [
     ),
     (volume({"hostPath": {"path": "/"}}), "volumes[0].hostPath.path", "confined.path"),
     (volume({"hostPath": {"path": "/nfs/data/../../etc"}}), "volumes[0].hostPath.path", "confined.path"),
-    # A folder in it may be a link that somebody made to anywhere; subPath does not follow those.
+    # A directory in it may be a link to anywhere; subPath does not follow links.
     (volume({"hostPath": {"path": "/nfs/data/mine"}}), "volumes[0].hostPath.path", "confined.path"),
     (volume({"hostPath": {"path": "/nfs/models"}}), "containers[0].volumeMounts[0]", "confined.read only"),
     (
@@ -177,16 +177,16 @@ FORBIDDEN: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize("pod", HARMLESS)
-def test_what_stays_in_the_pod_is_allowed(pod: dict[str, Any]) -> None:
+def test_fields_that_stay_in_the_pod_are_allowed(pod: dict[str, Any]) -> None:
     assert find_forbidden(pod, "spec", ALLOWED) == []
 
 
 @pytest.mark.parametrize(("pod", "path", "code"), FORBIDDEN)
-def test_what_reaches_further_is_refused_where_it_is_written(pod: dict[str, Any], path: str, code: str) -> None:
+def test_fields_that_reach_further_are_refused_by_path(pod: dict[str, Any], path: str, code: str) -> None:
     assert [(error.field, error.code) for error in find_forbidden(pod, "spec", ALLOWED)] == [(f"spec.{path}", code)]
 
 
-def test_it_says_what_to_write_instead() -> None:
+def test_errors_say_what_to_write_instead() -> None:
     (error,) = find_forbidden(volume({"hostPath": {"path": "/etc"}}), "spec", ALLOWED)
     assert "/nfs/data, /nfs/models" in error.message
     (error,) = find_forbidden(volume({"hostPath": {"path": "/etc"}}), "spec", PodAllowances())
@@ -194,7 +194,7 @@ def test_it_says_what_to_write_instead() -> None:
 
 
 @pytest.mark.parametrize("nonsense", [None, "text", [], {"containers": "x", "volumes": [1, None]}, {"volumes": {}}])
-def test_what_is_no_pod_is_for_others_to_refuse(nonsense: Any) -> None:
+def test_invalid_pods_are_left_to_validation(nonsense: Any) -> None:
     assert find_forbidden(nonsense, "spec", ALLOWED) == []
 
 
@@ -211,16 +211,16 @@ def test_what_is_no_pod_is_for_others_to_refuse(nonsense: Any) -> None:
         ),
     ],
 )
-def test_whose_it_is_is_not_for_its_author_to_say(metadata: dict[str, Any], path: str) -> None:
+def test_authors_cannot_set_the_owner(metadata: dict[str, Any], path: str) -> None:
     assert [error.field for error in find_forbidden_metadata(metadata, "metadata")] == [path]
 
 
-def test_other_labels_are_free() -> None:
+def test_other_labels_are_allowed() -> None:
     free = {"name": "x", "labels": {"app": "x", "muster.dev/else": "y"}, "annotations": {"a": "b"}}
     assert find_forbidden_metadata(free, "metadata") == []
 
 
-def test_every_sentence_is_said_by_some_row() -> None:
+def test_every_message_has_a_case() -> None:
     told = {code for _, _, code in FORBIDDEN} | {"confined.no path", "confined.label", "confined.owner"}
     of_workflows = {"queue", "repository", "resource", "store", "repo"}
     policy = {code for code in CATALOG if code.startswith("confined.")}

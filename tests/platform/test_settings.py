@@ -29,16 +29,16 @@ OIDC = {"issuer": "https://id.example/", "clientId": "muster"}
         ),
     ],
 )
-def test_what_is_said_is_what_is_set(said: dict[str, Any], expected: WebSettings) -> None:
+def test_reads_settings(said: dict[str, Any], expected: WebSettings) -> None:
     assert read_web_settings(said) == expected
 
 
-def test_the_environment_names_the_database_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_overrides_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUSTER_DATABASE", "postgresql://elsewhere/z")
     assert read_web_settings({"database": "postgresql://x/y"}).database == "postgresql://elsewhere/z"
 
 
-def test_a_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
+def test_a_secret_may_be_in_its_own_file(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("s3cret\n")
     assert OidcSettings("i", "c", client_secret_file=str(file)).secret() == "s3cret"
@@ -54,12 +54,12 @@ def test_a_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
         ("database: 5", r"config\.yaml:1 database: "),
     ],
 )
-def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_errors_name_the_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(SettingsError, match=message):
         load_file(tmp_path / "config.yaml")
 
 
-def test_it_is_part_of_the_settings_of_a_box(tmp_path: Path) -> None:
+def test_platform_settings_are_part_of_the_cluster_settings(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("web: {port: 8080}\n")
     assert Settings.load(tmp_path).web.port == 8080

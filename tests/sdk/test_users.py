@@ -13,7 +13,7 @@ from tests.server.platform.served import Served
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
-async def test_everything_one_can_do_with_accounts_teams_and_tokens(served: Served) -> None:
+async def test_every_method_for_accounts_teams_and_tokens(served: Served) -> None:
     def story() -> None:
         muster = Muster(served.url, local_token(served.folder))
         me = muster.users.me()

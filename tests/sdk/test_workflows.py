@@ -19,7 +19,7 @@ def client(served: Served) -> Muster:
     return Muster(served.url, local_token(served.folder))
 
 
-async def test_everything_one_can_do_with_a_workflow(served: Served) -> None:
+async def test_every_method_for_workflows(served: Served) -> None:
     muster = client(served)
 
     def story() -> None:
@@ -47,7 +47,7 @@ async def test_everything_one_can_do_with_a_workflow(served: Served) -> None:
     await asyncio.to_thread(story)
 
 
-async def test_a_long_list_comes_piece_by_piece(served: Served) -> None:
+async def test_a_long_list_is_read_page_by_page(served: Served) -> None:
     muster = client(served)
 
     def story() -> None:
@@ -60,7 +60,7 @@ async def test_a_long_list_comes_piece_by_piece(served: Served) -> None:
     await asyncio.to_thread(story)
 
 
-async def test_what_the_server_refuses_is_an_error_with_its_reasons(served: Served) -> None:
+async def test_a_refused_request_raises_an_error_with_its_reasons(served: Served) -> None:
     muster = client(served)
 
     def story() -> None:

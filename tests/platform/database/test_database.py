@@ -1,4 +1,4 @@
-"""Transactions are kept as a whole or not at all, on SQLite and on PostgreSQL, whatever happens to the process."""
+"""Transactions are atomic on SQLite and on PostgreSQL, whatever happens to the process."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def value_of(connection: Connection, key: str) -> object:
 
 
 @pytest.mark.parametrize("value", [1, 1.5, "文本 'quoted'", None, True, [1, {"a": []}], {"b": {"c": None}}])
-async def test_any_json_comes_back_as_it_was(database: Database, value: object) -> None:
+async def test_any_json_is_returned_unchanged(database: Database, value: object) -> None:
     await database.write(lambda connection: put(connection, "k", value))
     assert await database.read(lambda connection: value_of(connection, "k")) == value
 
 
-async def test_a_transaction_that_fails_leaves_nothing(database: Database) -> None:
+async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
     def half(connection: Connection) -> None:
         put(connection, "half", 1)
         raise LookupError("in the middle")
@@ -41,14 +41,14 @@ async def test_a_transaction_that_fails_leaves_nothing(database: Database) -> No
     assert await database.read(lambda connection: value_of(connection, "half")) is None
 
 
-async def test_what_only_reads_cannot_write(database: Database) -> None:
+async def test_a_read_transaction_cannot_write(database: Database) -> None:
     with pytest.raises(DBAPIError, match=r"read.?only"):
         await database.read(lambda connection: put(connection, "k", 1))
     await database.write(lambda connection: put(connection, "k", 2))
     assert await database.read(lambda connection: value_of(connection, "k")) == 2
 
 
-async def test_a_reader_sees_one_state_while_others_write(database: Database) -> None:
+async def test_a_reader_sees_a_snapshot_while_others_write(database: Database) -> None:
     await database.write(lambda connection: put(connection, "k", "before"))
     looked, written = threading.Event(), threading.Event()
 
@@ -66,7 +66,7 @@ async def test_a_reader_sees_one_state_while_others_write(database: Database) ->
     assert await database.read(lambda connection: value_of(connection, "k")) == "after"
 
 
-async def test_increments_that_collide_are_all_counted(database: Database) -> None:
+async def test_concurrent_increments_are_all_counted(database: Database) -> None:
     await database.write(lambda connection: put(connection, "n", 0))
 
     def increment(connection: Connection) -> None:
@@ -80,7 +80,7 @@ async def test_increments_that_collide_are_all_counted(database: Database) -> No
     assert database.writes - before == 30
 
 
-async def test_opening_again_finds_what_was_written(database: Database, database_url: str) -> None:
+async def test_data_is_there_after_reopening(database: Database, database_url: str) -> None:
     await database.write(lambda connection: put(connection, "k", 1))
     again = await Database.open(database_url)
     try:
@@ -89,7 +89,7 @@ async def test_opening_again_finds_what_was_written(database: Database, database
         again.close()
 
 
-async def test_several_servers_may_start_on_one_new_database(postgres: PostgresServer) -> None:
+async def test_several_servers_may_start_on_a_new_database(postgres: PostgresServer) -> None:
     url = postgres.url(postgres.new_database())
     opened = await asyncio.gather(*(Database.open(url) for _ in range(3)))
     for one in opened:
@@ -115,7 +115,7 @@ asyncio.run(main())
 """
 
 
-async def test_kill_9_loses_nothing_that_was_acknowledged_and_leaves_nothing_half_done(database_url: str) -> None:
+async def test_kill_9_loses_no_acknowledged_write_and_no_transaction_is_partial(database_url: str) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _WRITER, database_url, stdout=asyncio.subprocess.PIPE
     )
@@ -132,7 +132,7 @@ async def test_kill_9_loses_nothing_that_was_acknowledged_and_leaves_nothing_hal
     finally:
         database.close()
     first, second = ({int(key[1:]) for key in keys if key.startswith(letter)} for letter in "ab")
-    assert first == second, "half a transaction"
+    assert first == second, "a partial transaction"
     assert first >= set(range(acknowledged + 1))
 
 
@@ -146,20 +146,20 @@ async def test_kill_9_loses_nothing_that_was_acknowledged_and_leaves_nothing_hal
         ("postgresql://ann:hunter2@127.0.0.1:1/x", r"postgresql://ann:\*\*\*@127.0.0.1:1/x cannot be used: .*refused"),
     ],
 )
-async def test_a_database_that_cannot_be_used_is_explained_without_its_password(url: str, message: str) -> None:
+async def test_an_unusable_database_is_explained_without_its_password(url: str, message: str) -> None:
     with pytest.raises(DatabaseError, match=rf"(?s){message}") as caught:
         await Database.open(url)
     assert "hunter2" not in str(caught.value)
 
 
-async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+async def test_the_error_names_a_damaged_file(tmp_path: Path) -> None:
     file = tmp_path / "platform.db"
     file.write_bytes(b"this was never a database, not for one byte of it" * 100)
     with pytest.raises(DatabaseError, match=r"platform\.db cannot be used: file is not a database"):
         await Database.open(f"sqlite:///{file}")
 
 
-async def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
+async def test_only_its_owner_can_read_the_file(tmp_path: Path) -> None:
     database = await Database.open(f"sqlite:///{tmp_path}/box/platform.db")
     await database.read(lambda connection: connection.execute(text("SELECT 1")))
     database.close()

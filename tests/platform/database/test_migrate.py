@@ -1,4 +1,4 @@
-"""Steps lead to exactly the tables that the code speaks of."""
+"""The migrations create exactly the tables of the code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = sorted(path.stem for path in (MIGRATIONS / "versions").glob("*.py"))
 AREAS = [path.parent.name for path in Path(muster.platform.__path__[0]).glob("*/tables.py")]
 
 
-async def test_the_steps_make_exactly_the_tables_that_the_code_knows(empty_database_url: str) -> None:
+async def test_migrations_create_exactly_the_tables_of_the_code(empty_database_url: str) -> None:
     for area in AREAS:
         importlib.import_module(f"muster.platform.{area}.tables")
 
@@ -35,7 +35,7 @@ async def test_the_steps_make_exactly_the_tables_that_the_code_knows(empty_datab
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_step_is_called_as_its_file(step: str) -> None:
+def test_a_migration_is_named_after_its_file(step: str) -> None:
     spec = importlib.util.spec_from_file_location(step, MIGRATIONS / "versions" / f"{step}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -47,7 +47,7 @@ def test_a_step_is_called_as_its_file(step: str) -> None:
     assert module.branch_labels == ((area,) if number == "0001" else None)
 
 
-async def test_the_database_says_which_steps_it_has_taken(database: Database) -> None:
+async def test_the_database_records_its_migrations(database: Database) -> None:
     taken = await database.read(lambda c: c.execute(text("SELECT version_num FROM alembic_version")).scalars().all())
     assert set(taken) == expected_heads(MIGRATIONS / "versions")
 
@@ -61,11 +61,11 @@ async def test_the_database_says_which_steps_it_has_taken(database: Database) ->
         (["users_0009", "users_0010"], {"users_0010"}),
     ],
 )
-def test_the_last_step_of_every_area_counts(names: list[str], expected: set[str]) -> None:
+def test_only_the_last_migration_of_an_area_is_recorded(names: list[str], expected: set[str]) -> None:
     assert latest_per_area(names) == expected
 
 
-def test_a_step_that_another_area_depends_on_goes_without_saying(tmp_path: Path) -> None:
+def test_a_dependency_of_another_area_is_implied(tmp_path: Path) -> None:
     (tmp_path / "users_0001.py").write_text("depends_on = None\n")
     (tmp_path / "runs_0001.py").write_text('revision = "runs_0001"\ndepends_on = ("users_0001",)  # owners\n')
     assert expected_heads(tmp_path) == {"runs_0001"}
@@ -73,6 +73,6 @@ def test_a_step_that_another_area_depends_on_goes_without_saying(tmp_path: Path)
     assert expected_heads(tmp_path) == {"runs_0001", "users_0002"}
 
 
-def test_a_step_without_a_number_is_refused() -> None:
+def test_a_migration_without_a_number_is_refused() -> None:
     with pytest.raises(ValueError, match=r"add_column\.py: a migration must be named AREA_NNNN"):
         latest_per_area(["add_column"])

@@ -1,4 +1,4 @@
-"""Every list is cut the same way."""
+"""Every list is paged in the same way."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from muster.platform.errors import InvalidProblem
 from muster.platform.records import Page
 
 
-def test_ids_are_letters_and_digits_that_fit_everywhere() -> None:
+def test_ids_are_lower_case_letters_and_digits() -> None:
     assert all(re.fullmatch(r"[0-9a-hjkmnp-tv-z]{26}", new_id()) for _ in range(100))
 
 
-def test_later_ids_are_greater_and_none_comes_twice() -> None:
+def test_later_ids_are_greater_and_unique() -> None:
     ids = [new_id() for _ in range(5000)]
     assert ids == sorted(set(ids))
 
@@ -33,7 +33,7 @@ def test_threads_do_not_share_ids() -> None:
 
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-# Names in an order of their own, moments in pairs so that the id has to decide.
+# Names in another order, and times in pairs so that the id decides.
 ROWS = [
     {"id": f"id{number}", "name": name, "description": about, "created": START + timedelta(days=number // 2)}
     for number, (name, about) in enumerate(
@@ -74,7 +74,7 @@ def names(connection: Connection, wanted: PageRequest, q: str = "") -> tuple[lis
         ("folded", ["alpha", "bravo", "charlie", "delta", "Zulu"]),
     ],
 )
-async def test_pieces_of_any_size_make_the_whole_list(database: Database, sort: str, expected: list[str]) -> None:
+async def test_pages_of_any_size_make_the_whole_list(database: Database, sort: str, expected: list[str]) -> None:
     await database.write(fill)
     for limit in (1, 2, 3, 4, 5, 6):
         seen: list[str] = []
@@ -85,10 +85,10 @@ async def test_pieces_of_any_size_make_the_whole_list(database: Database, sort: 
             assert total == len(ROWS)
             assert len(items) == limit or cursor is None
             seen += items
-        assert seen == expected, f"in pieces of {limit}"
+        assert seen == expected, f"in pages of {limit}"
 
 
-async def test_rows_that_come_and_go_neither_double_nor_hide_others(database: Database) -> None:
+async def test_concurrent_inserts_and_deletes_neither_repeat_nor_hide_rows(database: Database) -> None:
     await database.write(fill)
     first, cursor, _ = await database.read(lambda c: names(c, PageRequest(2, "", "name")))
     assert first == ["Zulu", "alpha"]
@@ -118,15 +118,13 @@ async def test_rows_that_come_and_go_neither_double_nor_hide_others(database: Da
         ("  ", ["Zulu", "alpha", "bravo", "charlie", "delta"]),
     ],
 )
-async def test_a_search_means_every_word_and_takes_it_literally(
-    database: Database, q: str, expected: list[str]
-) -> None:
+async def test_a_search_matches_every_word_literally(database: Database, q: str, expected: list[str]) -> None:
     await database.write(fill)
     items, _, total = await database.read(lambda c: names(c, PageRequest(sort="name"), q))
     assert (items, total) == (expected, len(expected))
 
 
-async def test_an_empty_list_has_no_next(database: Database) -> None:
+async def test_an_empty_list_has_no_next_page(database: Database) -> None:
     assert await database.read(lambda c: names(c, PageRequest())) == ([], None, 0)
 
 
@@ -149,7 +147,7 @@ async def a_cursor(database: Database, sort: str) -> str:
         (PageRequest(cursor="WzFd"), "cursor", "this is not a valid cursor"),
     ],
 )
-async def test_what_cannot_be_is_refused_by_name(
+async def test_invalid_options_are_refused_by_name(
     database: Database, wanted: PageRequest, field: str, message: str
 ) -> None:
     with pytest.raises(InvalidProblem, match=message) as caught:
@@ -157,7 +155,7 @@ async def test_what_cannot_be_is_refused_by_name(
     assert [error.field for error in caught.value.errors] == [field]
 
 
-async def test_a_cursor_of_another_order_is_refused(database: Database) -> None:
+async def test_a_cursor_of_another_sort_order_is_refused(database: Database) -> None:
     cursor = await a_cursor(database, "name")
     with pytest.raises(InvalidProblem, match='the cursor belongs to a list sorted by "name", not by "-name"'):
         await database.read(lambda c: names(c, PageRequest(1, cursor, "-name")))

@@ -1,4 +1,4 @@
-"""Graphs for the tests: small documents, and what they refer to."""
+"""Small graphs for the tests, and the objects they refer to."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def training(name: str, kind: str, *roles: tuple[str, int], **more: Any) -> dict
 
 
 def seed_example() -> Document:
-    """The example of seed 003's chapter on the types of parameters, word for word."""
+    """The example of the chapter about parameter types in seed 003, word for word."""
     return graph(
         node(
             "step1",
@@ -83,4 +83,4 @@ def seed_example() -> Document:
 
 
 SEED_LOG = ["outpraram1", "/tmp/outpraram2.txt", "/tmp/outpraram3", "outpraram2", "file1"]
-"""What step2 prints."""
+"""The output of step2."""

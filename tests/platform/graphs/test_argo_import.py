@@ -113,7 +113,7 @@ ONE = "  entrypoint: a\n  templates:\n  - name: a\n"
                "  - name: b\n    script: {image: x, command: [sh], source: a}\n", "when"),
     ],
 )  # fmt: skip
-def test_what_a_graph_cannot_say_keeps_the_manifest(spec: str, why: str) -> None:
+def test_a_manifest_that_no_graph_can_express_is_kept(spec: str, why: str) -> None:
     manifest = HEAD + spec
     imported = from_manifest(manifest, CONTEXT)
     document, notes = imported.document, imported.problems
@@ -123,7 +123,7 @@ def test_what_a_graph_cannot_say_keeps_the_manifest(spec: str, why: str) -> None
 
 
 @pytest.mark.parametrize("manifest", ["", "a: [", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}", HEAD + "  x: 1\n"])
-def test_what_is_no_workflow_is_refused(manifest: str) -> None:
+def test_other_manifests_are_refused(manifest: str) -> None:
     imported = from_manifest(manifest, CONTEXT)
     document, problems = imported.document, imported.problems
     assert document is None
@@ -142,7 +142,7 @@ def test_what_is_no_workflow_is_refused(manifest: str) -> None:
         graph(node("a"), parameters=[{"name": "p", "required": True}, {"name": "q", "default": "{{x}}"}]),
     ],
 )
-def test_an_export_comes_back_as_the_same_graph(document: Document) -> None:
+def test_an_export_is_imported_as_the_same_graph(document: Document) -> None:
     found = from_manifest(to_yaml(document, CONTEXT), CONTEXT)
     assert found.problems == []
     assert found.document is not None
@@ -151,10 +151,10 @@ def test_an_export_comes_back_as_the_same_graph(document: Document) -> None:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs(plain=True))
-def test_any_plain_graph_comes_back(document: dict[str, Any]) -> None:
+def test_any_plain_graph_survives_export_and_import(document: dict[str, Any]) -> None:
     for parameter in document["parameters"]:
         if not parameter["default"]:
-            del parameter["default"]  # no default, and an empty one, are the same to Argo
+            del parameter["default"]  # Argo does not distinguish no default from an empty one
     found = from_manifest(to_yaml(document, CONTEXT), CONTEXT)
     assert found.problems == []
     assert found.document is not None
@@ -162,7 +162,7 @@ def test_any_plain_graph_comes_back(document: dict[str, Any]) -> None:
 
 
 def _sorted(document: Document) -> str:
-    """Which of the inputs are files comes first in a manifest; the order says nothing."""
+    """A manifest lists file inputs first; the order has no meaning."""
     nodes = []
     for each in to_canonical(document)["nodes"]:
         lists = (field for field in ("inputs", "outputs") if each.get(field))

@@ -1,4 +1,4 @@
-"""What people who are no admins may not write into an Argo Workflow."""
+"""What users without admin rights may not write into an Argo Workflow."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ CASES: list[tuple[Object, str, str]] = [
 
 
 @pytest.mark.parametrize(("written", "path", "code"), CASES)
-def test_what_reaches_the_machine_or_what_is_others_is_refused(written: Object, path: str, code: str) -> None:
+def test_access_to_the_machine_or_to_others_is_refused(written: Object, path: str, code: str) -> None:
     assert [(error.field, error.code) for error in check_workflow_policy(written, MINE, ["theirs"])] == [(path, code)]
 
 
@@ -175,10 +175,10 @@ def test_what_reaches_the_machine_or_what_is_others_is_refused(written: Object, 
         workflow({**container(), "metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "ours"}}}),
     ],
 )
-def test_the_rest_is_not(written: Object) -> None:
+def test_other_fields_are_allowed(written: Object) -> None:
     assert check_workflow_policy(written, MINE, ["theirs"]) == []
 
 
-def test_every_sentence_is_said() -> None:
+def test_every_message_has_a_case() -> None:
     own = {f"confined.{name}" for name in ("queue", "repository", "resource", "store", "repo")}
     assert own <= {code for _, _, code in CASES}

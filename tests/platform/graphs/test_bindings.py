@@ -37,13 +37,13 @@ from tests.platform.graphs.samples import CONTEXT, graph, node, training
         ("--", "node-cc63b4"),
     ],
 )
-def test_a_node_gets_a_name_that_a_workflow_allows(name: str, task: str) -> None:
+def test_a_node_gets_a_valid_name(name: str, task: str) -> None:
     found = tasks_of(read(graph(node(name))))[name].main
     assert re.fullmatch(r"[a-z][-a-z0-9]*", found)
     assert re.sub(r"-[0-9a-f]{6}$", "", found) == re.sub(r"-[0-9a-f]{6}$", "", task)
 
 
-def test_names_that_are_fine_stay_and_others_give_way() -> None:
+def test_valid_names_are_kept_and_others_are_changed() -> None:
     names = ["Train", "train", "TRAIN", "训练", "评估"]
     tasks = tasks_of(read(graph(*map(node, names))))
     assert tasks["train"].main == "train"
@@ -51,7 +51,7 @@ def test_names_that_are_fine_stay_and_others_give_way() -> None:
     assert tasks == tasks_of(read(graph(*map(node, reversed(names)))))
 
 
-def test_a_training_node_with_files_has_tasks_around_it() -> None:
+def test_a_training_node_with_files_has_extra_tasks() -> None:
     file = {"name": "f", "path": "/tmp/f", "type": "file"}
     result = {"name": "r", "path": "/tmp/workflow_space/r"}
     taken = [{"name": "x", "from": {"node": "a", "output": "f"}}]
@@ -83,17 +83,17 @@ AWKWARD = st.text(alphabet="$(){}a'\"\\=\n 中")
         ("$", "$"),
     ],
 )
-def test_only_what_kubernetes_would_read_is_escaped(text: str, escaped: str) -> None:
+def test_only_kubernetes_expressions_are_escaped(text: str, escaped: str) -> None:
     assert escape_dollars(text) == escaped
 
 
 @given(AWKWARD)
-def test_kubernetes_gives_the_text_back(text: str) -> None:
+def test_kubernetes_restores_the_text(text: str) -> None:
     assert expand(escape_dollars(text), {"": "!", "a": "!"}) == text
 
 
 @given(AWKWARD)
-def test_an_input_arrives_as_it_is(text: str) -> None:
+def test_an_input_is_passed_unchanged(text: str) -> None:
     filled = substitute(from_input("x"), {"inputs.parameters.x": text, "inputs.parameters": "[]"})
     assert expand(filled, {"": "!", "a": "!"}) == text
 
@@ -108,11 +108,11 @@ def test_an_input_in_a_manifest_is_one_quoted_string(text: str) -> None:
     assert expand(parse_values(filled, "m")[0]["env"][0]["value"], {"": "!", "a": "!"}) == text
 
 
-def test_argo_gives_an_escaped_tag_back() -> None:
+def test_argo_restores_an_escaped_tag() -> None:
     assert substitute(escape_tags("a {{name}} {{=1+1}}"), {}, allow_unresolved=True) == "a {{name}} {{=1+1}}"
 
 
-def test_a_value_that_argo_would_look_into_goes_into_the_secret() -> None:
+def test_a_value_that_argo_would_expand_goes_into_the_secret() -> None:
     literals = Literals("mine")
     assert literals.variable("a", "1 $(x)") == {"name": "a", "value": "1 $$(x)"}
     hidden = literals.variable("b", "{{workflow.name}}")

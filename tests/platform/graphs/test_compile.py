@@ -94,13 +94,13 @@ def test_the_example_of_the_seed() -> None:
         ({"type": "compute", "cluster": "cpu-only", "skus": 4}, {"cpu": "2", "memory": "6Gi"}, None),
     ],
 )
-def test_a_node_asks_for_so_many_skus(task: Any, amounts: dict[str, str], selector: Any) -> None:
+def test_a_node_requests_its_number_of_skus(task: Any, amounts: dict[str, str], selector: Any) -> None:
     made = template(compiled(graph(node("a", task=task))), "a")
     assert made["script"]["resources"] == {"requests": amounts, "limits": amounts}
     assert made.get("nodeSelector") == selector
 
 
-def test_a_virtual_clusters_queue_is_that_of_its_pods() -> None:
+def test_pods_use_the_queue_of_their_virtual_cluster() -> None:
     made = template(compiled(graph(node("a", task={"type": "compute", "cluster": "RTX2080x8"}))), "a")
     assert made["metadata"] == {"annotations": {"scheduling.volcano.sh/queue-name": "rtx"}}
 
@@ -124,7 +124,7 @@ def test_retries_storage_and_order() -> None:
     assert volumes[2]["hostPath"]["path"] == "/mnt/hw"
 
 
-def test_names_of_any_language_are_kept_beside_valid_ones() -> None:
+def test_names_in_any_language_are_kept_beside_valid_ones() -> None:
     workflow = compiled(graph(node("数据准备"), node("Train"), edges="数据准备>Train"))
     first, second = workflow["spec"]["templates"][1:]
     assert first["annotations"] == {"muster.dev/node": "数据准备"}
@@ -132,7 +132,7 @@ def test_names_of_any_language_are_kept_beside_valid_ones() -> None:
     assert tasks(workflow)["train"]["depends"] == first["name"]
 
 
-def test_initial_parameters_are_the_workflows_arguments() -> None:
+def test_initial_parameters_are_arguments_of_the_workflow() -> None:
     document = graph(
         node("a", command="echo $x", inputs=[{"name": "x", "from": {"parameter": "lr"}}]),
         parameters=[{"name": "lr", "default": "0.1"}, {"name": "note"}],
@@ -146,7 +146,7 @@ def test_initial_parameters_are_the_workflows_arguments() -> None:
     assert tasks(changed)["a"]["arguments"]["parameters"] == [{"name": "x", "value": "{{workflow.parameters.lr}}"}]
 
 
-def test_what_argo_would_look_into_goes_past_it() -> None:
+def test_text_that_argo_would_expand_is_escaped() -> None:
     document = graph(
         node(
             "a",
@@ -173,7 +173,7 @@ def test_what_argo_would_look_into_goes_past_it() -> None:
     assert template(workflow, "a")["script"]["source"] == 'eval "$MUSTER_COMMAND"'
 
 
-def test_the_token_is_in_the_secret_only() -> None:
+def test_the_token_is_only_in_the_secret() -> None:
     secret = secret_for(seed_example(), RUN, CONTEXT, "mst_secret")
     assert secret["metadata"]["name"] == "run-1-secret"
     assert b64decode(secret["data"]["AI_HUB_TOKEN"]) == b"mst_secret"
@@ -204,7 +204,7 @@ def test_a_module_node_runs_its_entrypoint_with_one_argument_for_each_input() ->
     assert template(workflow, "next")["inputs"]["artifacts"] == [{"name": "c", "path": "/tmp/workflow_space/copy"}]
 
 
-def test_a_checkout_may_stand_in_for_a_modules_image() -> None:
+def test_a_checkout_may_replace_the_image_of_a_module() -> None:
     document = graph(
         {
             "name": "m",
@@ -241,7 +241,7 @@ spec:
 """
 
 
-def test_a_version_that_is_a_manifest_runs_as_it_is() -> None:
+def test_a_manifest_version_runs_unchanged() -> None:
     document: Document = {"format": 1, "type": "yaml", "manifest": MANIFEST}
     assert [(p.name, p.default, p.required) for p in parameters_of(document)] == [
         ("who", "world", False),
@@ -285,7 +285,7 @@ def test_a_document_with_errors_is_not_compiled() -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs())
-def test_any_good_graph_becomes_a_workflow_that_lint_has_nothing_to_say_about(document: Document) -> None:
+def test_any_valid_graph_compiles_to_a_workflow_without_lint_problems(document: Document) -> None:
     before = copy.deepcopy(document)
     assert only_errors(validate_graph(document, CONTEXT)) == []
     workflow = compile_run(document, RUN, CONTEXT)

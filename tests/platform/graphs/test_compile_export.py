@@ -11,7 +11,7 @@ from tests.platform.graphs.random_graphs import graphs
 from tests.platform.graphs.samples import CONTEXT, graph, node, seed_example
 
 
-def test_it_is_a_workflow_that_needs_nothing_else() -> None:
+def test_an_export_is_a_self_contained_workflow() -> None:
     text = to_yaml(seed_example(), CONTEXT, "我的 Demo")
     (document,) = load_manifests(text, "demo.yaml")
     workflow = document.object
@@ -21,7 +21,7 @@ def test_it_is_a_workflow_that_needs_nothing_else() -> None:
     assert variables["AI_HUB_TOKEN"]["valueFrom"]["secretKeyRef"]["optional"] is True
 
 
-def test_it_says_which_parameters_have_to_be_given() -> None:
+def test_an_export_lists_required_parameters() -> None:
     document = graph(node("a"), parameters=[{"name": "must", "required": True}, {"name": "may", "default": "{{x}}"}])
     text = to_yaml(document, CONTEXT)
     assert "argo submit FILE, or: muster submit FILE -p must=VALUE" in text.splitlines()[0]
@@ -29,7 +29,7 @@ def test_it_says_which_parameters_have_to_be_given() -> None:
     assert parameters == [{"name": "must"}, {"name": "may", "value": "{{='{{'}}x}}"}]
 
 
-def test_a_manifest_is_exported_as_it_was_handed_in() -> None:
+def test_a_manifest_is_exported_unchanged() -> None:
     assert to_yaml({"format": 1, "type": "yaml", "manifest": "# mine\nkind: Workflow\n"}, CONTEXT) == (
         "# mine\nkind: Workflow\n"
     )
@@ -42,6 +42,6 @@ def test_a_graph_with_errors_is_not_exported() -> None:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs())
-def test_any_good_graph_is_exported_without_lint_problems(document: Document) -> None:
+def test_any_valid_graph_is_exported_without_lint_problems(document: Document) -> None:
     (read,) = load_manifests(to_yaml(document, CONTEXT), "x")
     assert lint.find_problems(read.object, submitted=True) == []

@@ -13,7 +13,7 @@ USING = graph({"name": "a", "kind": "module", "module": {"name": "m", "version":
     ("before", "retired"),
     [(None, True), (graph(node("a")), True), (USING, False), ({"type": "yaml", "manifest": "x"}, True)],
 )
-def test_deprecated_modules_are_for_those_who_use_them_already(before: Document | None, retired: bool) -> None:
+def test_deprecated_modules_can_only_be_kept(before: Document | None, retired: bool) -> None:
     fine, old = AvailableModule("m", "2", "m:2"), AvailableModule("m", "1", "m:1", deprecated=True)
     context = retire(Context(modules={("m", "2"): fine, ("m", "1"): old}), before)
     assert context.modules["m", "2"] == fine

@@ -32,14 +32,14 @@ TERSE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_what_goes_without_saying_is_not_said() -> None:
+def test_defaults_are_omitted() -> None:
     before = copy.deepcopy(WORDY)
     assert to_canonical(WORDY) == TERSE
     assert to_canonical(TERSE) == TERSE
     assert before == WORDY
 
 
-def test_it_still_means_the_same() -> None:
+def test_the_normalized_document_is_equivalent() -> None:
     assert read(to_canonical(WORDY)) == read(WORDY)
     assert read(to_canonical(seed_example())) == read(seed_example())
 
@@ -56,7 +56,7 @@ def test_it_still_means_the_same() -> None:
         (lambda d: d["parameters"][0].update(default="1"), False),
     ],
 )
-def test_the_hash_is_that_of_what_runs(change: Any, same: bool) -> None:
+def test_the_hash_covers_only_what_runs(change: Any, same: bool) -> None:
     document = copy.deepcopy(TERSE)
     change(document)
     assert (content_hash(document) == content_hash(TERSE)) is same
@@ -73,14 +73,14 @@ def changed(**value: Any) -> Any:
     return new
 
 
-def test_others_get_the_document_without_the_values_of_secrets() -> None:
+def test_other_users_get_the_document_without_secret_values() -> None:
     assert mask_secrets(DOCUMENT)["nodes"][0]["env"] == [OPEN, {"name": "KEY", "secret": True}]
     assert "hunter2" in str(DOCUMENT)
     assert has_secrets(DOCUMENT)
     assert not has_secrets(graph(node("b")))
 
 
-def test_a_copy_keeps_the_secrets_that_were_not_touched() -> None:
+def test_a_copy_keeps_unchanged_secrets() -> None:
     assert restore_secrets(mask_secrets(DOCUMENT), DOCUMENT) == DOCUMENT
     assert restore_secrets(changed(value="new"), DOCUMENT) == changed(value="new")
     renamed = mask_secrets(DOCUMENT)
@@ -91,19 +91,19 @@ def test_a_copy_keeps_the_secrets_that_were_not_touched() -> None:
     assert "hunter2" not in str(restore_secrets(exposed, DOCUMENT))
 
 
-def test_no_workflow_holds_a_secret() -> None:
+def test_no_workflow_contains_a_secret() -> None:
     workflow = compile_run(DOCUMENT, RUN, CONTEXT)
     assert "hunter2" not in str(workflow)
     assert b"hunter2" in {b64decode(value) for value in secret_for(DOCUMENT, RUN, CONTEXT, "t")["data"].values()}
 
 
-def test_no_export_holds_a_secret() -> None:
+def test_no_export_contains_a_secret() -> None:
     text = to_yaml(DOCUMENT, CONTEXT)
     assert "hunter2" not in text
     assert "# AI_HUB_TOKEN, KEY is read from the Secret ai-hub" in text
 
 
-def test_a_diff_says_that_a_secret_changed_but_not_how() -> None:
+def test_a_diff_shows_that_a_secret_changed_but_no_value() -> None:
     (change,) = diff(DOCUMENT, changed(value="other"))
     assert str(change) == "variable KEY of a changed"
     assert "hunter2" not in str(change.to_json())
@@ -153,18 +153,18 @@ OLD = graph(
         ]),
     ],
 )  # fmt: skip
-def test_says_what_has_changed(change: Any, texts: list[str]) -> None:
+def test_differences_between_documents(change: Any, texts: list[str]) -> None:
     new = copy.deepcopy(OLD)
     change(new)
     assert [str(each) for each in diff(OLD, new)] == texts
 
 
-def test_nothing_is_compared_across_types() -> None:
+def test_documents_of_different_types_are_not_compared() -> None:
     changes = diff(OLD, {"format": 1, "type": "yaml", "manifest": "x"})
     assert [str(change) for change in changes] == ['type changed from "graph" to "yaml"']
 
 
-def test_a_change_has_a_path_by_names() -> None:
+def test_a_change_has_a_path_of_names() -> None:
     new = copy.deepcopy(seed_example())
     new["nodes"][1]["inputs"].pop()
     (change,) = diff(seed_example(), new)

@@ -18,14 +18,14 @@ def test_a_graph_knows_its_nodes_and_their_parents() -> None:
     assert found.node("x") is None
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_missing_fields_have_defaults() -> None:
     first = read(seed_example()).nodes[0]
     assert (first.kind, first.task.type, first.retries) == ("plain", "monitor", 0)
     assert [output.type for output in first.outputs] == ["text", "file", "file"]
 
 
 @given(EDGES)
-def test_order_is_what_the_edges_lead_to(edges: list[tuple[str, str]]) -> None:
+def test_nodes_are_ordered_by_edges(edges: list[tuple[str, str]]) -> None:
     order = SortOrder(Graph(nodes=tuple(Node(name) for name in NAMES), edges=tuple(Edge(a, b) for a, b in edges)))
     before = {name: {a for a, b in edges if b == name and a in NAMES} for name in NAMES}
     for _ in NAMES:

@@ -1,4 +1,4 @@
-"""Graphs run for real: compiled, and handed to a whole Muster."""
+"""Compiled graphs run on a complete Muster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 async def run(
     cluster: EmbeddedCluster, document: Document, context: Context | None = None, **parameters: str
 ) -> Object:
-    """The Workflow, when it has ended."""
+    """Returns the Workflow when it has ended."""
     context = context or Context()
     wanted = replace(RUN, parameters=parameters)
     await cluster.create(secret_for(document, wanted, context, "mst_token"))
@@ -50,7 +50,7 @@ async def ended(cluster: EmbeddedCluster, workflow: Object) -> Object:
 
 
 async def log(cluster: EmbeddedCluster, task: str) -> str:
-    """What the Pod of a task has printed."""
+    """Returns the log of a task's Pod."""
     pods = (await cluster.list(POD, namespace="default")).items
     (pod,) = (p for p in pods if annotations_of(p).get("workflows.argoproj.io/node-name", "").endswith(f".{task}"))
     return await printed(cluster, name_of(pod))
@@ -60,7 +60,7 @@ async def printed(cluster: EmbeddedCluster, pod: str) -> str:
     return b"".join([line async for line in cluster.logs(pod, "default")]).decode()
 
 
-async def test_the_example_of_the_seed_prints_its_five_lines(cluster: EmbeddedCluster) -> None:
+async def test_the_example_prints_its_five_lines(cluster: EmbeddedCluster) -> None:
     workflow = await run(cluster, seed_example())
     assert status_of(workflow)["phase"] == "Succeeded"
     assert (await log(cluster, "step2")).splitlines() == SEED_LOG
@@ -73,7 +73,7 @@ async def test_an_export_runs_by_itself(cluster: EmbeddedCluster) -> None:
     assert (await log(cluster, "step2")).splitlines() == SEED_LOG
 
 
-async def test_values_arrive_word_for_word_whatever_they_are(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+async def test_values_arrive_unchanged(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text("import sys\nprint(sys.argv[1:])\n")
     module = AvailableModule("show", "1", "show:1", ("python3", "main.py"), ("text", "more"), folder=str(tmp_path))
     document = graph(
@@ -106,7 +106,7 @@ async def test_values_arrive_word_for_word_whatever_they_are(cluster: EmbeddedCl
     assert await log(cluster, "m") == f"{words!r}\n"
 
 
-async def test_a_text_of_1000_characters_is_an_error_that_names_the_output(cluster: EmbeddedCluster) -> None:
+async def test_the_error_names_an_output_of_1000_characters(cluster: EmbeddedCluster) -> None:
     write = "head -c {} /dev/zero | tr '\\0' x > /tmp/long"
     fits = graph(node("a", command=write.format(999), outputs=[{"name": "long", "path": "/tmp/long"}]))
     assert status_of(await run(cluster, fits))["phase"] == "Succeeded"
@@ -119,7 +119,7 @@ async def test_a_text_of_1000_characters_is_an_error_that_names_the_output(clust
     assert "1000 characters" in failed["message"]
 
 
-async def test_a_training_job_takes_files_and_gives_them(cluster: EmbeddedCluster) -> None:
+async def test_a_training_job_reads_and_writes_files(cluster: EmbeddedCluster) -> None:
     document = graph(
         node(
             "数据",
@@ -158,7 +158,7 @@ async def test_a_training_job_takes_files_and_gives_them(cluster: EmbeddedCluste
     assert await log(cluster, "show") == "0 2 0.1 1\n1 2 0.1 1\n"
 
 
-async def test_a_training_job_that_fails_fails_its_node(cluster: EmbeddedCluster) -> None:
+async def test_a_failed_training_job_fails_its_node(cluster: EmbeddedCluster) -> None:
     document = graph(training("train", "JAXJob", ("Worker", 2), command="exit 3"), node("after"), edges="train>after")
     workflow = await run(cluster, document)
     assert status_of(workflow)["phase"] == "Failed"

@@ -15,12 +15,12 @@ from tests.platform.graphs.samples import graph, node, seed_example, training
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_the_published_schema_is_this_one() -> None:
-    """To write it anew: python -m muster.platform.graphs.schema > docs/graph.schema.json"""
+def test_the_published_schema_is_current() -> None:
+    """To update it: python -m muster.platform.graphs.schema > docs/graph.schema.json"""
     assert json.loads((DOCS / "graph.schema.json").read_text()) == json_schema()
 
 
-def test_every_field_is_explained() -> None:
+def test_every_field_has_a_description() -> None:
     silent = [path for path, field in _fields(json_schema(), "") if not field.get("description")]
     assert silent == []
 

@@ -30,7 +30,7 @@ def templates(*nodes: dict[str, Any], edges: str = "") -> dict[str, dict[str, An
 
 
 def job_in(template: dict[str, Any], **inputs: str) -> dict[str, Any]:
-    """As it will be made."""
+    """Returns the job as it will be created."""
     scope = {f"inputs.parameters.{name}": value for name, value in inputs.items()}
     text = substitute(template["resource"]["manifest"], {**scope, "workflow.name": "run-1"})
     (job,) = parse_values(text, "manifest")
@@ -39,7 +39,7 @@ def job_in(template: dict[str, Any], **inputs: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kind", "api", "roles"), JOBS)
-def test_every_kind_gets_a_job_that_its_dialect_takes(kind: str, api: str, roles: list[tuple[str, int]]) -> None:
+def test_every_kind_gets_a_valid_job(kind: str, api: str, roles: list[tuple[str, int]]) -> None:
     made = training("train", kind, *roles)
     if api:
         made["training"]["apiVersion"] = api
@@ -59,7 +59,7 @@ def test_every_kind_gets_a_job_that_its_dialect_takes(kind: str, api: str, roles
     assert template["resource"]["setOwnerReference"] is True
 
 
-def test_every_dialect_is_a_kind_that_a_node_can_have() -> None:
+def test_every_dialect_is_a_kind_of_node() -> None:
     for job_kind in JOB_KINDS:
         assert find_job_kind(Training(job_kind.kind.kind, job_kind.kind.api_version)) is job_kind
     for kind in {job_kind.kind.kind for job_kind in JOB_KINDS}:
@@ -78,7 +78,7 @@ def test_every_dialect_is_a_kind_that_a_node_can_have() -> None:
         ("PaddleJob", "batch.paddlepaddle.org/v1", {"status": {"phase": "Failed"}}, "failure condition"),
     ],
 )
-def test_it_ends_as_its_job_ends(kind: str, api: str, obj: dict[str, Any], outcome: str | None) -> None:
+def test_a_node_ends_with_its_job(kind: str, api: str, obj: dict[str, Any], outcome: str | None) -> None:
     roles = next(roles for k, a, roles in JOBS if k == kind and a == api)
     made = training("train", kind, *roles)
     made["training"]["apiVersion"] = api
@@ -87,7 +87,7 @@ def test_it_ends_as_its_job_ends(kind: str, api: str, obj: dict[str, Any], outco
     assert found == outcome if not outcome else (found or "").startswith(outcome)
 
 
-def test_inputs_are_variables_of_every_replica_and_cannot_leave_their_place() -> None:
+def test_inputs_are_variables_of_every_replica_and_stay_quoted() -> None:
     first = node("a", outputs=[{"name": "lr", "path": "/tmp/lr"}])
     taken = [{"name": "lr", "from": {"node": "a", "output": "lr"}}, {"name": "note", "value": "a: 'b'"}]
     second = training("train", "PyTorchJob", ("Master", 1), ("Worker", 2), inputs=taken, command="echo $(id) $lr")
@@ -116,14 +116,14 @@ def test_a_role_may_differ_from_the_node() -> None:
     assert worker["nodeSelector"] == {"pool": "rtx2080"}
 
 
-def test_a_worker_of_mpi_waits_for_the_launcher() -> None:
+def test_an_mpi_worker_waits_for_the_launcher() -> None:
     specs = job_in(templates(training("t", "MPIJob", ("Launcher", 1), ("Worker", 2), command="mpirun x"))["t"])
     launcher, worker = (specs["spec"]["mpiReplicaSpecs"][r]["template"]["spec"] for r in ("Launcher", "Worker"))
     assert launcher["containers"][0]["command"] == ["sh", "-c", "mpirun x"]
     assert "command" not in worker["containers"][0]
 
 
-def test_files_are_carried_to_and_from_the_job_by_a_volume_of_the_run() -> None:
+def test_files_are_passed_through_a_volume_of_the_run() -> None:
     data = {"name": "data", "path": "/tmp/data dir", "type": "file"}
     model = {"name": "model", "path": "/tmp/workflow_space/model", "type": "file"}
     document = graph(

@@ -27,7 +27,7 @@ def using(name: str, *inputs: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 PARAMETERS = [{"name": "lr", "default": "0.1"}]
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
-    # code, document, where, a part of what is said
+    # code, document, field, part of the message
     ("schema", {"nodes": []}, "format", "Required value"),
     ("schema", graph(node("a"), format=2), "format", "less than or equal to 1"),
     ("schema", graph({"name": "a", "comand": "x"}), "nodes[0].comand", 'did you mean "command"?'),
@@ -67,7 +67,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("edge.duplicate", graph(node("a"), node("b"), edges="a>b a>b"), "edges[1]", "already"),
     ("cycle", graph(node("a"), node("b"), edges="a>b b>a"), "edges[1]", "a -> b -> a"),
     ("cycle", graph(*map(node, "abcd"), edges="a>b b>c c>d d>b"), "edges[3]", "b -> c -> d -> b"),
-    # where inputs come from
+    # sources of inputs
     ("input.unbound", graph(using("a", {"name": "x"})), "nodes[0].inputs[0]", "choose an initial parameter"),
     ("input.unbound", graph(using("a", given("x"))), "nodes[0].inputs[0]", "has no source"),
     ("input.ambiguous", graph(using("a", {"name": "x", "value": "1", "from": {"parameter": "lr"}}),
@@ -175,7 +175,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("code", "document", "path", "part"), CASES, ids=lambda v: v if isinstance(v, str) else "")
-def test_says_what_is_wrong_where_and_what_to_write(code: str, document: Any, path: str, part: str) -> None:
+def test_problems_have_a_field_and_say_what_to_write(code: str, document: Any, path: str, part: str) -> None:
     before = copy.deepcopy(document)
     found = [p for p in validate_graph(document, CONTEXT) if p.code == code and p.path == path]
     assert found, [str(p) for p in validate_graph(document, CONTEXT)]
@@ -184,7 +184,7 @@ def test_says_what_is_wrong_where_and_what_to_write(code: str, document: Any, pa
     assert document == before
 
 
-def test_a_manifest_is_held_to_what_its_author_may_do() -> None:
+def test_a_manifest_is_limited_to_the_rights_of_its_author() -> None:
     spec = "{entrypoint: a, hostNetwork: true, templates: [{name: a, container: {image: x, command: [x]}}]}"
     text = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: a-}\nspec: " + spec
     document = {"format": 1, "type": "yaml", "manifest": text}
@@ -194,7 +194,7 @@ def test_a_manifest_is_held_to_what_its_author_may_do() -> None:
     assert found.message.startswith("manifest:4: spec.hostNetwork: hostNetwork gives Pods access to the host")
 
 
-def test_every_text_about_a_document_has_a_case() -> None:
+def test_every_message_has_a_case() -> None:
     elsewhere = {code for code in _GRAPHS if code.startswith(("value.", "import.")) or code == "manifest.confined"}
     assert {code for code, *_ in CASES} == _GRAPHS.keys() - elsewhere
 
@@ -211,18 +211,18 @@ def test_every_text_about_a_document_has_a_case() -> None:
         graph(training("a", "TFJob", ("PS", 1), ("Worker", 2), task={"type": "compute", "cluster": "cpu-only"})),
     ],
 )
-def test_says_nothing_about_a_good_graph(document: Any) -> None:
+def test_a_valid_graph_has_no_problems(document: Any) -> None:
     assert validate_graph(document, CONTEXT) == []
 
 
-def test_paddle_jobs_of_both_kinds_are_told_apart_by_their_api() -> None:
+def test_both_kinds_of_paddle_jobs_are_distinguished_by_api_version() -> None:
     document = graph(training("a", "PaddleJob", ("ps", 1), ("worker", 2)))
     assert [p.code for p in only_errors(validate_graph(document, CONTEXT))] == ["training.role", "training.role"]
     document["nodes"][0]["training"]["apiVersion"] = "batch.paddlepaddle.org/v1"
     assert only_errors(validate_graph(document, CONTEXT)) == []
 
 
-def test_a_module_nodes_outputs_are_its_modules() -> None:
+def test_a_module_node_has_the_outputs_of_its_module() -> None:
     module = {"name": "hash-file", "version": "1"}
     first = {"name": "m", "kind": "module", "module": module, "inputs": [{"name": "input_file", "value": "/x"}]}
     assert validate_graph(graph(first, using("b", given("d", node="m", output="digest")), edges="m>b"), CONTEXT) == []
@@ -256,11 +256,11 @@ def test_a_message_is_a_code_with_arguments_and_its_english_text() -> None:
         (": ${a:=1}", ["a"], {"a"}),
     ],
 )  # fmt: skip
-def test_which_variables_a_text_uses_and_sets(text: str, used: list[str], known: set[str]) -> None:
+def test_variables_that_a_text_uses_and_sets(text: str, used: list[str], known: set[str]) -> None:
     found = variables_in(text)
     assert (found.used, found.set) == (used, known)
 
 
-def test_a_name_counts_as_a_whole_word() -> None:
+def test_only_whole_words_are_names() -> None:
     assert mentions("python -c 'os.environ[\"lr\"]'", "lr")
     assert not mentions("echo $lr_max", "lr")

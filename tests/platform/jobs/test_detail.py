@@ -25,14 +25,14 @@ def members(pods: list[dict[str, Any]], state: JobState = "running") -> dict[str
     return {member.pod: member for role in members_of(JOB, pods, state) for member in role.members}
 
 
-def test_a_member_without_a_pod_waits_or_is_gone() -> None:
+def test_a_member_without_a_pod_is_waiting_or_gone() -> None:
     assert {m.pod: m.state for m in members([], "waiting").values()} == {
         "j-master-0": "waiting", "j-worker-0": "waiting", "j-worker-1": "waiting", "j-worker-2": "waiting",
     }  # fmt: skip
     assert {m.state for m in members([], "failed").values()} == {"gone"}
 
 
-def test_a_member_is_what_its_pod_is() -> None:
+def test_a_member_has_the_state_of_its_pod() -> None:
     ended = {"terminated": {"exitCode": 3, "reason": "Error", "finishedAt": "2026-01-01T00:01:00Z"}}
     found = members([pod("j-master-0", "Running", {"running": {}}, 2), pod("j-worker-1", "Failed", ended)])
     master, worker = found["j-master-0"], found["j-worker-1"]
@@ -44,6 +44,6 @@ def test_a_member_is_what_its_pod_is() -> None:
     assert worker.containers == ["pytorch", "sidecar"]
 
 
-def test_every_member_has_a_container_that_trains() -> None:
+def test_every_member_has_a_training_container() -> None:
     assert trainer_containers(PyTorch(), JOB)["j-master-0"] == "pytorch"
     assert len(trainer_containers(PyTorch(), JOB)) == 4

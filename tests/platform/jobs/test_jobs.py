@@ -57,11 +57,11 @@ def condition(type: str, status: str = "True") -> dict[str, str]:
         (["Created", "Failed"], "failed"),
     ],
 )
-def test_conditions_are_one_state(conditions: list[str], state: str) -> None:
+def test_conditions_map_to_one_state(conditions: list[str], state: str) -> None:
     assert describe_job(PyTorch(), pytorch({"conditions": [condition(type) for type in conditions]})).state == state
 
 
-def test_a_condition_that_does_not_hold_counts_for_nothing() -> None:
+def test_false_conditions_are_ignored() -> None:
     told = [condition("Created"), condition("Suspended", "False"), condition("Running")]
     assert describe_job(PyTorch(), pytorch({"conditions": told})).state == "running"
 
@@ -76,7 +76,7 @@ def test_a_condition_that_does_not_hold_counts_for_nothing() -> None:
         ("Failed", "failed"),
     ],
 )
-def test_the_phases_of_paddlecloud_are_the_same_states(phase: str, state: str) -> None:
+def test_the_phases_of_paddlecloud_map_to_the_same_states(phase: str, state: str) -> None:
     obj = {
         **pytorch({"phase": phase, "worker": {"running": 2, "failed": 1}}),
         "apiVersion": "batch.paddlepaddle.org/v1",
@@ -107,12 +107,12 @@ def test_members_are_counted_over_all_roles() -> None:
         ({"ownerReferences": [{**WORKFLOW, "name": "somebody-elses"}]}, "", ""),
     ],
 )
-def test_whose_a_job_is(metadata: dict[str, Any], owner: str, team: str) -> None:
+def test_the_owner_of_a_job(metadata: dict[str, Any], owner: str, team: str) -> None:
     subject = subject_of(describe_job(PyTorch(), pytorch(**metadata)), {"r1": RunOwner("bob", "nlp")})
     assert (subject.kind, subject.owner, subject.team) == ("job", owner, team)
 
 
-def test_the_run_is_that_of_the_workflow() -> None:
+def test_the_run_of_a_job_is_that_of_its_workflow() -> None:
     assert run_of(pytorch(ownerReferences=[WORKFLOW])) == "r1"
     assert run_of(pytorch()) == ""
 
@@ -129,7 +129,7 @@ def test_the_run_is_that_of_the_workflow() -> None:
         ("jaxjob", "JAXJob"),
     ],
 )
-def test_every_kind_has_an_address(word: str, kind: str) -> None:
+def test_every_kind_has_a_url(word: str, kind: str) -> None:
     job_kind = job_kind_named(word)
     assert job_kind is not None and job_kind.kind.kind == kind
 
@@ -182,7 +182,7 @@ def test_filters(only: JobFilter, numbers: list[int]) -> None:
     ("sort", "numbers"),
     [("", [3, 2, 1]), ("created", [1, 2, 3]), ("name", [1, 2, 3]), ("-kind", [2, 3, 1]), ("state", [3, 1, 2])],
 )
-def test_the_same_order_in_one_piece_and_in_many(sort: str, numbers: list[int]) -> None:
+def test_pages_are_in_the_same_order_as_the_whole_list(sort: str, numbers: list[int]) -> None:
     assert [int(found.name[-1]) for found in page_of_jobs(JOBS, PageRequest(sort=sort)).items] == numbers
     pieces, cursor = [], ""
     for _ in numbers:
@@ -194,7 +194,7 @@ def test_the_same_order_in_one_piece_and_in_many(sort: str, numbers: list[int]) 
     assert cursor == ""
 
 
-def test_a_cursor_stays_good_when_jobs_come_and_go() -> None:
+def test_a_cursor_stays_valid_when_jobs_are_added_and_removed() -> None:
     page = page_of_jobs(JOBS, PageRequest(limit=1))
     later = [job(4), *JOBS[:2]]
     assert [found.name for found in page_of_jobs(later, PageRequest(cursor=page.next or "")).items] == [
@@ -204,7 +204,7 @@ def test_a_cursor_stays_good_when_jobs_come_and_go() -> None:
 
 
 @pytest.mark.parametrize("wanted", [PageRequest(sort="colour"), PageRequest(limit=0), PageRequest(cursor="x")])
-def test_what_makes_no_sense_is_refused(wanted: PageRequest) -> None:
+def test_invalid_options_are_refused(wanted: PageRequest) -> None:
     with pytest.raises(InvalidProblem):
         page_of_jobs(JOBS, wanted)
 

@@ -1,4 +1,4 @@
-"""What is wrong with manifests, by their lines."""
+"""Problems in manifests, with their lines."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def told(text: str, limits: Limits | None = LIMITS) -> list[tuple[int, str]]:
         ("          containers:", "          hostIPC: true\n          containers:", 10, "confined.host"),
     ],
 )
-def test_each_is_told_where_it_stands(before: str, after: str, line: int, code: str) -> None:
+def test_every_problem_has_a_line(before: str, after: str, line: int, code: str) -> None:
     assert told(MANIFEST) == []
     assert told(MANIFEST.replace(before, after, 1)) == [(line, code)]
 
 
-def test_admins_are_only_kept_from_saying_whose_it_is() -> None:
+def test_admins_only_cannot_set_the_owner() -> None:
     wild = MANIFEST.replace("          containers:", "          hostIPC: true\n          containers:")
     assert told(wild.replace("name: one", "name: one\n  namespace: other"), None) == []
     assert told(wild.replace("name: one", "name: one\n  labels: {muster.dev/owner: x}"), None) == [
@@ -83,11 +83,11 @@ def test_admins_are_only_kept_from_saying_whose_it_is() -> None:
     ]
 
 
-def test_a_text_without_objects_is_told_of_as_a_whole() -> None:
+def test_a_text_without_objects_is_one_problem() -> None:
     assert told("# nothing\n") == [(0, "job.empty")]
 
 
-def test_two_of_one_name_are_told_of_at_the_second() -> None:
+def test_duplicate_names_are_reported_at_the_second() -> None:
     assert told(f"{MANIFEST}---\n{MANIFEST}") == [(17, "job.twice")]
     other = MANIFEST.replace("PyTorchJob", "JAXJob").replace("pytorch", "jax")
     assert told(f"{MANIFEST}---\n{other}") == []
@@ -100,12 +100,12 @@ def test_templates_are_found_in_every_kind() -> None:
     assert told(PADDLE) == [(9, "confined.host"), (10, "confined.secret")]
 
 
-def test_secrets_are_found_wherever_they_are_named() -> None:
+def test_secrets_are_found_in_every_field() -> None:
     (document,) = load_manifests(PADDLE, "x")
     assert secrets_in(document.object) == {"key"}
 
 
-def test_what_the_cluster_says_is_placed_too() -> None:
+def test_errors_of_the_cluster_have_lines_too() -> None:
     (document,) = load_manifests(MANIFEST, "x")
     (found,) = cluster_findings(
         document, [Cause("spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image", "no")], ""
@@ -115,7 +115,7 @@ def test_what_the_cluster_says_is_placed_too() -> None:
     assert (found.line, found.to_error().message) == (4, "line 4: it is there already")
 
 
-def test_the_platform_says_whose_it_is() -> None:
+def test_the_platform_sets_the_owner() -> None:
     (document,) = load_manifests(MANIFEST, "x")
     made = with_owner(document.object, "default", "ann", "vision")
     labels = {"muster.dev/owner": "ann", "muster.dev/team": "vision"}

@@ -28,7 +28,7 @@ class GitRepository:
         self.commit(FILES if files is None else files)
 
     def commit(self, files: Mapping[str, str] | None = None, **links: str) -> str:
-        """Writes the files (and links, by their targets) and commits everything; answers the commit."""
+        """Writes the files (and links, by their targets) and commits everything. Returns the commit."""
         for name, content in (files or {}).items():
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             (self.path / name).write_text(content)

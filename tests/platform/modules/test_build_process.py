@@ -25,7 +25,7 @@ def test_masking(text: str, expected: str) -> None:
     assert mask_line(text, ["hunter2", "hunter22", "no", ""]) == expected
 
 
-def test_a_secret_that_comes_in_pieces_is_masked(tmp_path: Path) -> None:
+def test_a_secret_in_several_chunks_is_masked(tmp_path: Path) -> None:
     log = BuildLog(tmp_path / "log", ["hunter2"])
     for piece in (b"it is hun", b"ter", b"2\r\nfine\r", b"end"):
         log.write(piece)
@@ -40,7 +40,7 @@ def test_a_secret_of_several_lines_is_masked_line_by_line(tmp_path: Path) -> Non
     assert (tmp_path / "log").read_text() == "key:\n***\n"
 
 
-def test_long_lines_are_cut_and_a_full_log_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lines_are_truncated_and_a_full_log_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build_process, "LONGEST_LINE", 100)
     monkeypatch.setattr(build_process, "MOST_BYTES", 300)
     log = BuildLog(tmp_path / "log", ["hunter2"])
@@ -54,7 +54,7 @@ def test_long_lines_are_cut_and_a_full_log_says_so(tmp_path: Path, monkeypatch: 
     assert lines[-1] == "the log is full; what follows is left out"
 
 
-def test_it_goes_on_after_the_server_was_killed_in_a_line(tmp_path: Path) -> None:
+def test_a_log_continues_after_the_server_was_killed_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("one\ntw")
     log = BuildLog(tmp_path / "log")
     log.say("three")
@@ -66,7 +66,7 @@ def test_it_goes_on_after_the_server_was_killed_in_a_line(tmp_path: Path) -> Non
     ("offset", "expected"),
     [(0, ("one\ntwo\n", 8)), (4, ("two\n", 8)), (8, ("", 8)), (5, ("one\ntwo\n", 8)), (99, ("one\ntwo\n", 8))],
 )
-def test_reading_on(tmp_path: Path, offset: int, expected: tuple[str, int]) -> None:
+def test_reading_from_an_offset(tmp_path: Path, offset: int, expected: tuple[str, int]) -> None:
     (tmp_path / "log").write_text("one\ntwo\nth")
     assert read_log(tmp_path / "log", offset) == expected
     assert read_log(tmp_path / "none", offset) == ("", 0)

@@ -1,4 +1,4 @@
-"""Builds that go on after a restart, and what graphs are offered of them: on SQLite and on PostgreSQL."""
+"""Builds continue after a restart, and graphs may use their results: on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def latest(connection: Connection) -> StoredModuleVersion:
 
 
 def context_of(actor: Actor, connection: Connection, version: str = "1") -> dict[str, Any]:
-    """What becomes of a node that names it: by the versions that are offered, whether they may be used."""
+    """Returns the versions that a node may name, with whether they can be used."""
     document = {"nodes": [{"module": {"name": "hash", "version": version}}, {"module": None}, "x"]}
     found = module_context(connection, actor, document).modules
     return {number: (module.usable, module.deprecated) for (_, number), module in found.items()}
 
 
-async def test_what_is_offered_in_every_state(database: Database) -> None:
+async def test_which_versions_are_available_in_every_state(database: Database) -> None:
     people = await database.write(with_people)
     ann, eve, root = people["ann"], people["eve"], people["root"]
     new = NewModule("hash", "text")
@@ -142,7 +142,7 @@ async def building(builds: Builds) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_server_that_ends_in_order_may_do_so_as_often_as_it_likes(
+async def test_any_number_of_clean_restarts_is_allowed(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = (await database.write(with_people))["ann"]

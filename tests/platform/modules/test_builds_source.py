@@ -1,4 +1,4 @@
-"""Real builds of real repositories, as folders."""
+"""Real builds of real repositories, as source directories."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def built(wanted: BuildRequest, folder: Path, settings: ModuleSettings | N
     return await build_version(wanted, folder, settings or ModuleSettings(), None, pin)
 
 
-async def test_a_repository_becomes_a_folder_at_a_pinned_commit(repository: GitRepository, tmp_path: Path) -> None:
+async def test_a_repository_becomes_a_directory_at_a_pinned_commit(repository: GitRepository, tmp_path: Path) -> None:
     first = repository.git("rev-parse", "HEAD")
     result = await built(order(repository), tmp_path / "v1")
     assert result.commit == first == (tmp_path / "v1" / "pinned").read_text()
@@ -46,7 +46,7 @@ async def test_a_repository_becomes_a_folder_at_a_pinned_commit(repository: GitR
     assert "there is no image engine" in log
     assert not (tmp_path / "v1" / "work").exists()
 
-    # Built again, after the branch has moved on: what is pinned stays pinned.
+    # Built again after the branch has moved: the commit stays pinned.
     second = repository.commit({"main.py": "print(2)"})
     again = await built(order(repository, commit=first), tmp_path / "v1")
     assert again.commit == first
@@ -57,7 +57,7 @@ async def test_a_repository_becomes_a_folder_at_a_pinned_commit(repository: GitR
 async def test_tags_commits_and_folders_of_a_repository(repository: GitRepository, tmp_path: Path) -> None:
     tagged = repository.git("rev-parse", "HEAD")
     repository.git("tag", "-a", "v1.0", "-m", "first")
-    repository.git("tag", "main")  # a branch of the same name comes first
+    repository.git("tag", "main")  # a branch of the same name takes precedence
     moved = {f"modules/hash/{name}": text for name, text in FILES.items()}
     newest = repository.commit({**moved, "modules/hash/Dockerfile": DOCKERFILE.replace("COPY . /app", "COPY src/ .")})
     newest = repository.commit({"modules/hash/src/main.py": "print('src')"})
@@ -92,7 +92,7 @@ async def test_tags_commits_and_folders_of_a_repository(repository: GitRepositor
         ({}, {"git_url": "/nonexistent"}, "git ls-remote failed"),
     ],
 )  # fmt: skip
-async def test_what_breaks_a_rule_fails_with_what_to_write(
+async def test_a_broken_rule_fails_the_build_and_says_what_to_write(
     repository: GitRepository, tmp_path: Path, files: dict[str, str], more: dict[str, str], message: str
 ) -> None:
     repository.commit(files)
@@ -106,7 +106,7 @@ async def test_what_breaks_a_rule_fails_with_what_to_write(
 @pytest.mark.parametrize(
     "target", ["/etc/passwd", "../../../etc/passwd", "..", "sub/../../outside", "loop", "/", "../repository/main.py"]
 )
-async def test_links_that_lead_outside_are_refused(repository: GitRepository, tmp_path: Path, target: str) -> None:
+async def test_links_out_of_the_repository_are_refused(repository: GitRepository, tmp_path: Path, target: str) -> None:
     repository.commit(link=target)
     if target == "loop":
         repository.commit(loop="/etc")
@@ -114,7 +114,7 @@ async def test_links_that_lead_outside_are_refused(repository: GitRepository, tm
         await built(order(repository), tmp_path / "v1")
 
 
-async def test_a_readme_that_is_a_link_inside_is_fine_and_one_out_of_the_build_directory_is_not(
+async def test_a_readme_may_be_a_link_inside_the_build_directory_only(
     repository: GitRepository, tmp_path: Path
 ) -> None:
     repository.commit({"docs/text.md": "# Text"}, **{"LINK.md": "docs/text.md"})
@@ -124,7 +124,7 @@ async def test_a_readme_that_is_a_link_inside_is_fine_and_one_out_of_the_build_d
         await built(order(repository, build_dir="part"), tmp_path / "v2")
 
 
-async def test_hooks_filters_and_submodules_of_a_repository_do_nothing(
+async def test_hooks_filters_and_submodules_of_a_repository_are_not_run(
     repository: GitRepository, tmp_path: Path
 ) -> None:
     marker = tmp_path / "marker"
@@ -137,7 +137,7 @@ async def test_hooks_filters_and_submodules_of_a_repository_do_nothing(
     inner = GitRepository(tmp_path / "inner")
     repository.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner.path), "sub")
     repository.commit({".gitattributes": "*.py filter=evil\n"})
-    marker.unlink(missing_ok=True)  # the author's own git does all of that
+    marker.unlink(missing_ok=True)  # the author's own git runs all of them
     result = await built(order(repository), tmp_path / "v1")
     assert os.listdir(Path(result.folder) / "sub") == []
     assert not marker.exists()

@@ -1,4 +1,4 @@
-"""Addresses of repositories: what git is told, and what it never gets to see."""
+"""Repository URLs: which ones are passed to git, and which are refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from tests.platform.modules.git_repositories import GitRepository
         ("file:///srv/git/a%20b.git", "file", "/srv/git/a b.git"),
     ],
 )  # fmt: skip
-def test_what_git_is_told(url: str, protocol: str, address: str) -> None:
+def test_arguments_for_git(url: str, protocol: str, address: str) -> None:
     found = read_repository(url)
     assert (found.protocol, found.address) == (protocol, address)
 
@@ -68,7 +68,7 @@ def test_what_git_is_told(url: str, protocol: str, address: str) -> None:
         "file://other/srv", "file:///a?b", "file:relative", "https://git.example/" + "a" * 2000,
     ],
 )  # fmt: skip
-def test_what_git_never_gets_to_see(url: str) -> None:
+def test_refused_urls(url: str) -> None:
     with pytest.raises(RepositoryError):
         read_repository(url)
 
@@ -83,7 +83,7 @@ def test_what_git_never_gets_to_see(url: str) -> None:
         ("/srv/github", ("/srv/git",), False, True),
     ],
 )
-def test_local_ones_are_for_admins_or_where_the_settings_say(
+def test_local_repositories_need_an_admin_or_a_setting(
     address: str, allowed: tuple[str, ...], is_admin: bool, refused: bool
 ) -> None:
     folders = tuple(map(Path, allowed))
@@ -91,7 +91,7 @@ def test_local_ones_are_for_admins_or_where_the_settings_say(
     assert local_problem(Repository("https", "https://git.example/a"), (), is_admin=False) == ""
 
 
-def test_a_link_out_of_an_allowed_folder_is_seen_through(tmp_path: Path) -> None:
+def test_a_link_out_of_an_allowed_directory_is_followed_and_refused(tmp_path: Path) -> None:
     (tmp_path / "git").mkdir()
     (tmp_path / "secret").mkdir()
     (tmp_path / "git" / "link").symlink_to(tmp_path / "secret")
@@ -114,7 +114,7 @@ def test_credentials(url: str, shown: str, secrets: list[str]) -> None:
     assert credentials_in(url) == secrets
 
 
-def test_credentials_go_to_their_host_and_are_on_no_command_line() -> None:
+def test_credentials_are_sent_to_their_host_only_and_are_on_no_command_line() -> None:
     repository = read_repository("https://ann:pass@git.example/a")
     env = git_environment(repository)
     keys = {env[f"GIT_CONFIG_KEY_{n}"]: env[f"GIT_CONFIG_VALUE_{n}"] for n in range(int(env["GIT_CONFIG_COUNT"]))}
@@ -123,7 +123,7 @@ def test_credentials_go_to_their_host_and_are_on_no_command_line() -> None:
 
 
 @pytest.mark.parametrize(("url", "only"), [("/srv/a", "file"), ("git@host:a", "ssh"), ("https://h/a", "http:https")])
-def test_git_speaks_no_other_protocol(url: str, only: str) -> None:
+def test_git_uses_no_other_protocol(url: str, only: str) -> None:
     env = git_environment(read_repository(url))
     assert env["GIT_ALLOW_PROTOCOL"] == only
     assert env["GIT_CONFIG_GLOBAL"] == "/dev/null"
@@ -139,7 +139,7 @@ def test_branches_and_tags(ref: str) -> None:
     ["", "-x", "--output=x", "a b", "a\n", "a..b", "a@{1}", "a:b", "a^", "a~1", "/a", "a/", "a//b", "a.lock", ".a",
      "a/.b", "a.", "a*", "a?", "a[", "a\\b", "x" * 251],
 )  # fmt: skip
-def test_what_is_no_branch(ref: str) -> None:
+def test_invalid_branches(ref: str) -> None:
     assert ref_problem(ref)
 
 
@@ -152,7 +152,7 @@ def test_paths_in_a_repository(written: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("written", ["..", "../a", "a/../b", "/..", ".git", "a/.GIT/hooks", "a\nb", "a\\b", "a\0"])
-def test_paths_that_lead_elsewhere(written: str) -> None:
+def test_paths_out_of_the_repository(written: str) -> None:
     with pytest.raises(ValueError, match=r"out of the repository|the folder .git|characters"):
         inner_path(written)
 
@@ -175,7 +175,7 @@ def entry(name: str, mode: str = "100644", kind: str = "blob", size: str = "10")
         ([entry("a"), entry("b"), entry("c"), entry("d"), entry("e")], "more than 4 files"),
     ],
 )
-def test_what_may_be_checked_out(entries: list[str], problem: str) -> None:
+def test_files_that_may_be_checked_out(entries: list[str], problem: str) -> None:
     found = listing_problem("\0".join(entries).encode(), 1_000_000, 4)
     assert problem in found
     assert bool(problem) == bool(found)
@@ -216,14 +216,14 @@ def test_links(tmp_path: Path, link: str, target: str, leads_out: bool) -> None:
         ("README.md", b"x" * 1_000_001, "larger than"),
     ],
 )
-def test_a_readme_that_is_none(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+def test_invalid_readmes(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(CheckoutError, match=message):
         read_readme(tmp_path, name)
 
 
-def test_a_readme_that_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_readme_that_is_no_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "README.md")
     with pytest.raises(CheckoutError, match="is not a file"):
         read_readme(tmp_path, "README.md")
@@ -284,7 +284,7 @@ async def server(tmp_path: Path) -> AsyncIterator[GitServer]:
 
 
 async def fetched(url: str, tmp_path: Path) -> tuple[str, str]:
-    """The commit, or why there is none; and the log."""
+    """Returns the commit or the error, and the log."""
     log = BuildLog(tmp_path / "log", credentials_in(url))
     deadline = asyncio.get_running_loop().time() + 60
     (tmp_path / "work").mkdir()
@@ -297,7 +297,7 @@ async def fetched(url: str, tmp_path: Path) -> tuple[str, str]:
     return found, (tmp_path / "log").read_text()
 
 
-async def test_credentials_reach_their_server_and_nobody_else(server: GitServer, tmp_path: Path) -> None:
+async def test_credentials_reach_only_their_server(server: GitServer, tmp_path: Path) -> None:
     commit, log = await fetched(f"http://ann:hunter2@127.0.0.1:{server.port}/repository", tmp_path)
     assert commit == server.repository.git("rev-parse", "HEAD")
     assert "hunter2" not in log
@@ -307,14 +307,14 @@ async def test_credentials_reach_their_server_and_nobody_else(server: GitServer,
     assert "hunter2" not in kept
 
 
-async def test_without_credentials_nobody_is_asked_for_them(server: GitServer, tmp_path: Path) -> None:
+async def test_git_does_not_prompt_for_credentials(server: GitServer, tmp_path: Path) -> None:
     told, log = await fetched(f"http://127.0.0.1:{server.port}/repository", tmp_path)
     assert told == "git ls-remote failed; see the log"
     assert "fatal" in log
 
 
 @pytest.mark.parametrize("where", ["file:///etc", "ext::sh -c 'touch /tmp/muster-evil'", "ftp://127.0.0.1/x"])
-async def test_a_server_cannot_send_git_to_another_protocol(server: GitServer, tmp_path: Path, where: str) -> None:
+async def test_a_server_cannot_redirect_git_to_another_protocol(server: GitServer, tmp_path: Path, where: str) -> None:
     server.redirect = where
     told, _ = await fetched(f"http://ann:hunter2@127.0.0.1:{server.port}/repository", tmp_path)
     assert told == "git ls-remote failed; see the log"

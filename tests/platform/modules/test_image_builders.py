@@ -1,4 +1,4 @@
-"""Modules as real images, where something builds them."""
+"""Modules as real images, where an image builder is installed."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ async def test_a_module_becomes_an_image(builder: ImageBuilder, tmp_path: Path) 
     assert not (tmp_path / "v1" / "work").exists()
 
 
-async def test_what_the_builder_cannot_do_is_in_the_log(builder: ImageBuilder, tmp_path: Path) -> None:
+async def test_errors_of_the_builder_are_in_the_log(builder: ImageBuilder, tmp_path: Path) -> None:
     wrong = DOCKERFILE.replace("COPY . /app", "COPY missing /app")
     with pytest.raises(BuildFailed, match=rf"{builder.name} ended with \d+; see the log"):
         await built(builder, tmp_path, {"Dockerfile": wrong, **README})
     assert "missing" in (tmp_path / "v1" / "build.log").read_text()
 
 
-async def test_an_image_that_is_too_large_is_not_kept(builder: ImageBuilder, tmp_path: Path) -> None:
+async def test_an_image_that_is_too_large_is_removed(builder: ImageBuilder, tmp_path: Path) -> None:
     twice = DOCKERFILE.replace("COPY . /app", "COPY zeros /one\nCOPY zeros /two")
     files = {"Dockerfile": twice, "zeros": "0" * 700_000, **README}
     with pytest.raises(BuildFailed, match=r"at most 1 MB are allowed|it takes more than 1 MB"):
@@ -91,12 +91,12 @@ async def test_an_image_that_is_too_large_is_not_kept(builder: ImageBuilder, tmp
         ("docker", "docker", ("docker",)),
     ],
 )
-def test_what_is_tried(choice: BuilderChoice, runtime: RuntimeName, tried: tuple[BuilderName, ...]) -> None:
+def test_which_builders_are_tried(choice: BuilderChoice, runtime: RuntimeName, tried: tuple[BuilderName, ...]) -> None:
     assert builders_for(ModuleSettings(builder=choice), runtime) == tried
 
 
 @pytest.mark.parametrize("name", get_args(BuilderName))
-def test_nothing_but_the_name_and_two_paths_varies(name: BuilderName) -> None:
+def test_only_the_name_and_two_paths_vary(name: BuilderName) -> None:
     engine = ImageEngine("docker" if name == "docker" else "podman", f"/usr/bin/{name}")
     for builder in candidates(name, engine):
         command = builder.build_command(IMAGE, Path("/w/$(x) --y/Dockerfile"), Path("/w/;z"))

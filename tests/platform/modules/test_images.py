@@ -1,4 +1,4 @@
-"""Dockerfiles, as image builders read them."""
+"""Dockerfiles, read as image builders do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_instructions(text: str, expected: list[str]) -> None:
     assert [f"{i.keyword} {i.value}" for i in instructions_in(text)] == expected
 
 
-def test_flags_are_apart_and_lines_are_known() -> None:
+def test_flags_are_separate_and_lines_are_known() -> None:
     instruction = instructions_in("\nFROM a\n\nCOPY --from=b --chown=1:2 x \\\n y\n")[1]
     assert (instruction.line, instruction.flags, instruction.value) == (4, ("--from=b", "--chown=1:2"), "x  y")
 
@@ -53,7 +53,7 @@ def test_flags_are_apart_and_lines_are_known() -> None:
         ("# escape=x\nFROM a", "line 1: the escape character"),
     ],
 )
-def test_what_cannot_be_read(text: str, message: str) -> None:
+def test_invalid_dockerfiles(text: str, message: str) -> None:
     with pytest.raises(DockerfileError) as error:
         read_dockerfile(text)
     assert str(error.value).startswith(message)
@@ -72,7 +72,7 @@ def test_what_cannot_be_read(text: str, message: str) -> None:
         ("FROM 7", ["7"]),
     ],
 )
-def test_stages_that_the_final_image_is_made_of(text: str, bases: list[str]) -> None:
+def test_stages_of_the_final_image(text: str, bases: list[str]) -> None:
     assert [stage.base for stage in read_dockerfile(text).final_chain()] == bases
 
 
@@ -102,7 +102,7 @@ RUN = 'ENTRYPOINT ["run"]\n'
         (f"FROM a\nCOPY --from=b /x /app\n{RUN}", {"source": "", "target": ""}),
     ],
 )  # fmt: skip
-def test_what_the_image_will_be(text: str, expected: dict[str, Any]) -> None:
+def test_properties_of_the_image(text: str, expected: dict[str, Any]) -> None:
     plan = plan_image(text)
     assert {name: getattr(plan, name) for name in expected} == expected
 
@@ -128,7 +128,7 @@ def test_rules(text: str, message: str) -> None:
     assert str(error.value).startswith(message)
 
 
-def test_variables_that_cannot_be_read() -> None:
+def test_unsupported_variables() -> None:
     with pytest.raises(DockerfileError, match="line 2: write ENV NAME=VALUE"):
         plan_image(f"FROM a\nENV A=1 b\n{RUN}")
 
@@ -143,11 +143,11 @@ def test_variables_that_cannot_be_read() -> None:
         ("", "/app"),
     ],
 )
-def test_where_the_code_is_put_without_an_image(text: str, place: str) -> None:
+def test_the_directory_of_the_code_without_an_image(text: str, place: str) -> None:
     assert place_of_code(plan_image(f"FROM a\n{text}{RUN}")) == place
 
 
 @pytest.mark.parametrize("folder", ["/usr", "/etc", "/tmp", "/tmp/workflow_space", "/proc/self", "/dev/shm"])
-def test_folders_that_a_container_needs_are_not_covered(folder: str) -> None:
+def test_directories_that_a_container_needs_are_not_covered(folder: str) -> None:
     with pytest.raises(RuleError, match="use WORKDIR /app"):
         place_of_code(plan_image(f"FROM a\nWORKDIR {folder}\n{RUN}"))

@@ -1,4 +1,4 @@
-"""Every state and every step."""
+"""Every state and every transition."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS = [tuple(part.strip() for part in line.split("  ") if part) for line in TAB
 
 
 @pytest.mark.parametrize(("state", "step"), list(product(STATES, get_args(Step))))
-def test_steps_lead_where_the_table_says_and_nowhere_else(state: State, step: Step) -> None:
+def test_transitions_are_exactly_those_of_the_table(state: State, step: Step) -> None:
     expected = [target for start, taken, target in ROWS if (start, taken) == (state, step)]
     if expected:
         assert [next_state(state, step, "hash 1")] == expected
@@ -45,12 +45,12 @@ def test_steps_lead_where_the_table_says_and_nowhere_else(state: State, step: St
         next_state(state, step, "hash 1")
 
 
-def test_the_table_is_all_there_is() -> None:
+def test_the_table_is_complete() -> None:
     assert set(get_args(State)) == set(STATES) == {start for start, _ in STEPS}
     assert len(ROWS) == len(STEPS)
     assert steps_from("in review") == ["withdraw", "approve", "reject"]
 
 
-def test_nobody_uses_what_was_not_built_and_all_see_what_was_published() -> None:
+def test_only_built_versions_can_be_used_and_published_ones_are_visible_to_all() -> None:
     assert {"building", "build failed"}.isdisjoint(PUBLIC | USABLE_BY_ITS_OWNER)
     assert set(PUBLIC) == {"published", "deprecated"}

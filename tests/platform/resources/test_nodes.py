@@ -1,4 +1,4 @@
-"""What the machines have, and how many SKUs that is."""
+"""The resources of the nodes, and how many SKUs they amount to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pod(**requests: str) -> Object:
     return {"metadata": {"name": "p"}, "spec": {"nodeName": "a", "containers": containers}, "status": {}}
 
 
-def test_a_machine_tells_what_it_has_and_what_pods_asked_of_it() -> None:
+def test_a_node_has_its_resources_and_the_requests_of_its_pods() -> None:
     found = describe_node(node(labels={"pool": "x"}), [pod(cpu="1500m", memory="1Gi"), pod(cpu="1")])
     assert found.ready
     assert found.pods == 2
@@ -40,7 +40,7 @@ def test_a_machine_tells_what_it_has_and_what_pods_asked_of_it() -> None:
     ]
 
 
-def test_a_machine_tells_why_nothing_is_put_there() -> None:
+def test_a_node_says_why_no_pods_are_scheduled_to_it() -> None:
     taint = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
     found = describe_node(node(ready="Unknown", spec={"unschedulable": True, "taints": [taint, {"key": "x"}]}), [])
     assert (found.ready, found.unschedulable, found.taints) == (False, True, ["gpu=a100:NoSchedule", "x:"])
@@ -52,7 +52,7 @@ def test_a_machine_tells_why_nothing_is_put_there() -> None:
         ({"cpu": "4"}, {}, None, 4),
         ({"cpu": "4"}, {}, 3, 3),
         ({"cpu": "4"}, {}, 9, 4),
-        ({"cpu": "3"}, {}, None, 4),  # two on each: what is left over on both makes no whole one
+        ({"cpu": "3"}, {}, None, 4),  # two on each: the remainders of both nodes make no whole SKU
         ({"cpu": "4"}, {"pool": "x"}, None, 2),
         ({"cpu": "4"}, {"pool": "y"}, None, 0),
         ({"cpu": "1", "nvidia.com/gpu": "1"}, {}, None, 2),
@@ -60,7 +60,7 @@ def test_a_machine_tells_why_nothing_is_put_there() -> None:
         ({"tpu": "1"}, {}, None, 0),
     ],
 )
-def test_as_many_skus_are_available_as_fit_onto_machines(
+def test_available_skus_are_those_that_fit_onto_nodes(
     sku: dict[str, str], selector: dict[str, str], total: int | None, expected: int
 ) -> None:
     nodes = [

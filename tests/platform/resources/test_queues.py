@@ -1,4 +1,4 @@
-"""Queues and gangs as they are shown."""
+"""Queues and gangs, as the API shows them."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def group(status: dict[str, Any], api_version: str = POD_GROUP.api_version) -> d
         ({"phase": "Running", "conditions": [UNPLACED]}, "Running", ""),
     ],
 )
-def test_a_gang_tells_why_it_waits_while_it_does(status: dict[str, Any], phase: str, reason: str) -> None:
+def test_a_waiting_gang_has_a_reason(status: dict[str, Any], phase: str, reason: str) -> None:
     found = describe_pod_group(group(status))
     assert (found.phase, found.reason, found.queue, found.members) == (phase, reason, "default", 4)
     assert found.message == ("2 of 4 fit" if reason else "")
 
 
-def test_gangs_of_the_scheduler_plugins_stand_in_no_queue() -> None:
+def test_gangs_of_scheduler_plugins_have_no_queue() -> None:
     found = describe_pod_group(group({"phase": "Scheduling"}, PLUGIN_POD_GROUP.api_version))
     assert (found.flavour, found.queue) == ("scheduler-plugins", "")
 
 
-def test_a_queue_tells_what_it_has_given_and_how_much_it_may() -> None:
+def test_a_queue_has_its_allocation_and_its_limit() -> None:
     found = describe_queue(
         {
             "apiVersion": QUEUE.api_version,

@@ -34,7 +34,7 @@ BOSS = Actor("boss", "boss", admin=True)
 ANN = Actor("ann", "ann")
 
 
-async def test_a_virtual_cluster_is_made_changed_and_deleted_by_admins(database: Database) -> None:
+async def test_admins_create_change_and_delete_virtual_clusters(database: Database) -> None:
     def story(connection: Connection) -> None:
         with pytest.raises(ForbiddenProblem):
             create_cluster(connection, ANN, NewCluster("x", {"cpu": 1}))
@@ -45,7 +45,7 @@ async def test_a_virtual_cluster_is_made_changed_and_deleted_by_admins(database:
             edit_cluster(connection, BOSS, "RTX2080x8", {"total": 4}, revision=2)
         assert edit_cluster(connection, BOSS, "RTX2080x8", {"total": None}, revision=1).total is None
         assert edit_cluster(connection, BOSS, made.id, {"sku": {"cpu": "1"}}).sku == {"cpu": "1"}
-        assert edit_cluster(connection, BOSS, made.id, {"sku": {"cpu": "1"}}).revision == 3, "nothing has changed"
+        assert edit_cluster(connection, BOSS, made.id, {"sku": {"cpu": "1"}}).revision == 3, "unchanged"
         assert [c.name for c in list_clusters(connection, PageRequest(), q="EIGHT").items] == ["RTX2080x8"]
         with pytest.raises(ForbiddenProblem):
             delete_cluster(connection, ANN, made.id)
@@ -64,7 +64,7 @@ async def test_a_virtual_cluster_is_made_changed_and_deleted_by_admins(database:
         (NewCluster("ok", {"cpu": 1}, node_selector={"a b": "c"}), ["node_selector.a b"]),
     ],
 )
-async def test_what_is_wrong_with_a_cluster_is_told_at_once(
+async def test_problems_of_a_cluster_are_reported_together(
     database: Database, new: NewCluster, fields: list[str]
 ) -> None:
     with pytest.raises(InvalidProblem) as refused:
@@ -72,7 +72,7 @@ async def test_what_is_wrong_with_a_cluster_is_told_at_once(
     assert [error.field for error in refused.value.errors] == fields
 
 
-async def test_names_are_taken_once(database: Database) -> None:
+async def test_names_are_unique(database: Database) -> None:
     await database.write(lambda connection: create_cluster(connection, BOSS, NewCluster("a", {"cpu": 1})))
     with pytest.raises(ConflictProblem):
         await database.write(lambda connection: create_cluster(connection, BOSS, NewCluster("a", {"cpu": 2})))
@@ -92,13 +92,13 @@ async def test_names_are_taken_once(database: Database) -> None:
         ({"path": "/a", "claim": "claim", "host_path": "/b"}, "claim"),
     ],
 )
-async def test_what_is_no_storage_root(database: Database, values: dict[str, Any], field: str) -> None:
+async def test_invalid_storage_roots(database: Database, values: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidProblem) as refused:
         await database.write(lambda connection: create_root(connection, BOSS, NewRoot("r", **values)))
     assert [error.field for error in refused.value.errors] == [field]
 
 
-async def test_a_storage_root_is_made_changed_and_deleted_by_admins(database: Database) -> None:
+async def test_admins_create_change_and_delete_storage_roots(database: Database) -> None:
     def story(connection: Connection) -> None:
         with pytest.raises(ForbiddenProblem):
             create_root(connection, ANN, NewRoot("x", "/x"))
@@ -115,7 +115,7 @@ async def test_a_storage_root_is_made_changed_and_deleted_by_admins(database: Da
     await database.write(story)
 
 
-async def test_what_a_team_has_for_itself_others_see_but_may_not_use(database: Database) -> None:
+async def test_resources_of_a_team_are_visible_to_others_but_not_usable(database: Database) -> None:
     def story(connection: Connection) -> None:
         team = create_team(connection, SYSTEM, "crew")
         create_cluster(connection, BOSS, NewCluster("ours", {"cpu": 1}, team="crew"))
@@ -132,7 +132,7 @@ async def test_what_a_team_has_for_itself_others_see_but_may_not_use(database: D
     await database.write(story)
 
 
-async def test_a_queue_holds_the_total(database: Database) -> None:
+async def test_a_queue_has_the_total_as_its_limit(database: Database) -> None:
     new = NewCluster("c", {"cpu": "10", "memory": "80G"}, total=3)
     made = await database.write(lambda connection: create_cluster(connection, BOSS, new))
     queue = queue_for(made)

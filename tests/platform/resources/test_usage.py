@@ -1,4 +1,4 @@
-"""How virtual clusters were used, over time."""
+"""The usage of virtual clusters over time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-async def test_looks_of_the_same_five_minutes_are_one_row_and_old_ones_go(database: Database) -> None:
+async def test_samples_of_five_minutes_are_one_row_and_old_rows_are_deleted(database: Database) -> None:
     def story(connection: Connection) -> None:
         cluster = create_cluster(connection, BOSS, NewCluster("c", {"cpu": 1}, total=4)).id
         for minutes, used in [(0, 1), (1, 4), (4, 1), (5, 3), (65, 2)]:
@@ -58,7 +58,7 @@ async def test_looks_of_the_same_five_minutes_are_one_row_and_old_ones_go(databa
         (KEPT, 6 * STEP),
     ],
 )
-def test_long_times_are_drawn_in_longer_steps(time: timedelta, step: timedelta) -> None:
+def test_long_periods_have_longer_steps(time: timedelta, step: timedelta) -> None:
     assert step_for(time) == step
 
 

@@ -1,4 +1,4 @@
-"""What a SKU may be, and how many of them something is."""
+"""Valid SKUs, and how many of them an amount of resources is."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_amounts_by_resource(given: dict[str, Any], read: dict[str, str]) -> Non
         ({"a b": 1}, "sku.a b", "full name of a resource"),
     ],
 )
-def test_what_is_no_sku(given: dict[str, Any], field: str, told: str) -> None:
+def test_invalid_skus(given: dict[str, Any], field: str, told: str) -> None:
     (fault,) = sku_faults(given)
     assert fault.field == field
     assert told in fault.message
 
 
-def test_so_many_times_a_sku_is_exact() -> None:
+def test_multiples_of_a_sku_are_exact() -> None:
     assert multiply_sku({"cpu": "100m", "memory": "1.5Gi"}, 3) == {"cpu": "300m", "memory": "4608Mi"}
     assert multiply_sku(SKU, 0)["cpu"] == "0"
 
@@ -57,7 +57,7 @@ def test_so_many_times_a_sku_is_exact() -> None:
         ({"pods": "5"}, 0),
     ],
 )
-def test_how_many_skus_are_handed_out_for_that(amounts: dict[str, str], count: int) -> None:
+def test_how_many_skus_cover_an_amount(amounts: dict[str, str], count: int) -> None:
     assert count_skus(amounts, SKU) == count
 
 

@@ -1,4 +1,4 @@
-"""Lines of a log, whatever pieces they come in."""
+"""Lines of a log, whatever chunks they arrive in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLACE = LogSource("default", "pod")
 
 
 class Pieces:
-    """A cluster whose log comes in pieces of this size."""
+    """A cluster whose log arrives in chunks of this size."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -31,7 +31,7 @@ async def over() -> bool:
 
 @pytest.mark.parametrize("size", [1, 2, 5, 7, 8, 11, 100])
 @pytest.mark.parametrize("after", [0, 1, 2, 3, 4, 9])
-async def test_no_line_is_lost_or_cut(size: int, after: int) -> None:
+async def test_no_line_is_lost_or_split(size: int, after: int) -> None:
     cluster = cast(Cluster, Pieces(size))
     lines = [
         line async for bunch in read_log_lines(cluster, PLACE, follow=False, ended=over, after=after) for line in bunch

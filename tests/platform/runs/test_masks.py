@@ -1,4 +1,4 @@
-"""What nobody is to see is not shown."""
+"""Secrets and tokens are masked."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def secret(*values: str) -> dict[str, object]:
         ([], "mst_short", "mst_short"),
     ],
 )
-def test_a_text(values: list[str], text: str, shown: str) -> None:
+def test_a_string(values: list[str], text: str, shown: str) -> None:
     assert Masks.of(secret(*values)).text(text) == shown
 
 
-def test_all_texts_in_something() -> None:
+def test_all_strings_of_a_value() -> None:
     shown = Masks.of(secret("hunter2")).anything({"a": ["x hunter2", 1, None], "b": {"c": "hunter2"}})
     assert shown == {"a": ["x ***", 1, None], "b": {"c": "***"}}
 
 
-def test_without_a_secret_tokens_are_hidden_all_the_same() -> None:
+def test_tokens_are_masked_even_without_a_secret() -> None:
     assert Masks.of(None).text(f"{TOKEN} hunter2") == "*** hunter2"

@@ -1,4 +1,4 @@
-"""What is written down of runs, so that lists find it: on SQLite and on PostgreSQL."""
+"""The records of runs that lists are made from, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -67,20 +67,20 @@ def tried(key: str, state: str, at: datetime = T) -> AttemptStatus:
     return AttemptStatus(key, f"pod-{key}", state, "", "", "", at, at if state != "running" else None)  # type: ignore[arg-type]
 
 
-def test_which_attempt_it_is() -> None:
+def test_the_number_of_an_attempt() -> None:
     one = Attempt(1, "pod", "failed", "", [], "1", "", T, T, node="a", key="k", round=0)
     later = T + timedelta(seconds=5)
     assert match_attempt((), tried("k", "running"), 0) is None
-    assert match_attempt((one,), tried("k", "failed"), 0) is one, "news of the same"
-    assert match_attempt((one,), tried("k2", "running"), 0) is None, "another attempt of the engine"
-    assert match_attempt((one,), tried("k", "running", later), 1) is None, "the run was retried, and it is done again"
+    assert match_attempt((one,), tried("k", "failed"), 0) is one, "an update of the same attempt"
+    assert match_attempt((one,), tried("k2", "running"), 0) is None, "the engine retried the node"
+    assert match_attempt((one,), tried("k", "running", later), 1) is None, "the run was retried, and the node ran again"
     done = replace(one, state="succeeded")
     assert match_attempt((done,), tried("k", "succeeded"), 1) is done, (
-        "the run was retried, and this was not done again"
+        "the run was retried, and the node did not run again"
     )
 
 
-async def test_a_run_is_written_down_from_its_order_to_its_end(database: Database) -> None:
+async def test_a_run_is_recorded_from_its_creation_to_its_end(database: Database) -> None:
     def story(connection: Connection) -> None:
         ann = somebody(connection, "ann")
         with_workflow(connection, ann)
@@ -88,7 +88,7 @@ async def test_a_run_is_written_down_from_its_order_to_its_end(database: Databas
         assert (run.state, run.nodes, run.done) == ("waiting", 2, 0)
         (order,) = find_requests(connection)
         assert order.workflow["metadata"]["name"] == run.object_name == order.secret["metadata"]["name"]
-        assert find_unfinished(connection) == [], "it has not been made yet"
+        assert find_unfinished(connection) == [], "it has not been created yet"
         issue_run_token(connection, ann.id, run.id)
 
         store_status(connection, {run.id: look("running", was("a", "running", tried("k", "running")))})
@@ -99,7 +99,7 @@ async def test_a_run_is_written_down_from_its_order_to_its_end(database: Databas
         store_status(connection, {run.id: look("failed", was("a", "failed", tried("k", "failed")), version="3")})
         store_status(connection, {run.id: look("running", was("a", "running"), version="2")})
         now = get_run(connection, ann, run.id)
-        assert (now.state, now.finished) == ("failed", T), "news that are older are none"
+        assert (now.state, now.finished) == ("failed", T), "an older update is ignored"
         assert nodes_of(connection, run.id)[1].state == "skipped"
         assert stored_versions(connection) == {run.id: "3"}
         assert connection.execute(select(api_tokens.c.revoked).where(api_tokens.c.run_id == run.id)).scalar_one()
@@ -117,7 +117,7 @@ async def test_a_run_is_written_down_from_its_order_to_its_end(database: Databas
     await database.write(story)
 
 
-async def test_lists_are_filtered_sorted_and_cut(database: Database) -> None:
+async def test_lists_are_filtered_sorted_and_paged(database: Database) -> None:
     def story(connection: Connection) -> None:
         ann, bob = somebody(connection, "ann"), somebody(connection, "bob")
         with_workflow(connection, ann, "w")
@@ -140,7 +140,7 @@ async def test_lists_are_filtered_sorted_and_cut(database: Database) -> None:
         with pytest.raises(InvalidProblem):
             names(states=("asleep",))
         page = list_runs(connection, ann, PageRequest(limit=1), RunFilter())
-        assert [run.name for run in page.items] == ["Beta"], "the newest first"
+        assert [run.name for run in page.items] == ["Beta"], "newest first"
         rest = list_runs(connection, ann, PageRequest(limit=1, cursor=page.next or ""), RunFilter())
         assert ([run.name for run in rest.items], rest.next) == (["alpha"], None)
         for sort in ("started", "-finished", "state", "workflow", "version", "owner"):
@@ -152,7 +152,7 @@ async def test_lists_are_filtered_sorted_and_cut(database: Database) -> None:
     await database.write(story)
 
 
-async def test_copies_take_values_along(database: Database) -> None:
+async def test_copies_keep_values(database: Database) -> None:
     def story(connection: Connection) -> None:
         ann, bob = somebody(connection, "ann"), somebody(connection, "bob")
         with_workflow(connection, ann)
@@ -174,7 +174,7 @@ async def test_copies_take_values_along(database: Database) -> None:
     await database.write(story)
 
 
-async def test_what_cannot_be_run_is_refused(database: Database) -> None:
+async def test_runs_that_cannot_start_are_refused(database: Database) -> None:
     def story(connection: Connection) -> None:
         ann = somebody(connection, "ann")
         with_workflow(connection, ann)
@@ -201,7 +201,7 @@ async def test_what_cannot_be_run_is_refused(database: Database) -> None:
     await database.write(story)
 
 
-def test_what_all_replicas_take_together() -> None:
+def test_the_resources_of_all_replicas() -> None:
     compute = Task("compute", "gpu", 2)
     job = Training("PyTorchJob", roles=(Role("Master", 1), Role("Worker", 3), Role("Eval", 1, task=Task())))
     assert plan_of(Node("t", "training", task=compute, training=job)).skus == 8

@@ -1,4 +1,4 @@
-"""How runs and nodes fare, by their Workflows."""
+"""The state of runs and nodes, from their Workflows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_state_of_a_node(phase: str, message: str, shutdown: str, state: str
     assert len(node.attempts) == (0 if phase == "Omitted" else 1)
 
 
-def test_attempts_belong_to_the_node_that_is_tried_again() -> None:
+def test_attempts_belong_to_the_retried_node() -> None:
     retry = {"id": "r", "name": "wf.a", "type": "Retry", "phase": "Running", "children": ["id-a(0)", "id-a(1)", "id-b"]}
     first = pod("a(0)", "Failed", outputs={"exitCode": "3"}, startedAt=T0, finishedAt=T1, message="exit 3")
     (a, b) = read_status(workflow("Running", retry, first, pod("a(1)", "Running"), pod("b", "Pending"))).nodes
@@ -73,13 +73,13 @@ def test_attempts_belong_to_the_node_that_is_tried_again() -> None:
     assert (a.name, a.state, b.name, b.state) == ("a", "running", "b", "waiting")
 
 
-def test_nodes_have_the_names_their_authors_gave() -> None:
+def test_nodes_have_the_names_of_their_authors() -> None:
     templates = [{"name": "node-1a2b3c", "annotations": {NODE: "数据"}, "script": {}}]
     (node,) = read_status(workflow("Running", pod("node-1a2b3c", "Running"), templates=templates)).nodes
     assert node.name == "数据"
 
 
-def test_a_training_node_is_one_with_the_tasks_that_carry_its_files() -> None:
+def test_a_training_node_includes_the_tasks_for_its_files() -> None:
     templates = [
         {"name": "t-inputs", "annotations": {NODE: "t"}, "script": {}},
         {"name": "t", "resource": {}},
@@ -91,7 +91,7 @@ def test_a_training_node_is_one_with_the_tasks_that_carry_its_files() -> None:
     ]
     (node,) = read_status(workflow("Failed", *parts, pod("t-outputs", "Omitted"), templates=templates)).nodes
     assert (node.name, node.state, node.message) == ("t", "failed", "it broke")
-    assert [attempt.pod for attempt in node.attempts] == [""], "the job has Pods of its own"
+    assert [attempt.pod for attempt in node.attempts] == [""], "the job has its own Pods"
 
 
 def test_the_message_names_the_node_that_failed_first() -> None:
@@ -102,7 +102,7 @@ def test_the_message_names_the_node_that_failed_first() -> None:
     assert map_messages(read_status(found), str.upper).nodes[0].attempts[0].message == "LATE"
 
 
-def test_a_run_that_waits_says_what_for() -> None:
+def test_a_waiting_run_says_what_it_waits_for() -> None:
     assert (
         read_status(workflow("Running", pod("a", "Pending", message="Unschedulable: full"))).message
         == "a: Unschedulable: full"

@@ -23,7 +23,7 @@ from muster.platform.users.accounts import NAME, free_name
         ("a" * 64, False),
     ],
 )
-def test_names_fit_addresses_and_file_names(name: str, good: bool) -> None:
+def test_names_are_valid_in_urls_and_file_names(name: str, good: bool) -> None:
     assert bool(NAME.fullmatch(name)) is good
 
 
@@ -40,6 +40,6 @@ def test_names_fit_addresses_and_file_names(name: str, good: bool) -> None:
         ("x" * 100, [], "x" * 56),
     ],
 )
-def test_a_name_from_elsewhere_becomes_one_that_is_free(wished: str, used: list[str], expected: str) -> None:
+def test_an_external_name_becomes_a_free_valid_one(wished: str, used: list[str], expected: str) -> None:
     assert free_name(wished, used) == expected
     assert NAME.fullmatch(expected)

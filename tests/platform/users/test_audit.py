@@ -21,5 +21,5 @@ from muster.platform.users.audit import mask_details
         ({"tokens": 3}, {"tokens": 3}),
     ],
 )
-def test_what_is_called_like_a_secret_is_not_written_down(details: Any, expected: Any) -> None:
+def test_values_of_secret_fields_are_not_recorded(details: Any, expected: Any) -> None:
     assert mask_details(details) == expected

@@ -1,4 +1,4 @@
-"""Passwords: which are good, and how they are checked."""
+"""Passwords: which are accepted, and how they are checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muster.platform.users.credentials import check_password, hash_password, nee
         ("ann-lee.3ANN-LEE.3", "the password is made of the account name; use another one"),
     ],
 )
-def test_a_new_password_is_good_or_told_why_not(password: str, fault: str) -> None:
+def test_a_new_password_is_accepted_or_refused_with_a_reason(password: str, fault: str) -> None:
     found = check_password("new", password, name="ann-lee.3")
     assert (found.message if found else "") == fault
 
@@ -31,9 +31,9 @@ async def test_only_the_password_itself_matches_its_hash() -> None:
     assert not await verify_password("correct horse batterx", stored)
     assert not await verify_password("correct horse battery", None)
     assert not await verify_password("correct horse battery", "not a hash")
-    assert await hash_password("correct horse battery") != stored, "every hash has a salt of its own"
+    assert await hash_password("correct horse battery") != stored, "every hash has its own salt"
     assert not needs_rehash(stored)
 
 
-def test_a_hash_made_with_less_effort_is_outdated() -> None:
+def test_a_hash_with_weaker_parameters_is_outdated() -> None:
     assert needs_rehash("$argon2id$v=19$m=1024,t=1,p=1$c2FsdHNhbHRzYWx0$W6wbQ7TPnSVHJ3kPfCU0Q7x0p2JtAoCqtnnmAtQ6qdI")

@@ -1,4 +1,4 @@
-"""What a provider says is believed only if it is really the provider, speaking to us, now, about this login."""
+"""A provider's response is accepted only if it is signed by the provider, for us, in time, and for this login."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def token(changes: dict[str, Any] | None = None, key: Any = KEY, alg: str = "RS2
         {"iat": NOW + 30},
     ],
 )
-def test_a_good_answer_is_believed(changes: dict[str, Any]) -> None:
+def test_a_valid_response_is_accepted(changes: dict[str, Any]) -> None:
     assert id_token_claims(token(changes), KEYS, SETTINGS, "n", NOW)["sub"] == "s-1"
 
 
-def test_other_signatures_are_as_good() -> None:
+def test_other_signature_algorithms() -> None:
     signed = token(key=CURVE, alg="ES256", kid="k2")
     assert id_token_claims(signed, KEYS, SETTINGS, "n", NOW)["sub"] == "s-1"
 
@@ -83,7 +83,7 @@ def test_other_signatures_are_as_good() -> None:
         ({"sub": ""}, "it does not say who you are"),
     ],
 )
-def test_a_bad_answer_is_refused(changes: dict[str, Any], why: str) -> None:
+def test_an_invalid_response_is_refused(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(UnauthenticatedProblem, match=f"the ID token of Example is not valid: {why}"):
         id_token_claims(token(changes), KEYS, SETTINGS, "n", NOW)
 
@@ -96,7 +96,7 @@ def _unsigned() -> str:
 
 
 def _signed_with_the_public_key() -> str:
-    """An old trick: the key that everybody knows, used as a shared secret."""
+    """A known attack: the public key, used as a shared secret."""
     head = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"k1"}').decode().rstrip("=")
     signed = f"{head}.{token().split('.')[1]}"
     signature = hmac.digest(KEY.as_pem(private=False), signed.encode(), "sha256")
@@ -120,12 +120,12 @@ def test_a_forgery_is_refused(forge: Any) -> None:
         id_token_claims(forge(), KEYS, SETTINGS, "n", NOW)
 
 
-def test_a_key_that_is_not_known_yet_is_asked_for() -> None:
+def test_an_unknown_key_is_fetched() -> None:
     with pytest.raises(UnknownKey):
         id_token_claims(token(key=OTHER, kid="k9"), KEYS, SETTINGS, "n", NOW)
 
 
-def test_the_browser_is_sent_with_a_proof_that_only_we_can_complete() -> None:
+def test_the_browser_is_sent_with_a_pkce_challenge() -> None:
     attempt = Attempt("state", "nonce", "verifier", "/runs")
     url = authorization_url({"authorization_endpoint": "https://id.example/a?x=1"}, SETTINGS, "https://m/cb", attempt)
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
@@ -155,13 +155,13 @@ def test_the_browser_is_sent_with_a_proof_that_only_we_can_complete() -> None:
         ("/a\r\nSet-Cookie: x", "/"),
     ],
 )
-def test_one_goes_on_to_a_page_of_ours(text: str, path: str) -> None:
+def test_redirects_stay_on_this_site(text: str, path: str) -> None:
     assert local_path(text) == path
     assert Attempt.decode(Attempt("s", "n", "v", text).encode()).return_to == path
 
 
 @pytest.mark.parametrize("cookie", ["", "garbage", "W10=", "bm90IGpzb24="])
-def test_a_login_that_did_not_begin_here_is_refused(cookie: str) -> None:
+def test_a_login_that_did_not_start_here_is_refused(cookie: str) -> None:
     with pytest.raises(UnauthenticatedProblem, match="did not start here"):
         Attempt.decode(cookie)
 
@@ -176,19 +176,19 @@ def test_a_login_that_did_not_begin_here_is_refused(cookie: str) -> None:
         ({"groups": "ml"}, ("s-1", "", "", ())),
     ],
 )
-def test_a_person_is_made_of_claims(claims: dict[str, Any], expected: tuple[str, str, str, tuple[str, ...]]) -> None:
+def test_claims_become_a_user(claims: dict[str, Any], expected: tuple[str, str, str, tuple[str, ...]]) -> None:
     found = read_person({"sub": "s-1", **claims}, SETTINGS)
     assert (found.name, found.display_name, found.email, found.groups) == expected
 
 
-def test_only_some_groups_may_come_in() -> None:
+def test_only_some_groups_may_log_in() -> None:
     settings = OidcSettings("https://id.example", "muster", allowed_groups=("ml",))
     assert read_person({"sub": "s", "groups": ["x", "ml"]}, settings).groups == ("x", "ml")
     with pytest.raises(ForbiddenProblem, match="not in any of the groups"):
         read_person({"sub": "s", "groups": ["x"]}, settings)
 
 
-async def test_an_account_is_found_by_who_vouches_and_never_by_its_name(database: Database) -> None:
+async def test_an_account_is_found_by_issuer_and_subject_never_by_name(database: Database) -> None:
     def story(connection: Connection) -> list[User]:
         local = insert_user(connection, SYSTEM, "ann", admin=True, email="ann@x")
         ann = Person("https://id.example", "s-1", "ann", email="ann@x")
@@ -205,7 +205,7 @@ async def test_an_account_is_found_by_who_vouches_and_never_by_its_name(database
     assert (first.admin, first.has_password) == (False, False)
 
 
-async def test_groups_make_admins_and_unmake_them(database: Database) -> None:
+async def test_groups_grant_and_revoke_admin(database: Database) -> None:
     def come(groups: tuple[str, ...], admin_groups: tuple[str, ...]) -> Any:
         return lambda connection: sign_in_user(connection, Person("i", "s", "ann", groups=groups), admin_groups).admin
 
@@ -214,10 +214,10 @@ async def test_groups_make_admins_and_unmake_them(database: Database) -> None:
     await database.write(
         lambda connection: edit_user(connection, SYSTEM, get_user(connection, "ann").id, {"admin": True})
     )
-    assert await database.write(come((), ())) is True, "no groups are set: admins decide"
+    assert await database.write(come((), ())) is True, "without groups in the settings, admins decide"
 
 
-async def test_a_disabled_account_stays_outside(database: Database) -> None:
+async def test_a_disabled_account_cannot_log_in(database: Database) -> None:
     await database.write(lambda connection: sign_in_user(connection, Person("i", "s", "ann"), ()))
     await database.write(lambda connection: edit_user(connection, SYSTEM, "ann", {"disabled": True}))
     with pytest.raises(ForbiddenProblem, match="disabled"):

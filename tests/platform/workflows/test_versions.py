@@ -69,7 +69,7 @@ def look(connection: Connection, actor: Actor, document: Document) -> Any:
 
 
 class Team:
-    """Ann and Ben are in one team, which Lea leads; Eve is not."""
+    """Ann and Ben are in a team that Lea leads; Eve is not."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -105,7 +105,7 @@ async def team(database: Database) -> Team:
     return await Team(database).settle()
 
 
-async def test_a_workflow_is_made_with_its_first_version(team: Team) -> None:
+async def test_a_workflow_is_created_with_its_first_version(team: Team) -> None:
     stored = await team.made()
     assert (stored.workflow.name, stored.workflow.owner_name, stored.workflow.versions) == ("demo", "ann", 1)
     assert (stored.version.number, stored.version.name, stored.version.type, stored.version.nodes) == (
@@ -118,7 +118,7 @@ async def test_a_workflow_is_made_with_its_first_version(team: Team) -> None:
     assert document["nodes"][1]["command"] == seed_example()["nodes"][1]["command"]
 
 
-async def test_neither_is_made_if_the_version_is_wrong(team: Team) -> None:
+async def test_neither_is_created_if_the_version_is_invalid(team: Team) -> None:
     bad = graph(node("a", task={"type": "compute", "cluster": "A100", "skus": 0}))
     with pytest.raises(InvalidProblem) as caught:
         await team.made(document=bad)
@@ -148,7 +148,7 @@ async def test_versions_are_numbered_and_never_change(team: Team) -> None:
 
 
 @pytest.mark.parametrize("name", ["latest", "7", "a/b", " x", "x" * 101])
-async def test_a_version_cannot_be_called_anything(team: Team, name: str) -> None:
+async def test_invalid_version_names(team: Team, name: str) -> None:
     await team.made()
     new = NewVersion(name, "", seed_example())
     with pytest.raises(InvalidProblem):
@@ -156,7 +156,7 @@ async def test_a_version_cannot_be_called_anything(team: Team, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["", " a", "a/b", "a\nb", "x" * 101])
-async def test_a_workflow_cannot_be_called_anything(team: Team, name: str) -> None:
+async def test_invalid_workflow_names(team: Team, name: str) -> None:
     with pytest.raises(InvalidProblem, match="is not a valid"):
         await team.made(name=name)
     await team.made(name="数据处理 demo")
@@ -164,7 +164,7 @@ async def test_a_workflow_cannot_be_called_anything(team: Team, name: str) -> No
         await team.made(who="ben", name="数据处理 demo")
 
 
-async def test_a_manifest_is_kept_or_becomes_a_graph(team: Team) -> None:
+async def test_a_manifest_is_stored_or_becomes_a_graph(team: Team) -> None:
     await team.made()
     kept = await team(lambda c: add_version(c, team["ann"], "demo", NewVersion(manifest=MANIFEST), look))
     assert kept.version.type == "yaml"
@@ -199,7 +199,7 @@ async def test_a_version_is_copied_into_the_same_or_a_new_workflow(team: Team) -
         await team(lambda c: copy_version(c, team["eve"], source, "demo", NewVersion(), look))
 
 
-async def test_secrets_are_for_those_who_work_on_the_workflow(team: Team) -> None:
+async def test_secrets_are_only_for_editors_of_the_workflow(team: Team) -> None:
     stored = await team.made(document=SECRET, team="vision")
 
     async def seen_by(who: str) -> Any:
@@ -217,7 +217,7 @@ async def test_secrets_are_for_those_who_work_on_the_workflow(team: Team) -> Non
     assert "hunter2" not in str(entries)
 
 
-async def test_archived_things_stay_but_do_not_grow(team: Team) -> None:
+async def test_archived_workflows_stay_but_get_no_new_versions(team: Team) -> None:
     stored = await team.made()
     second = await team(lambda c: add_version(c, team["ann"], "demo", NewVersion(document=seed_example()), look))
     gone = await team(lambda c: archive_version(c, team["ann"], second.workflow, second.version, archived=True))
@@ -238,7 +238,7 @@ async def test_archived_things_stay_but_do_not_grow(team: Team) -> None:
 
 
 ALLOWED = {
-    # what: who may
+    # action: who may
     "edit": {"ann", "lea", "root"},
     "archive": {"ann", "lea", "root"},
     "delete": {"ann", "root"},
@@ -278,7 +278,7 @@ async def test_who_may_do_what(team: Team, what: str) -> None:
     assert allowed == ALLOWED[what]
 
 
-async def test_workflows_are_edited_with_care(team: Team) -> None:
+async def test_concurrent_edits_are_refused(team: Team) -> None:
     stored = await team.made(team="vision")
     edited = await team(
         lambda c: edit_workflow(c, team["ann"], "demo", {"name": "new", "description": "d"}, stored.workflow.revision)
@@ -295,7 +295,7 @@ async def test_workflows_are_edited_with_care(team: Team) -> None:
         await team(lambda c: edit_workflow(c, team["eve"], "eves", {"name": "new"}))
 
 
-async def test_lists_are_filtered_sorted_and_cut(team: Team) -> None:
+async def test_lists_are_filtered_sorted_and_paged(team: Team) -> None:
     for number in range(7):
         who = "ann" if number % 2 else "ben"
         await team.made(who=who, name=f"wf {number}", team="vision" if number < 3 else "")

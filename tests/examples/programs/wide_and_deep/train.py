@@ -1,4 +1,4 @@
-"""Stands in for wide_and_deep/train.py: servers count who reports, workers report to every server."""
+"""Replaces wide_and_deep/train.py: workers report to every server, and servers count the reports."""
 
 import os
 import socket

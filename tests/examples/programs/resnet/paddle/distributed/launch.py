@@ -1,4 +1,4 @@
-"""Stands in for Paddle's launcher: says what it was given."""
+"""Replaces Paddle's launcher and prints its arguments."""
 
 import os
 import sys
