@@ -88,6 +88,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         gang=bool(config.get("gang")),
         host=listen.get("host") or "127.0.0.1",
         port=listen.get("port") or 0,
+        encryption_key_file=config.get("encryptionKeyFile") or "",
         web=web,
         modules=read_module_settings(config),
     )
