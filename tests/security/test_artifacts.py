@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import io
+import json
 import os
+import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+import muster
 from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.budgets import Budgets
 from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Key, Object
 from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED
+from muster.platform.graphs.argo_manifest import check_workflow_policy
+from muster.platform.pod_policy import PodAllowances
 from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.artifacts.confined import MemberAccess
+from muster.workflows.artifacts.confinement import landlock_version
+from muster.workflows.artifacts.egress import Egress, EgressRefused, address_problem
 from muster.workflows.artifacts.errors import ArtifactError
+from muster.workflows.artifacts.member_locations import prefixed_key
 from muster.workflows.executors.pod import InputStaging
 from muster.workflows.executors.pod_spec import CannotRun, StagedInputs, build_pod
 from muster.workflows.model import Launch, Node
@@ -54,6 +68,15 @@ class Members:
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
         )
 
+    async def put_secret(self, namespace: str, name: str, **values: str) -> None:
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+        metadata = {"name": name, "namespace": namespace}
+        await self.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+
+    def allow(self, *addresses: str) -> None:
+        access = MemberAccess(Budgets(), addresses)
+        self.artifacts = ArtifactClient(self.cluster, self.home / "workflows", members=access)
+
     def output(self, **files: str | Path) -> Path:
         """A folder that a Pod left as its output: text is a file, a path is a link."""
         folder = self.home / "kept/0"
@@ -80,6 +103,61 @@ class Members:
 
     def text_anywhere(self, folder: Path) -> str:
         return "".join(path.read_text() for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+class GitServer:
+    """A repository, served over HTTP as files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, 0
+        folder.mkdir()
+        self._git("init", "--quiet", "--initial-branch=main")
+
+    def commit(self, **files: str) -> None:
+        for name, text in files.items():
+            (self.folder / name).write_text(text)
+        self._save()
+
+    def link(self, name: str, target: Path) -> None:
+        (self.folder / name).symlink_to(target)
+        self._save()
+
+    def add_submodule(self, name: str, url: str, commit: str) -> None:
+        (self.folder / ".gitmodules").write_text(f'[submodule "{name}"]\n\tpath = {name}\n\turl = {url}\n')
+        self._git("update-index", "--add", "--cacheinfo", f"160000,{commit},{name}")
+        self._save(".gitmodules")
+
+    def head(self) -> str:
+        return self._git("rev-parse", "HEAD")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/.git"
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[GitServer]:
+        app = web.Application()
+        app.router.add_static("/", self.folder)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+    def _save(self, what: str = ".") -> None:
+        self._git("add", what)
+        self._git("commit", "--quiet", "-m", "x")
+        self._git("update-server-info")
+
+    def _git(self, *words: str) -> str:
+        env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null"}
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        command = ["git", "-C", str(self.folder), *who, *words]
+        return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture
@@ -353,3 +431,374 @@ def test_the_init_container_gets_a_read_only_volume_as_writable() -> None:
     pod = build_pod(workflow_of("alice"), {}, launch(template), StagedInputs("/inputs", [0]))
     mounts = {m["name"]: m.get("readOnly", False) for m in pod["spec"]["initContainers"][0]["volumeMounts"]}
     assert mounts == {"input-artifacts": True, "root": False, "other": True}
+
+
+# The server's own credentials.
+
+OWN = {"name": "own", "key": "value"}
+STORES: dict[str, dict[str, Any]] = {
+    "s3": {"endpoint": "s3.example.com", "bucket": "b", "key": "k", "accessKeySecret": OWN, "secretKeySecret": OWN},
+    "oss": {"endpoint": "oss.example.com", "bucket": "b", "key": "k", "accessKeySecret": OWN, "secretKeySecret": OWN},
+    "gcs": {"bucket": "b", "key": "k", "serviceAccountKeySecret": OWN},
+    "azure": {"endpoint": "https://a.blob.core.windows.net", "container": "c", "blob": "k", "accountKeySecret": OWN},
+    "artifactory": {"url": "https://example.com/a", "usernameSecret": OWN, "passwordSecret": OWN},
+}
+
+
+def bad_stores() -> list[Any]:
+    found = []
+    for kind, settings in STORES.items():
+        fields = [field for field in settings if field.endswith("Secret")]
+        values: dict[str, Any] = {"null": None, "empty": {}, "a name without a key": {"name": "own"}, "text": "own"}
+        for what, value in values.items():
+            given = {**settings, **dict.fromkeys(fields, value)}
+            found.append(pytest.param({kind: given}, id=f"{kind} with Secrets that are {what}"))
+        left = {field: value for field, value in settings.items() if field not in fields}
+        found.append(pytest.param({kind: left}, id=f"{kind} without Secrets"))
+        if len(fields) > 1:
+            found.append(pytest.param({kind: {**settings, fields[1]: None}}, id=f"{kind} with one Secret of two"))
+    s3 = STORES["s3"]
+    return [
+        *found,
+        pytest.param({"s3": {**s3, "useSDKCreds": True}}, id="s3 with the credentials of the server's SDK"),
+        pytest.param({"s3": {**s3, "roleARN": "arn:aws:iam::1:role/r"}}, id="s3 with a role of the server"),
+        pytest.param({"azure": {**STORES["azure"], "useSDKCreds": True}}, id="azure with the server's identity"),
+        pytest.param({"plugin": {"name": "p", "configuration": "c", "key": "run-1/out"}}, id="a plugin"),
+        pytest.param({"hdfs": {"addresses": ["h:1"], "path": "/run-1/out"}}, id="hdfs"),
+    ]
+
+
+@pytest.mark.parametrize("location", bad_stores())
+async def test_a_member_uses_a_store_with_the_servers_credentials(
+    members: Members, location: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member uses a store with the server's credentials"""
+
+    async def started(*_: Any) -> None:
+        raise AssertionError("the store is used")
+
+    monkeypatch.setattr("muster.workflows.artifacts.confined.ConfinedWork.use_store", started)
+    await members.put_secret("alice", "own", value="x")
+    with pytest.raises(ArtifactError):
+        await members.fetch(location)
+    with suppress(ArtifactError):  # without its Secrets, artifactory's key is one of the member's own repository
+        await members.artifacts.delete(members.alice, location)
+    with suppress(ArtifactError):
+        await members.artifacts.save(members.alice, {"name": "o", "path": "/o", **location}, members.output(), SCOPE)
+
+
+@pytest.mark.parametrize("location", bad_stores())
+def test_a_manifest_names_a_store_with_the_servers_credentials(location: dict[str, Any]) -> None:
+    """A manifest of a member names a store with the server's credentials"""
+    artifact = {"name": "in", "path": "/in", **location}
+    template = {"name": "a", "inputs": {"artifacts": [artifact]}, "container": {"image": "busybox"}}
+    workflow = workflow_of("alice", entrypoint="a", templates=[template])
+    assert check_workflow_policy(workflow, PodAllowances(secrets=frozenset(["own"])))
+
+
+async def test_a_member_names_a_repository_with_the_servers_credentials(members: Members) -> None:
+    """A member's own ConfigMap, or the status of a Workflow, names a repository with the server's credentials"""
+    bucket = {"s3": {"endpoint": "s3.example.com", "bucket": "everybody"}}
+    annotations = {"workflows.argoproj.io/default-artifact-repository": "mine"}
+    metadata = {"name": "artifact-repositories", "namespace": "alice", "annotations": annotations}
+    fixed = {**members.alice, "status": {"artifactRepositoryRef": {"artifactRepository": bucket}}}
+    with pytest.raises(ArtifactError, match="accessKeySecret is missing"):
+        await members.fetch({"s3": {"key": "run-1/out"}}, fixed)
+    await members.cluster.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mine": json.dumps(bucket)}}
+    )
+    with pytest.raises(ArtifactError, match="accessKeySecret is missing"):
+        await members.fetch({"s3": {"key": "run-1/out"}})
+
+
+SHARED_KEYS = [
+    pytest.param("bob/out", "alice/bob/out", id="a key of another member"),
+    pytest.param("/bob/out", "alice/bob/out", id="an absolute key"),
+    pytest.param("alice/out", "alice/out", id="a key of their own"),
+    pytest.param("alice-2/out", "alice/alice-2/out", id="a namespace that begins alike"),
+    *[
+        pytest.param(key, "", id=f"the key {key}")
+        for key in ("../bob/out", "alice/../bob/out", "alice//out", "a/%2e%2e/b", "a\\..\\b", "a\nb", "", "./bob", ".")
+    ],
+]
+
+
+@pytest.mark.parametrize(("key", "stored"), SHARED_KEYS)
+def test_a_member_leaves_their_prefix_in_a_bucket_that_all_share(key: str, stored: str) -> None:
+    """A member leaves the prefix of their namespace in a bucket that all members share"""
+    try:
+        found = prefixed_key(key, "alice")
+    except ValueError:
+        found = ""
+    assert found == stored
+
+
+# What the server connects to.
+
+
+class Recorder:
+    """An HTTP server that keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+        self.port = 0
+        self.redirect = ""
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.requests.append((request.method, request.path, dict(request.headers)))
+        if self.redirect and request.path == "/redirect":
+            raise web.HTTPFound(self.redirect)
+        return web.Response(text="content")
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[Recorder]:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self.handle)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = runner.addresses[0][1]
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+
+@pytest.fixture
+async def recorder() -> AsyncIterator[Recorder]:
+    async with Recorder().serving() as found:
+        yield found
+
+
+@pytest.fixture
+def server_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a server in a cloud has in its environment and home."""
+    home = tmp_path / "server-home"
+    for name, text in {
+        ".netrc": "machine 127.0.0.1 login server password LEAKED\ndefault login server password LEAKED\n",
+        ".aws/credentials": "[default]\naws_access_key_id = LEAKED\naws_secret_access_key = LEAKED\n",
+        ".git-credentials": "http://server:LEAKED@127.0.0.1\n",
+        ".gitconfig": "[credential]\n\thelper = store\n[http]\n\textraHeader = Authorization: LEAKED\n",
+        ".config/gcloud/application_default_credentials.json": '{"type": "authorized_user", "refresh_token": "LEAKED"}',
+    }.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"):
+        monkeypatch.setenv(name, "LEAKED")
+    monkeypatch.setenv("NETRC", str(home / ".netrc"))
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "http.extraHeader")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "Authorization: LEAKED")
+
+
+@pytest.mark.parametrize("kind", ["http", "git", "s3"])
+async def test_the_servers_credentials_are_sent_to_a_members_store(
+    members: Members, recorder: Recorder, server_credentials: None, kind: str
+) -> None:
+    """The server's credentials (environment, .netrc, .aws, git's helper) are sent to a member's own store"""
+    members.allow(f"127.0.0.1:{recorder.port}")
+    await members.put_secret("alice", "own", value="mine")
+    url = f"http://127.0.0.1:{recorder.port}"
+    locations: dict[str, dict[str, Any]] = {
+        "http": {"url": f"{url}/file"},
+        "git": {"repo": f"{url}/repository.git"},
+        "s3": {
+            "endpoint": f"127.0.0.1:{recorder.port}", "insecure": True, "bucket": "b", "key": "k",
+            "accessKeySecret": OWN, "secretKeySecret": OWN,
+        },
+    }  # fmt: skip
+    with suppress(ArtifactError):
+        await members.fetch({kind: locations[kind]})
+    assert recorder.requests
+    assert "LEAKED" not in str(recorder.requests)
+    if kind != "s3":
+        assert not any("authorization" in map(str.lower, headers) for _, _, headers in recorder.requests)
+
+
+TARGETS = {
+    "the server itself": "127.0.0.1",
+    "the server itself, by name": "localhost",
+    "the server itself, as a number": "2130706433",
+    "the server itself, in short": "127.1",
+    "the server itself, by IPv6": "[::1]",
+    "the server itself, as IPv4 in IPv6": "[::ffff:127.0.0.1]",
+    "any address": "0.0.0.0",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "host"),
+    [
+        *[pytest.param("http", host, id=f"http, {what}") for what, host in TARGETS.items()],
+        *[pytest.param(kind, "127.0.0.1", id=f"{kind}, the server itself") for kind in ("git", "s3", "artifactory")],
+    ],
+)
+async def test_a_member_lets_the_server_ask_itself(members: Members, recorder: Recorder, kind: str, host: str) -> None:
+    """A member lets the server send a request to a service of the server's own machine"""
+    await members.put_secret("alice", "own", value="mine")
+    url = f"http://{host}:{recorder.port}"
+    locations: dict[str, dict[str, Any]] = {
+        "http": {"url": f"{url}/file"},
+        "git": {"repo": f"{url}/repository.git"},
+        "s3": {**STORES["s3"], "endpoint": f"{host}:{recorder.port}", "insecure": True},
+        "artifactory": {**STORES["artifactory"], "url": f"{url}/file"},
+    }
+    with pytest.raises(ArtifactError):
+        await members.fetch({kind: locations[kind]})
+    assert recorder.requests == []
+
+
+async def test_a_redirect_leads_to_the_server_itself(members: Members, recorder: Recorder) -> None:
+    """A member's server redirects the download to a service of the server's own machine"""
+    async with Recorder().serving() as inside:
+        recorder.redirect = f"http://127.0.0.1:{inside.port}/secret"
+        members.allow(f"127.0.0.1:{recorder.port}")
+        with pytest.raises(ArtifactError, match="memberAddresses"):
+            await members.fetch({"http": {"url": f"http://127.0.0.1:{recorder.port}/redirect"}})
+        assert len(recorder.requests) == 1
+        assert inside.requests == []
+
+
+ADDRESSES = {
+    "127.0.0.53": "loopback", "::1": "loopback", "0.0.0.0": "any address", "::": "any IPv6 address",
+    "169.254.169.254": "the metadata service", "fe80::1%eth0": "a link-local address",
+    "fd00:ec2::254": "the metadata service by IPv6",
+    "100.100.100.200": "the metadata service of Alibaba Cloud", "168.63.129.16": "the wire server of Azure",
+    "192.0.0.192": "the metadata service of Oracle Cloud", "::ffff:169.254.169.254": "metadata as IPv4 in IPv6",
+    "64:ff9b::a9fe:a9fe": "metadata through NAT64", "2002:7f00:1::": "loopback through 6to4",
+    "::7f00:1": "loopback in the old form of IPv4 in IPv6",
+    "224.0.0.1": "a multicast address", "255.255.255.255": "broadcast", "0.1.2.3": "this network",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("address", [pytest.param(address, id=what) for address, what in ADDRESSES.items()])
+async def test_a_name_that_resolves_to_an_address_of_the_server(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member's host name resolves to an address that only the server should reach"""
+
+    async def resolve(*_: Any, **__: Any) -> list[Any]:
+        return [(2, 1, 6, "", ("93.184.216.34", 80)), (2, 1, 6, "", (address, 80))]
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "getaddrinfo", resolve)
+    with pytest.raises(EgressRefused):
+        await Egress().connect("attacker.example.com", 80)
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "10.1.2.3", "192.168.1.5", "2001:db8::1"])
+def test_other_addresses_are_allowed(address: str) -> None:
+    assert address_problem(address) == ""
+
+
+# git.
+
+REPOSITORIES = {
+    "a folder of the server": {"repo": "/srv/git"},
+    "a file URL": {"repo": "file:///srv/git"},
+    "a file URL in capitals": {"repo": "FILE:///srv/git"},
+    "a relative path": {"repo": "../../identity"},
+    "a remote helper that runs a program": {"repo": "ext::sh -c touch% /tmp/evil"},
+    "an option in place of the repository": {"repo": "--upload-pack=touch /tmp/evil"},
+    "an option in place of the host": {"repo": "ssh://-oProxyCommand=touch%20evil/x"},
+    "an option in place of the host, in short": {"repo": "git@-oProxyCommand=touch evil:x"},
+    "a shell command in the host": {"repo": "ssh://git@`touch evil`/x"},
+    "an option in place of the user": {"repo": "ssh://-l@host/x"},
+    "an option in place of the revision": {"repo": "https://example.com/x", "revision": "--help"},
+    "an option in place of the branch": {"repo": "https://example.com/x", "branch": "-b", "singleBranch": True},
+    "an option in place of a ref": {"repo": "https://example.com/x", "fetch": ["--upload-pack=evil"]},
+    "an option after a ref": {"repo": "https://example.com/x", "fetch": ["a:--upload-pack=evil"]},
+    "a URL with a line break": {"repo": "https://example.com/x\n[core]"},
+}
+
+
+@pytest.mark.parametrize("settings", [pytest.param(each, id=what) for what, each in REPOSITORIES.items()])
+async def test_a_git_artifact_is_more_than_a_repository(members: Members, settings: dict[str, Any]) -> None:
+    """A member's git artifact runs a program of the server, or reads its files"""
+    with pytest.raises(ArtifactError) as refused:
+        await members.fetch({"git": settings})
+    assert "Could not resolve" not in str(refused.value)
+    assert not Path("/tmp/evil").exists()
+
+
+@pytest.fixture
+async def repository(members: Members) -> AsyncIterator[GitServer]:
+    async with GitServer(members.home / "git").serving() as found:
+        members.allow(f"127.0.0.1:{found.port}")
+        yield found
+
+
+async def test_a_members_repository_is_cloned(members: Members, repository: GitServer) -> None:
+    """(for comparison) a member's repository is cloned by the confined process"""
+    repository.commit(file="text")
+    fetched = await members.fetch({"git": {"repo": repository.url}})
+    assert (fetched / "file").read_text() == "text"
+
+
+async def test_a_submodule_leads_to_a_repository_of_the_server(members: Members, repository: GitServer) -> None:
+    """A member's repository has a submodule over file:// that is a repository of the server"""
+    secret = GitServer(members.home / "secret-repository")
+    secret.commit(file=SECRET)
+    repository.commit(file="text")
+    repository.add_submodule("sub", f"file://{secret.folder}", secret.head())
+    with pytest.raises(ArtifactError):
+        await members.fetch({"git": {"repo": repository.url}})
+
+
+async def test_a_repository_brings_hooks_filters_and_links(members: Members, repository: GitServer) -> None:
+    """A member's repository brings filters, attributes and links to the server's files"""
+    repository.commit(
+        **{
+            ".gitattributes": "* filter=evil diff=evil\n",
+            ".gitconfig": f'[filter "evil"]\n\tsmudge = touch {members.home}/evil\n',
+            ".lfsconfig": "[lfs]\n\turl = http://127.0.0.1/\n",
+            "file": "text",
+        }
+    )
+    repository.link("token", members.secret)
+    fetched = await members.fetch({"git": {"repo": repository.url}})
+    assert not (members.home / "evil").exists()
+    assert (fetched / "token").is_symlink()
+
+
+async def test_a_confined_process_reads_the_data_directory(members: Members) -> None:
+    """Code that a member brings into a process of artifact work reads and writes the data directory"""
+    if not landlock_version():
+        pytest.skip("this kernel has no Landlock")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from muster.workflows.artifacts.confinement import Confinement, confine\n"
+        "confine(Confinement((sys.argv[2],)))\n"
+        "import subprocess\n"
+        "open(sys.argv[2] + '/own', 'w').write('x')\n"
+        "for work in (lambda: open(sys.argv[3]), lambda: open(sys.argv[3], 'w'), lambda: open('/etc/shadow')):\n"
+        "    try: work(); print('reached')\n"
+        "    except PermissionError: print('refused')\n"
+        "print(subprocess.run(['cat', sys.argv[3]], capture_output=True, text=True).stdout or 'refused')\n"
+    )
+    folder = members.home / "own"
+    folder.mkdir()
+    sources = str(Path(muster.__file__).parent.parent)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", "-c", program, sources, str(folder), str(members.secret),
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    said, _ = await process.communicate()
+    assert said.decode().split() == ["refused"] * 4
+    assert members.secret.read_text() == SECRET
+
+
+async def test_a_bomb_fills_the_memory(members: Members) -> None:
+    """A member's archive needs more memory or disk than it has bytes"""
+    members.artifacts = ArtifactClient(
+        members.cluster, members.home / "workflows", members=MemberAccess(Budgets(output_megabytes=8, output_files=50))
+    )
+    for content in (a_tar(("zeros", tarfile.REGTYPE, ""), data=bytes(9 << 20)), a_tar(*[
+        (f"f{number}", tarfile.REGTYPE, "") for number in range(60)
+    ])):  # fmt: skip
+        source = members.home / "bomb"
+        source.write_bytes(content)
+        await members.store("bomb", source)
+        with pytest.raises(ArtifactError):
+            await members.fetch({"s3": {"key": "bomb"}, "archive": {"tar": {}}})

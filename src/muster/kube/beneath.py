@@ -27,6 +27,7 @@ TEMPORARY: Final = ".coming-"
 """How the names of folders begin that are about to appear or disappear."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_PLACE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK = 1 << 20
@@ -327,9 +328,9 @@ _chosen: list[Opener] = []
 
 def _opener() -> Opener:
     if not _chosen:
-        root = os.open("/", _FOLDER)
+        root = os.open("/", _PLACE)
         try:
-            os.close(open_with_openat2(root, (), _FOLDER, 0))
+            os.close(open_with_openat2(root, (), _PLACE, 0))
             _chosen.append(open_with_openat2)
         except OSError:
             _chosen.append(open_part_by_part)

@@ -20,7 +20,6 @@ from muster.embedded.node.operations import AgentFiles
 from muster.embedded.node.settings import ApiAccess, RuntimeName
 from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
 from muster.kube.builtin import new_catalogue
-from muster.kube.encryption import EncryptionError
 from muster.kube.kinds import Catalogue
 from muster.server.argo.app import argo_app
 from muster.server.https import open_listener, serve_https
@@ -33,6 +32,7 @@ from muster.training.controller import TrainingController
 from muster.training.gang import GangSettings
 from muster.training.registry import JOB_KINDS, training_kinds
 from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.artifacts.confined import MemberAccess
 from muster.workflows.cleanup import CleanupController, collect_garbage, needs_finalizer
 from muster.workflows.controller import WorkflowController
 from muster.workflows.cron.controller import CronController
@@ -52,10 +52,10 @@ class WorkflowServices(NamedTuple):
     metrics: MetricRegistry
 
 
-def start_workflow_controllers(box: Box) -> WorkflowServices:
+def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices:
     cluster, home = box.cluster, box.settings.home / "workflows"
     cluster.store.input_folder = str(home / "inputs")
-    artifacts = ArtifactClient(cluster, home)
+    artifacts = ArtifactClient(cluster, home, members=MemberAccess(settings.budgets, settings.member_addresses))
     metrics = MetricRegistry()
     read_manifest = artifact_reader(artifacts, home / "manifests")
 
@@ -110,7 +110,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
             box.start(api, (await isolation)[0], engine)
             gang = GangSettings(always=settings.gang)
             box.run_component(TrainingController(box.cluster, box.recorder("training-controller"), JOB_KINDS, gang))
-            workflows = start_workflow_controllers(box)
+            workflows = start_workflow_controllers(box, settings)
             kube = kube_app(box.cluster, box.identity)
             apis = argo_app(
                 box.cluster, box.identity, kube, artifacts=workflows.artifacts, metrics=workflows.metrics.text
@@ -118,7 +118,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(serve_https(apis, listener, certificates))
                 page = (
-                    await stack.enter_async_context(host_platform(settings, box.cluster, workflows.artifacts, box.keys))
+                    await stack.enter_async_context(host_platform(settings, box.cluster, workflows.artifacts))
                     if web
                     else ""
                 )
@@ -128,7 +128,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
 def _open_box(settings: Settings, catalogue: Catalogue) -> Box:
     try:
         return Box(settings, catalogue)
-    except (StoreUnreadable, DirectoryInUse, EncryptionError) as error:
+    except (StoreUnreadable, DirectoryInUse) as error:
         raise ServerError(str(error)) from error
 
 

@@ -11,7 +11,7 @@ from muster.embedded.settings import BOX_FIELDS, BoxSettings, read_agent_setting
 from muster.kube.budgets import read_budgets
 from muster.kube.kinds import Schema
 from muster.kube.manifests import ManifestError, load_mapping
-from muster.kube.schema import BOOLEAN, STRING, integer, obj
+from muster.kube.schema import BOOLEAN, STRING, STRINGS, integer, obj
 from muster.kube.schema_validation import validate
 from muster.platform.settings import (
     MODULES_SCHEMA,
@@ -28,6 +28,7 @@ CONFIG_FILE = "config.yaml"
 SCHEMA: Schema = obj({
     **BOX_FIELDS,
     "gang": BOOLEAN,
+    "artifacts": obj({"memberAddresses": STRINGS}),
     "listen": obj({"host": STRING, "port": integer(0, 65535)}),
     "web": WEB_SCHEMA,
     "database": STRING,
@@ -46,6 +47,8 @@ class Settings(BoxSettings):
 
     gang: bool = False
     """Every job is a gang: none of its Pods is created before there is room for all."""
+    member_addresses: tuple[str, ...] = ()
+    """Hosts, or hosts with ports, on this machine that artifacts of members may use."""
     host: str = "127.0.0.1"
     port: int = 0
     """0: any free port. The kubeconfig has the actual one."""
@@ -86,9 +89,9 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         event_hours=config.get("eventHours", 24.0),
         budgets=read_budgets(config),
         gang=bool(config.get("gang")),
+        member_addresses=tuple((config.get("artifacts") or {}).get("memberAddresses") or ()),
         host=listen.get("host") or "127.0.0.1",
         port=listen.get("port") or 0,
-        encryption_key_file=config.get("encryptionKeyFile") or "",
         web=web,
         modules=read_module_settings(config),
     )

@@ -17,6 +17,7 @@ MINE = PodAllowances(
     config_maps=frozenset({"settings"}),
 )
 SECRET = {"name": "run-1", "key": "k"}
+SHARED = {"name": "shared", "key": "k"}
 CONTAINER = {"image": "busybox", "command": ["true"]}
 
 
@@ -106,7 +107,7 @@ CASES: list[tuple[Object, str, str]] = [
         "confined.store",
     ),
     (
-        workflow(taking(s3={"key": "x", "accessKeySecret": SECRET})),
+        workflow(taking(s3={"bucket": "b", "key": "x", "accessKeySecret": SECRET, "secretKeySecret": SHARED})),
         f"{T0}.inputs.artifacts[0].s3.accessKeySecret.name",
         "confined.secret",
     ),
@@ -169,7 +170,7 @@ def test_access_to_the_machine_or_to_others_is_refused(written: Object, path: st
         workflow(
             taking(s3={"key": "{{workflow.name}}/a"}), taking(raw={"data": "x"}), taking(http={"url": "http://x"})
         ),
-        workflow(taking(s3={"endpoint": "e", "bucket": "b", "key": "x", "accessKeySecret": {"name": "shared"}})),
+        workflow(taking(s3={"bucket": "b", "key": "x", "accessKeySecret": SHARED, "secretKeySecret": SHARED})),
         workflow(taking(git={"repo": "https://host/x.git"}), taking(git={"repo": "git@host:x.git"})),
         workflow(container(), synchronization={"semaphores": [{"configMapKeyRef": {"name": "limits", "key": "n"}}]}),
         workflow({**container(), "metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "ours"}}}),

@@ -15,16 +15,18 @@ from aiohttp import web
 from muster.platform.modules.build_process import BuildContext, BuildFailed, BuildLog
 from muster.platform.modules.git_source import (
     CheckoutError,
-    Repository,
-    RepositoryError,
-    credentials_in,
     fetch,
     git_environment,
     inner_path,
     listing_problem,
-    local_problem,
     outside_link,
     read_readme,
+)
+from muster.workflows.artifacts.git_addresses import (
+    Repository,
+    RepositoryError,
+    credentials_in,
+    local_problem,
     read_repository,
     ref_problem,
     without_credentials,

@@ -24,10 +24,12 @@ from muster.platform.pod_policy import (
 )
 from muster.platform.records import Finding
 from muster.workflows import lint
+from muster.workflows.artifacts.locations import is_local
+from muster.workflows.artifacts.member_locations import CREDENTIALS, location_problem
 from muster.workflows.kinds import WORKFLOW
 
 _POD = ("serviceAccountName", "hostNetwork", "securityContext", "imagePullSecrets", "priorityClassName")
-_STORES = ("s3", "gcs", "oss", "azure", "hdfs", "artifactory")
+_STORES = ("s3", "gcs", "oss", "azure", "hdfs", "artifactory", "plugin")
 _OWN_KEYS: Final = ("{{workflow.name}}/", "{{workflow.uid}}/")
 _REMOTE = re.compile(r"(https?|ssh|git)://|[\w.-]+@[\w.-]+:")
 _FREE = ("labels", "annotations", "nodeSelector", "synchronization")
@@ -148,14 +150,19 @@ def _reference(name: str, inner: Mapping[str, Any], path: str, allowed: PodAllow
         yield field_error(f"{path}.name", "confined.secret", name=named, label=SHARED, value=EVERYBODY)
     elif name in ("configMapKeyRef", "configMapRef") and named not in allowed.config_maps:
         yield field_error(f"{path}.name", "confined.config map", name=named, label=SHARED, value=EVERYBODY)
-    elif name in _STORES and not any(key.endswith("Secret") for key in inner):
-        # It uses the platform's credentials, so only what the run itself stored is allowed.
+    elif name in _STORES and not _is_own_store(name, inner):
+        # It is in the platform's repository, so only what the run itself stored is allowed.
         others = [key for key in inner if key not in ("key", "blob", "createBucketIfNotPresent")]
         key = str(inner.get("key") or inner.get("blob") or "")
         if others or (key and not key.startswith(_OWN_KEYS)):
             yield field_error(path, "confined.store", prefix=_OWN_KEYS[0])
     elif name == "git" and inner.get("repo") and not _REMOTE.match(str(inner["repo"])):
         yield field_error(f"{path}.repo", "confined.repo", repo=str(inner["repo"]))
+
+
+def _is_own_store(kind: str, settings: Mapping[str, Any]) -> bool:
+    """Whether it has credentials of its own: fields that name Secrets, not fields that are merely there."""
+    return not location_problem({kind: settings}) and kind in CREDENTIALS and not is_local({kind: settings})
 
 
 def _queues(value: Any, path: str, closed: frozenset[str]) -> Iterator[FieldError]:

@@ -12,13 +12,8 @@ from muster.platform.graphs.document import SECRET_NAME
 from muster.platform.graphs.model import RESERVED_PREFIX, Output, Variable
 from muster.platform.graphs.validation import is_clean_path
 from muster.platform.messages import FieldError, field_error
-from muster.platform.modules.git_source import (
-    RepositoryError,
-    inner_path,
-    read_repository,
-    ref_problem,
-    without_credentials,
-)
+from muster.platform.modules.git_source import inner_path
+from muster.workflows.artifacts.git_addresses import RepositoryError, read_repository, ref_problem, without_credentials
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")

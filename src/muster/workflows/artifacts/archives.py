@@ -108,6 +108,15 @@ def unpack(archive: Path, target: Path, form: Form | None, limits: Limits = Limi
         archive.unlink()
 
 
+def is_packed(path: Path, form: Form | None) -> bool:
+    """Whether unpacking means more than moving it."""
+    with Folder.at(path.parent) as beside:
+        if beside.kind(path.name) != "file" or form == "none":
+            return False
+        with beside.file(path.name) as file:
+            return form is not None or file.read(2) == _GZIP
+
+
 def is_tarball(path: Path) -> bool:
     if path.is_symlink() or not path.is_file():
         return False

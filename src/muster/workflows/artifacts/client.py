@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import posixpath
-import shutil
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -16,29 +15,32 @@ import yaml
 
 from muster.kube import beneath
 from muster.kube.beneath import Folder
-from muster.kube.builtin import CONFIG_MAP, SECRET
+from muster.kube.budgets import Budgets
+from muster.kube.builtin import CONFIG_MAP, NAMESPACE, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.file_names import path_component
 from muster.kube.objects import Object, annotations_of, namespace_of, spec_of, status_of
-from muster.workflows.artifacts.archives import Limits, form_of, pack, unpack
+from muster.kube.pod_security import is_restricted
+from muster.workflows.artifacts.archives import Limits, form_of, is_packed, pack, unpack
+from muster.workflows.artifacts.confined import ConfinedStore, ConfinedWork, MemberAccess
 from muster.workflows.artifacts.errors import ArtifactError
-from muster.workflows.artifacts.git_store import GitStore
-from muster.workflows.artifacts.http_store import HttpStore
 from muster.workflows.artifacts.local_store import LocalStore
 from muster.workflows.artifacts.locations import (
     LOCAL,
     Artifact,
     Location,
     artifact_with_key,
+    has_location,
     is_local,
     key_of,
     kind_of,
     location_of,
     new_key,
+    with_key,
 )
-from muster.workflows.artifacts.object_store import ObjectArtifactStore
-from muster.workflows.artifacts.stores import ArtifactStore, RawStore
+from muster.workflows.artifacts.member_locations import location_problem, prefixed_key
+from muster.workflows.artifacts.stores import ArtifactStore, open_store
 
 CONFIG_MAP_NAME = "artifact-repositories"
 DEFAULT_ANNOTATION = "workflows.argoproj.io/default-artifact-repository"
@@ -128,7 +130,11 @@ class Secrets:
 
 
 class ArtifactClient:
-    """`home` holds the local repository and files in transit."""
+    """`home` holds the local repository and files in transit.
+
+    In a restricted namespace (`muster.kube.pod_security`), locations are checked, and the work is done in confined
+    processes (`muster.workflows.artifacts.confined`).
+    """
 
     def __init__(
         self,
@@ -138,6 +144,7 @@ class ArtifactClient:
         default: Mapping[str, Any] = LOCAL,
         system_namespace: str = "",
         limits: Limits = Limits(),  # noqa: B008
+        members: MemberAccess = MemberAccess(Budgets()),  # noqa: B008
     ) -> None:
         self._cluster = cluster
         self._local_folder = home / "artifacts"
@@ -145,6 +152,7 @@ class ArtifactClient:
         self._default = default
         self._system_namespace = system_namespace
         self._limits = limits
+        self._confined = ConfinedWork(self._transit, members)
 
     async def repository(self, workflow: Object) -> Mapping[str, Any]:
         """Returns the repository that this workflow's keys refer to and its new artifacts go to."""
@@ -152,17 +160,19 @@ class ArtifactClient:
 
     async def fetch(self, workflow: Object, artifact: Artifact, target: Path) -> None:
         """Fetches the artifact to `target`, unpacked and with the mode it asks for."""
-        coming = target.with_name(f"{target.name}.coming")
+        coming, form = target.with_name(f"{target.name}.coming"), form_of(artifact)
         await self.fetch_packed(workflow, artifact, coming)
-        await asyncio.to_thread(unpack, coming, target, form_of(artifact), self._limits)
+        if await self._is_restricted(workflow) and await asyncio.to_thread(is_packed, coming, form):
+            await self._confined.unpack(namespace_of(workflow), coming, target, form)
+        else:
+            await asyncio.to_thread(unpack, coming, target, form, self._limits)
         mode = artifact.get("mode")
         if mode is not None:
             await asyncio.to_thread(_set_mode, target, int(mode), bool(artifact.get("recurseMode")))
 
     async def fetch_packed(self, workflow: Object, artifact: Artifact, target: Path) -> None:
         """Fetches the artifact as its store holds it: an archive, a file or a folder."""
-        location = await self._locate(workflow, artifact)
-        async with self._store(workflow, location) as store:
+        async with self._store(workflow, artifact) as (store, location):
             await store.load(location, target)
 
     async def save(
@@ -181,75 +191,91 @@ class ArtifactClient:
         done: dict[str, Any] = dict(artifact)
         if not key_of(artifact) and not kind_of(artifact):
             done = artifact_with_key(artifact, repository, new_key(repository, scope, file_name))
-        location = location_of(done, repository)
         self._transit.mkdir(parents=True, exist_ok=True)
         work = Path(mkdtemp(dir=self._transit))
         try:
-            ready = work / "packed"
-            if form == "none":
-                await asyncio.to_thread(_copy, source, ready)
-            else:
-                await asyncio.to_thread(pack, source, name, ready, artifact)
-            async with self._store(workflow, location) as store:
+            async with self._store(workflow, done, repository) as (store, location):
+                ready = work / "packed"
+                if form == "none":
+                    await asyncio.to_thread(_copy, source, ready)
+                elif await self._is_restricted(workflow):
+                    await self._confined.pack(namespace_of(workflow), source, name, ready, artifact)
+                else:
+                    await asyncio.to_thread(pack, source, name, ready, artifact)
                 await store.save(ready, location)
         finally:
-            await asyncio.to_thread(shutil.rmtree, work, True)
+            await asyncio.to_thread(_remove, work)
         return done
 
     async def delete(self, workflow: Object, artifact: Artifact) -> None:
-        location = await self._locate(workflow, artifact)
-        async with self._store(workflow, location) as store:
+        async with self._store(workflow, artifact) as (store, location):
             await store.delete(location)
 
     async def keys(self, workflow: Object, artifact: Artifact) -> list[str]:
         """Returns all keys below the artifact's key."""
-        location = await self._locate(workflow, artifact)
-        async with self._store(workflow, location) as store:
+        async with self._store(workflow, artifact) as (store, location):
             return await store.keys(location)
 
     async def read(self, workflow: Object, artifact: Artifact) -> AsyncIterator[bytes]:
         """Reads the artifact as its store holds it. Raises ArtifactError before the first byte if it is not
         available."""
-        location = await self._locate(workflow, artifact)
-        async with self._store(workflow, location) as store:
+        async with self._store(workflow, artifact) as (store, location):
             async for block in store.read(location):
                 yield block
 
-    async def _locate(self, workflow: Object, artifact: Artifact) -> Location:
-        return location_of(artifact, await self.repository(workflow))
+    def sweep(self) -> None:
+        """Removes what was in transit when the last server ended."""
+        for left in self._transit.iterdir() if self._transit.is_dir() else ():
+            _remove(left)
+
+    async def _is_restricted(self, workflow: Object) -> bool:
+        try:
+            return is_restricted(await self._cluster.get(NAMESPACE, namespace_of(workflow)))
+        except NotFound:
+            return False
 
     @asynccontextmanager
-    async def _store(self, workflow: Object, location: Location) -> AsyncIterator[ArtifactStore]:
-        """Opens the store of a location. Secret values are removed from its errors."""
-        secrets = Secrets(self._cluster, namespace_of(workflow))
+    async def _store(
+        self, workflow: Object, artifact: Artifact, repository: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[tuple[ArtifactStore, Location]]:
+        """Opens the store of an artifact, and yields it with the location. Secret values are removed from its
+        errors."""
+        namespace = namespace_of(workflow)
+        repository = repository if repository is not None else await self.repository(workflow)
+        location = location_of(artifact, repository)
+        is_shared = repository is self._default and not is_local(location) and not has_location(artifact)
+        secrets = Secrets(self._cluster, self._system_namespace or namespace if is_shared else namespace)
         try:
-            yield self._open(namespace_of(workflow), location, secrets)
+            if await self._is_restricted(workflow):
+                location = _member_location(location, namespace, is_shared=is_shared)
+                yield self._open_for_member(namespace, location, secrets), location
+            else:
+                yield self._open(namespace, location, secrets), location
         except ArtifactError as error:
             raise type(error)(secrets.scrub(str(error))) from None
 
     def _open(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:
         if is_local(location):
             return LocalStore(self._local_folder / path_component(namespace))
-        match kind_of(location):
-            case "raw":
-                return RawStore()
-            case "s3" | "gcs" | "azure" | "oss":
-                return ObjectArtifactStore(secrets.get)
-            case "http" | "artifactory":
-                return HttpStore(secrets.get)
-            case "git":
-                return GitStore(secrets.get)
-            case "hdfs":
-                raise ArtifactError(
-                    "hdfs artifacts are not supported here. To fetch one, use an http artifact and WebHDFS: "
-                    "http: {url: http://NAMENODE:9870/webhdfs/v1/PATH?op=OPEN}; to store one, use s3, gcs or azure"
-                )
-            case "plugin":
-                raise ArtifactError(
-                    "artifact plugins are not supported here: use s3, gcs, azure, oss, http, artifactory or git"
-                )
-            case kind:
-                raise ArtifactError(f"there is no store for {kind or 'an artifact without a location'}")
+        return open_store(location, secrets.get)
+
+    def _open_for_member(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:
+        if is_local(location) or kind_of(location) == "raw":
+            return self._open(namespace, location, secrets)
+        return ConfinedStore(self._confined, namespace, secrets.get)
+
+
+def _member_location(location: Location, namespace: str, *, is_shared: bool) -> Location:
+    """Returns the location as a member may use it. Raises ArtifactError."""
+    if is_shared:
+        try:
+            return with_key(location, prefixed_key(key_of(location), namespace))
+        except ValueError as error:
+            raise ArtifactError(str(error)) from None
+    problem = location_problem(location)
+    if problem:
+        raise ArtifactError(problem)
+    return location
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -260,3 +286,8 @@ def _copy(source: Path, target: Path) -> None:
 def _set_mode(target: Path, mode: int, recurse: bool) -> None:
     with Folder.at(target.parent) as beside:
         beneath.set_mode(beside, target.name, mode, recurse=recurse)
+
+
+def _remove(place: Path) -> None:
+    with suppress(OSError), Folder.at(place.parent) as above:
+        above.remove([place.name])

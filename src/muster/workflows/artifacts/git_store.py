@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactUnreachable
-from muster.workflows.artifacts.http_store import public_url
-from muster.workflows.artifacts.locations import Location
-from muster.workflows.artifacts.stores import ReadOnlyStore, SecretOf
+from muster.workflows.artifacts.git_addresses import RepositoryError, read_repository, ref_problem
+from muster.workflows.artifacts.locations import Location, public_url
+from muster.workflows.artifacts.stores import ReadOnlyStore, SecretOf, StoreAccess
 
-_PROTOCOLS = "https:http:ssh:git:file"
+_PROTOCOLS = "https:http:ssh:git"
 _ASK = """#!/bin/sh
 case "$1" in
 Username*) printf '%s\\n' "$MUSTER_GIT_USERNAME" ;;
@@ -29,8 +29,9 @@ _LOST = ("Could not resolve host", "Connection refused", "Connection timed out",
 class GitStore(ReadOnlyStore):
     what = "git artifacts"
 
-    def __init__(self, secret_of: SecretOf) -> None:
+    def __init__(self, secret_of: SecretOf, access: StoreAccess = StoreAccess()) -> None:  # noqa: B008
         self._secret_of = secret_of
+        self._access = access
 
     async def load(self, location: Location, target: Path) -> None:
         settings: Mapping[str, Any] = location["git"]
@@ -40,9 +41,13 @@ class GitStore(ReadOnlyStore):
         for value in (repo, revision, str(settings.get("branch") or ""), *(settings.get("fetch") or ())):
             if str(value).startswith("-"):
                 raise ArtifactError(f'git: "{value}" is an option, not a repository, branch or revision')
+        if self._access.for_member:
+            _check_addresses(settings)
         with TemporaryDirectory() as folder:
             git = _Git(await self._environment(settings, Path(folder)), public_url(repo))
-            await git.run("clone", "--quiet", "--no-checkout", *_extent(settings), "--", repo, str(target))
+            await git.run(
+                "clone", "--quiet", "--no-checkout", "--template=", *_extent(settings), "--", repo, str(target)
+            )
             git.folder = target
             for ref in settings.get("fetch") or ():
                 await git.run("fetch", "--quiet", *_depth(settings), "origin", str(ref))
@@ -54,12 +59,16 @@ class GitStore(ReadOnlyStore):
         raise ArtifactError("a git artifact is a folder and cannot be read as one file")
 
     async def _environment(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-        """Does not inherit the server's own identity."""
+        """Does not inherit the server's own identity and configuration."""
         env = {
             name: value for name, value in os.environ.items() if name in _PASSED_ON or name.lower().endswith("proxy")
         }
-        env |= {"HOME": str(folder), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0"}
-        env |= {"GIT_ALLOW_PROTOCOL": _PROTOCOLS, "LC_ALL": "C"}
+        env |= {"HOME": str(folder), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+        env |= {"GIT_TERMINAL_PROMPT": "0", "GIT_ATTR_NOSYSTEM": "1", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
+        # A submodule must not lead from a remote repository to a local one.
+        is_local = str(settings["repo"]).startswith(("/", "file:")) and not self._access.for_member
+        env["GIT_ALLOW_PROTOCOL"] = f"{_PROTOCOLS}:file" if is_local else _PROTOCOLS
+        env |= _configuration({**_CONFIGURATION, **self._network()})
         if settings.get("insecureSkipTLS"):
             env["GIT_SSL_NO_VERIFY"] = "1"
         name, password = settings.get("usernameSecret"), settings.get("passwordSecret")
@@ -70,8 +79,14 @@ class GitStore(ReadOnlyStore):
             env["GIT_ASKPASS"] = str(ask)
             env["MUSTER_GIT_USERNAME"] = (await self._secret_of(name)).strip() if name else ""
             env["MUSTER_GIT_PASSWORD"] = (await self._secret_of(password)).strip() if password else ""
-        known_hosts = Path("~/.ssh/known_hosts").expanduser()
+        known_hosts = folder / "known_hosts" if self._access.for_member else Path("~/.ssh/known_hosts").expanduser()
         ssh = ["ssh", "-o", "BatchMode=yes"]
+        if self._access.for_member:
+            known_hosts.write_text(self._access.known_hosts)
+            ssh += ["-F", "/dev/null", "-o", "IdentityAgent=none", "-o", f"ProxyCommand={self._access.connect} %h %p"]
+            ssh += ["-o", "ForwardAgent=no", "-o", "PermitLocalCommand=no", "-o", "ConnectTimeout=30"]
+            if not settings.get("sshPrivateKeySecret"):
+                ssh += ["-o", "IdentityFile=none", "-o", "IdentitiesOnly=yes"]
         if settings.get("insecureIgnoreHostKey"):
             ssh += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
         else:
@@ -85,7 +100,16 @@ class GitStore(ReadOnlyStore):
         env["GIT_SSH_COMMAND"] = shlex.join(ssh)
         return env
 
+    def _network(self) -> dict[str, str]:
+        if not self._access.for_member:
+            return {}
+        return {"http.proxy": self._access.proxy, "core.gitProxy": self._access.connect}
 
+
+_CONFIGURATION = {
+    "safe.directory": "*", "core.hooksPath": "/dev/null", "core.fsmonitor": "false", "core.attributesFile": "/dev/null",
+    "credential.helper": "", "advice.detachedHead": "false", "gc.auto": "0", "maintenance.auto": "false",
+}  # fmt: skip
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
 
 
@@ -98,7 +122,7 @@ class _Git:
     async def run(self, *words: str) -> None:
         where = ["-C", str(self.folder)] if self.folder is not None else []
         process = await asyncio.create_subprocess_exec(
-            "git", "-c", "safe.directory=*", *where, *words,
+            "git", *where, *words,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
             env=self._env, start_new_session=True,
         )  # fmt: skip
@@ -112,6 +136,30 @@ class _Git:
             text = said.decode("utf-8", "replace")
             kind = ArtifactUnreachable if any(sign in text for sign in _LOST) else ArtifactError
             raise kind(f"git {words[0]} of {self._shown}: {_last(text)}")
+
+
+def _configuration(settings: Mapping[str, str]) -> dict[str, str]:
+    env = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (name, value) in enumerate(settings.items()):
+        env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return env
+
+
+def _check_addresses(settings: Mapping[str, Any]) -> None:
+    """Raises ArtifactError for a repository or revision that git or ssh could take for something else."""
+    repo = str(settings["repo"])
+    try:
+        found = read_repository(f"http{repo[3:]}" if repo.startswith("git://") else repo)
+    except RepositoryError as error:
+        raise ArtifactError(f"git.repo: {error}") from None
+    if found.protocol == "file":
+        raise ArtifactError(f'git.repo: "{repo}" is on the server: use the address of a remote repository')
+    refs = [str(settings.get(field) or "") for field in ("revision", "branch")]
+    refs += [part for fetch in settings.get("fetch") or () for part in str(fetch).lstrip("+").split(":")]
+    for ref in refs:
+        problem = ref_problem(ref.removesuffix("*").removesuffix("/")) if ref else ""
+        if problem:
+            raise ArtifactError(f'git: "{ref}" is not a branch, tag or commit: {problem}')
 
 
 async def _check_out(git: _Git, settings: Mapping[str, Any], revision: str) -> None:

@@ -9,21 +9,22 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
-from muster.workflows.artifacts.locations import Location, kind_of
-from muster.workflows.artifacts.stores import SecretOf
+from muster.workflows.artifacts.locations import Location, kind_of, public_url
+from muster.workflows.artifacts.stores import SecretOf, StoreAccess
 
 _CHUNK = 1 << 18
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=30, sock_read=300)
 
 
 class HttpStore:
-    def __init__(self, secret_of: SecretOf) -> None:
+    def __init__(self, secret_of: SecretOf, access: StoreAccess = StoreAccess()) -> None:  # noqa: B008
         self._secret_of = secret_of
+        self._access = access
 
     async def load(self, location: Location, target: Path) -> None:
         with target.open("wb") as file:
@@ -64,17 +65,24 @@ class HttpStore:
         headers = {str(h["name"]): str(h.get("value") or "") for h in settings.get("headers") or ()}
         auth: Mapping[str, Any] = settings.get("auth") or {}
         try:
-            async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True, auto_decompress=False) as session:
+            async with self._session() as session:
                 headers.update(await self._token(session, auth.get("oauth2") or {}))
                 headers.update(await self._login({**settings, **(auth.get("basicAuth") or {})}))
                 context = await self._certificate(auth.get("clientCert") or {})
-                async with session.request(method, url, headers=headers, data=data, ssl=context or True) as response:
+                async with session.request(
+                    method, url, headers=headers, data=data, ssl=context or True, proxy=self._access.proxy or None
+                ) as response:
                     _check(response.status, method, shown)
                     yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ArtifactUnreachable(f"{method} {shown}: {_reason(error)}") from None
         except ValueError as error:
             raise ArtifactError(f"{method} {shown}: {error}") from None
+
+    def _session(self) -> aiohttp.ClientSession:
+        """The environment of the server, and its .netrc, are for the server's own."""
+        is_own = not self._access.for_member
+        return aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=is_own, auto_decompress=False)
 
     async def _login(self, settings: Mapping[str, Any]) -> dict[str, str]:
         name, password = settings.get("usernameSecret"), settings.get("passwordSecret")
@@ -91,7 +99,8 @@ class HttpStore:
             await self._secret_of(oauth["clientIDSecret"]), await self._secret_of(oauth.get("clientSecretSecret") or {})
         )
         url = await self._secret_of(oauth.get("tokenURLSecret") or {})
-        async with session.post(url.strip(), data={k: v for k, v in form.items() if v}, headers=who) as response:
+        body = {k: v for k, v in form.items() if v}
+        async with session.post(url.strip(), data=body, headers=who, proxy=self._access.proxy or None) as response:
             _check(response.status, "POST", "the token URL of oauth2")
             answer = await response.json(content_type=None)
         return {"Authorization": f"Bearer {answer.get('access_token', '')}"}
@@ -107,16 +116,6 @@ class HttpStore:
             key.write_text(await self._secret_of(client.get("clientKeySecret") or {}))
             context.load_cert_chain(certificate, key)
         return context
-
-
-def public_url(url: str) -> str:
-    """Returns the URL without user, password and query, which may hold a signature."""
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return "(no address)"
-    return urlunsplit(parts._replace(netloc=host, query="", fragment=""))
 
 
 def _basic(name: str, password: str) -> dict[str, str]:

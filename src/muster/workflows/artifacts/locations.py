@@ -106,6 +106,16 @@ def repository_for(template: Mapping[str, Any], repository: Mapping[str, Any]) -
     return {kind: {**settings, _FORMATS.get(kind, "keyFormat"): key_of(own).lstrip("/"), **_url_of(own[kind])}}
 
 
+def public_url(url: str) -> str:
+    """Returns the URL without user, password and query, which may hold a signature."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "(no address)"
+    return urlunsplit(parts._replace(netloc=host, query="", fragment=""))
+
+
 def is_local(location: Mapping[str, Any]) -> bool:
     return kind_of(location) == "s3" and not location["s3"].get("bucket")
 

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 from muster.kube.beneath import Folder
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
 from muster.workflows.artifacts.locations import Location, key_of, kind_of
-from muster.workflows.artifacts.stores import SecretOf
+from muster.workflows.artifacts.stores import SecretOf, StoreAccess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
+    from obstore.store import ClientConfig, GCSConfig, ObjectStore, RetryConfig, S3Config
 
 _AMAZON = "amazonaws.com"
 _REGION = "us-east-1"
@@ -32,8 +32,9 @@ _REFUSED = {
 
 
 class ObjectArtifactStore:
-    def __init__(self, secret_of: SecretOf) -> None:
+    def __init__(self, secret_of: SecretOf, access: StoreAccess = StoreAccess()) -> None:  # noqa: B008
         self._secret_of = secret_of
+        self._access = access
 
     async def load(self, location: Location, target: Path) -> None:
         import obstore
@@ -119,7 +120,7 @@ class ObjectArtifactStore:
 
         endpoint = str(settings.get("endpoint") or "")
         config: S3Config = {"region": str(settings.get("region") or _REGION)}
-        options = _client(insecure=bool(settings.get("insecure")))
+        options = self._client(insecure=bool(settings.get("insecure")))
         if endpoint and not endpoint.endswith(_AMAZON):
             config["endpoint"] = _url(endpoint, bool(settings.get("insecure")))
         config.update(await self._keys(settings))
@@ -141,16 +142,17 @@ class ObjectArtifactStore:
         config.update(await self._keys(settings))
         if settings.get("securityToken"):
             config["session_token"] = str(settings["securityToken"])
-        return S3Store(bucket, config=config, client_options=_client(insecure=False), retry_config=_retries())
+        return S3Store(bucket, config=config, client_options=self._client(insecure=False), retry_config=_retries())
 
     async def _gcs(self, settings: Mapping[str, Any]) -> ObjectStore:
         from obstore.store import GCSStore
 
         secret = settings.get("serviceAccountKeySecret")
-        if not secret:
-            return GCSStore(str(settings["bucket"]), retry_config=_retries())
-        key = await self._secret_of(secret)
-        return GCSStore(str(settings["bucket"]), config={"service_account_key": key}, retry_config=_retries())
+        options = self._client(insecure=False)
+        config: GCSConfig = {"skip_signature": True} if self._access.for_member else {}
+        if secret:
+            config = {"service_account_key": await self._secret_of(secret)}
+        return GCSStore(str(settings["bucket"]), config=config, client_options=options, retry_config=_retries())
 
     async def _azure(self, settings: Mapping[str, Any]) -> ObjectStore:
         from obstore.store import AzureStore
@@ -158,25 +160,33 @@ class ObjectArtifactStore:
         endpoint = urlsplit(str(settings["endpoint"]))
         is_own_host = endpoint.netloc.endswith(".blob.core.windows.net")
         account = endpoint.netloc.partition(".")[0] if is_own_host else endpoint.path.strip("/").partition("/")[0]
-        options = _client(insecure=endpoint.scheme == "http")
+        options = self._client(insecure=endpoint.scheme == "http")
         secret = settings.get("accountKeySecret")
         key = await self._secret_of(secret) if secret else ""
         return AzureStore(
             str(settings["container"]),
             config={
                 "account_name": account,
-                **({"account_key": key} if key else {}),
+                **({"account_key": key} if key else {"skip_signature": True} if self._access.for_member else {}),
                 **({} if is_own_host else {"endpoint": str(settings["endpoint"])}),
             },
             client_options=options,
             retry_config=_retries(),
         )
 
+    def _client(self, *, insecure: bool) -> ClientConfig:
+        options: ClientConfig = {
+            "allow_http": insecure, "timeout": timedelta(hours=1), "connect_timeout": timedelta(seconds=10),
+        }  # fmt: skip
+        if self._access.proxy:
+            options["proxy_url"] = self._access.proxy
+        return options
+
     async def _keys(self, settings: Mapping[str, Any]) -> S3Config:
-        """Without credentials in the location, those of the environment or the cloud are used."""
+        """Without credentials in the location, those of the environment or the cloud are used; for a member, none."""
         access, secret = settings.get("accessKeySecret"), settings.get("secretKeySecret")
         if settings.get("useSDKCreds") or not access or not secret:
-            return {}
+            return {"skip_signature": True} if self._access.for_member else {}
         keys: S3Config = {
             "access_key_id": (await self._secret_of(access)).strip(),
             "secret_access_key": (await self._secret_of(secret)).strip(),
@@ -218,10 +228,6 @@ def _not_there() -> tuple[type[BaseException], ...]:
     from obstore.exceptions import NotFoundError
 
     return (NotFoundError, FileNotFoundError)
-
-
-def _client(*, insecure: bool) -> ClientConfig:
-    return {"allow_http": insecure, "timeout": timedelta(hours=1), "connect_timeout": timedelta(seconds=10)}
 
 
 def _retries() -> RetryConfig:

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from muster.workflows.artifacts.errors import ArtifactError
-from muster.workflows.artifacts.locations import Location
+from muster.workflows.artifacts.locations import Location, kind_of
 
 SecretOf: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
 """Maps {name, key} of a Secret in the workflow's namespace to its value. Raises ArtifactError."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAccess:
+    """How a store reaches the network."""
+
+    for_member: bool = False
+    """Nothing of the server is used: no credentials, no configuration, no files."""
+    proxy: str = ""
+    """The URL of the HTTP proxy that all connections of a member go through."""
+    connect: str = ""
+    """A program that connects ssh and git:// for a member: it gets the host and the port."""
+    known_hosts: str = ""
+    """The host keys that ssh trusts, for a member."""
 
 
 class ArtifactStore(Protocol):
@@ -64,3 +79,33 @@ class RawStore(ReadOnlyStore):
 
 def _data(location: Location) -> bytes:
     return str(location["raw"].get("data") or "").encode()
+
+
+def open_store(location: Location, secret_of: SecretOf, access: StoreAccess = StoreAccess()) -> ArtifactStore:  # noqa: B008
+    """Opens the store of a location outside of the local repository. Stores are imported when they are needed."""
+    match kind_of(location):
+        case "raw":
+            return RawStore()
+        case "s3" | "gcs" | "azure" | "oss":
+            from muster.workflows.artifacts.object_store import ObjectArtifactStore
+
+            return ObjectArtifactStore(secret_of, access)
+        case "http" | "artifactory":
+            from muster.workflows.artifacts.http_store import HttpStore
+
+            return HttpStore(secret_of, access)
+        case "git":
+            from muster.workflows.artifacts.git_store import GitStore
+
+            return GitStore(secret_of, access)
+        case "hdfs":
+            raise ArtifactError(
+                "hdfs artifacts are not supported here. To fetch one, use an http artifact and WebHDFS: "
+                "http: {url: http://NAMENODE:9870/webhdfs/v1/PATH?op=OPEN}; to store one, use s3, gcs or azure"
+            )
+        case "plugin":
+            raise ArtifactError(
+                "artifact plugins are not supported here: use s3, gcs, azure, oss, http, artifactory or git"
+            )
+        case kind:
+            raise ArtifactError(f"there is no store for {kind or 'an artifact without a location'}")

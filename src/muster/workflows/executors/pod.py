@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -153,7 +154,7 @@ def transform_data(data: Any, steps: Any) -> Any:
 log = logging.getLogger(__name__)
 
 _PARALLEL_TRANSFERS = 8
-"""How many Pods may transfer artifacts at a time."""
+"""How many Pods of a namespace may fetch artifacts at a time. Those of others do not wait for them."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TRIES = 5
 _MAX_REPOSITORIES = 1000
@@ -195,7 +196,8 @@ class PodExecutor:
         """By Pod."""
         self._repositories: dict[str, Mapping[str, Any]] = {}
         """By uid of the workflow, which keeps the repository it started with."""
-        self._gate = asyncio.Semaphore(_PARALLEL_TRANSFERS)
+        self._gates: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_PARALLEL_TRANSFERS))
+        """By namespace."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready = asyncio.Event()
         self._informer = Informer(
@@ -213,6 +215,7 @@ class PodExecutor:
                 group.create_task(self._poll_progress())
                 await self._informer.synced.wait()
                 await asyncio.to_thread(self._inputs.sweep, frozenset(self._informer.objects))
+                await asyncio.to_thread(self._artifacts.sweep)
                 self._ready.set()
         finally:
             for task in self._tasks:
@@ -304,7 +307,7 @@ class PodExecutor:
         workflow, spec, launch = leaf.workflow, leaf.spec, leaf.launch
         staged = None
         if (launch.template.get("inputs") or {}).get("artifacts"):
-            async with self._gate:
+            async with self._gates[key.namespace]:
                 staged = await self._inputs.stage(workflow, launch)
         pod = build_pod(workflow, spec, launch, staged)
         script = build_script_config_map(workflow, launch)
