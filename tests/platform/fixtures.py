@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.kube.encryption import KEY_FILE, KeyRing
 from muster.platform.database.database import Database, sqlite_url
 from tests.platform.databases import PostgresServer, migrated, postgres_server
 
@@ -54,7 +55,8 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    opened = await Database.open(database_url, survives_power_cut=False)
+async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]:
+    keys = KeyRing.load(tmp_path / KEY_FILE)
+    opened = await Database.open(database_url, keys=keys, survives_power_cut=False)
     yield opened
     opened.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import platform
 import shlex
 from typing import Annotated
@@ -115,6 +116,36 @@ def client_variables(url: str, kubeconfig: str, token: str, namespace: str) -> d
         "ARGO_NAMESPACE": namespace,
         "ARGO_TOKEN": f"Bearer {token}",
     }
+
+
+def rotate_key(
+    print_only: Annotated[
+        bool, typer.Option("--print", help="Only print a key, for a file or MUSTER_ENCRYPTION_KEY.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Add a new key that encrypts secrets at rest.
+
+    The next start of the server encrypts all secrets with it. The old keys stay in the file, for backups. If an old
+    key has leaked, remove its line after that start.
+    """
+    from muster.kube.encryption import KEY_VARIABLE, EncryptionError, add_key, new_key
+
+    configure_logging(debug)
+    if print_only:
+        echo(new_key())
+        return
+    if os.environ.get(KEY_VARIABLE):
+        raise CommandError(
+            f"{KEY_VARIABLE} is set: put a new key (`muster rotate-key --print`) in front of the others, separated by "
+            "a comma, and restart the server"
+        )
+    file = load_settings().key_file
+    try:
+        added = add_key(file)
+    except (EncryptionError, OSError) as error:
+        raise CommandError(str(error)) from None
+    echo(f"Added the key {added} to {file}. Restart the server (`muster down`, `muster up -d`) to use it.")
 
 
 def version(

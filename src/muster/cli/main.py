@@ -29,9 +29,9 @@ def _load_run() -> _Commands:
 
 
 def _load_cluster() -> _Commands:
-    from muster.cli.cluster import down, env, status, up, version
+    from muster.cli.cluster import down, env, rotate_key, status, up, version
 
-    return {"up": up, "down": down, "status": status, "env": env, "version": version}
+    return {"up": up, "down": down, "status": status, "env": env, "rotate-key": rotate_key, "version": version}
 
 
 def _load_workflow_commands() -> _Commands:
@@ -198,6 +198,7 @@ COMMANDS = {
     "logout": Entry(_load_platform_login, "Log out of the platform."),
     "openapi": Entry(_load_platform_login, "Print the OpenAPI document of the platform's API."),
     "env": Entry(_load_cluster, "Print the environment variables that connect kubectl, argo and Hera to the cluster."),
+    "rotate-key": Entry(_load_cluster, "Add a new key that encrypts secrets at rest."),
     "doctor": Entry(_load_doctor, "Check what this machine supports, and what to install for the rest."),
     "version": Entry(_load_cluster, "Print the version of the command and of the cluster."),
 }

@@ -34,6 +34,7 @@ from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.embedded.scheduler.scheduler import Scheduler
 from muster.embedded.settings import BoxSettings
 from muster.kube.builtin import SERVICE_ACCOUNT
+from muster.kube.encryption import KeyRing
 from muster.kube.errors import NotFound
 from muster.kube.events import EventRecorder
 from muster.kube.kinds import Catalogue
@@ -53,10 +54,14 @@ class Box:
     """`catalogue` contains the kinds that the cluster serves besides its own."""
 
     def __init__(self, settings: BoxSettings, catalogue: Catalogue) -> None:
+        """Raises EncryptionError, DirectoryInUse or StoreUnreadable."""
         self.settings = settings
         for kind in (PORT_LEASE, NODE_METRICS, POD_METRICS):
             catalogue.register(kind)
-        self.cluster = EmbeddedCluster(settings.home / "store", catalogue, durability=settings.durability)
+        self.keys = KeyRing.load(settings.key_file)
+        self.cluster = EmbeddedCluster(
+            settings.home / "store", catalogue, durability=settings.durability, keys=self.keys
+        )
         self.cluster.addresses = PortLeases(self.cluster)
         self.identity = Identity.open(settings.home / "identity", self.cluster)
         self._recorders: list[EventRecorder] = []

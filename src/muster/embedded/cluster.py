@@ -19,6 +19,7 @@ from muster.embedded.store.view import Transaction, encode
 from muster.embedded.store.write_hooks import PERMANENT_NAMESPACES, CustomKinds
 from muster.embedded.store.writes import to_scale
 from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
+from muster.kube.encryption import KeyRing
 from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Unavailable
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.metrics_api import UsageByPod
@@ -68,10 +69,11 @@ class EmbeddedCluster:
         catalogue: Catalogue,
         *,
         durability: Durability = "power",
+        keys: KeyRing | None = None,
         history: int = 5000,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.store = Store(directory, durability=durability, history=history)
+        self.store = Store(directory, durability=durability, keys=keys, history=history)
         self.node: NodeOperations | None = None
         self.addresses: PodAddresses | None = None
         self.custom_kinds = CustomKinds(self.store, catalogue)

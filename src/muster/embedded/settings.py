@@ -14,6 +14,7 @@ from muster.embedded.node.settings import AgentSettings, ImageSettings, LogLimit
 from muster.embedded.scheduler.model import SchedulerSettings
 from muster.embedded.store.database import Durability
 from muster.kube.budgets import BUDGETS_SCHEMA, Budgets, read_budgets
+from muster.kube.encryption import KEY_FILE
 from muster.kube.kinds import Schema
 from muster.kube.schema import (
     BOOLEAN,
@@ -64,6 +65,7 @@ BOX_FIELDS: dict[str, Schema] = {
     "restarts": obj({"backoffSeconds": NUMBER, "backoffMaxSeconds": NUMBER}),
     "durability": string(["power", "process"]),
     "eventHours": NUMBER,
+    "encryptionKeyFile": STRING,
     "budgets": BUDGETS_SCHEMA,
 }  # fmt: skip
 """The fields of `config.yaml` that are about the cluster in a box."""
@@ -79,6 +81,12 @@ class BoxSettings:
     event_hours: float = 24.0
     """How long Events are kept."""
     budgets: Budgets = field(default_factory=Budgets)
+    encryption_key_file: str = ""
+    """The file with the keys that encrypt secrets; '' for one in the data directory."""
+
+    @property
+    def key_file(self) -> Path:
+        return Path(self.encryption_key_file) if self.encryption_key_file else self.home / KEY_FILE
 
 
 def read_agent_settings(home: Path, config: Mapping[str, Any]) -> AgentSettings:

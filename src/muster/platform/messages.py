@@ -80,6 +80,7 @@ _REQUESTS: Final[Mapping[str, Template]] = {
     "changed": Template('the {kind} "{name}" was changed by someone else', "reload it and try again"),
     "bug": Template("this is a bug in Muster", "see the server log for details"),
     "database": Template("the database did not respond", "try again in a moment"),
+    "encryption": Template("a secret cannot be decrypted", "ask an admin to see the server log for the missing key"),
     "request.large": Template("the request is too large", "send at most {most} MB"),
     "request.site": Template("the request comes from a page of another site"),
     "request.etag": Template("If-Match: {etag} is not an ETag of this API"),

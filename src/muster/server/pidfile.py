@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Protocol
@@ -63,6 +63,7 @@ def claim_home(home: Path) -> Iterator[Announce]:
     URL for browsers once requests are served."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (home / "server.json").open("ab+") as file:
+        _make_private(home)
         _take_over(file, home)
         file.truncate(0)
 
@@ -76,6 +77,19 @@ def claim_home(home: Path) -> Iterator[Announce]:
             yield announce
         finally:
             file.truncate(0)
+
+
+def _make_private(home: Path) -> None:
+    """Others may have no access to the data directory, nor to what an older release created in it."""
+    for name in ("", "store", "identity", "platform"):
+        path = home / name
+        with suppress(OSError):  # it does not exist, or belongs to another account
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o700)
+    for path in (*home.glob("*.json"), *home.glob("*.log"), *home.glob("*/*.db*")):
+        with suppress(OSError):
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o600)
 
 
 def start_detached(home: Path, timeout: float = 60.0, options: Sequence[str] = ()) -> ServerInfo:

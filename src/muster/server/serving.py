@@ -20,6 +20,7 @@ from muster.embedded.node.operations import AgentFiles
 from muster.embedded.node.settings import ApiAccess, RuntimeName
 from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
 from muster.kube.builtin import new_catalogue
+from muster.kube.encryption import EncryptionError
 from muster.kube.kinds import Catalogue
 from muster.server.argo.app import argo_app
 from muster.server.https import open_listener, serve_https
@@ -118,7 +119,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(serve_https(apis, listener, certificates))
                 page = (
-                    await stack.enter_async_context(host_platform(settings, box.cluster, workflows.artifacts))
+                    await stack.enter_async_context(host_platform(settings, box.cluster, workflows.artifacts, box.keys))
                     if web
                     else ""
                 )
@@ -128,7 +129,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
 def _open_box(settings: Settings, catalogue: Catalogue) -> Box:
     try:
         return Box(settings, catalogue)
-    except (StoreUnreadable, DirectoryInUse) as error:
+    except (StoreUnreadable, DirectoryInUse, EncryptionError) as error:
         raise ServerError(str(error)) from error
 
 

@@ -92,6 +92,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         member_addresses=tuple((config.get("artifacts") or {}).get("memberAddresses") or ()),
         host=listen.get("host") or "127.0.0.1",
         port=listen.get("port") or 0,
+        encryption_key_file=config.get("encryptionKeyFile") or "",
         web=web,
         modules=read_module_settings(config),
     )

@@ -117,7 +117,7 @@ def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "db"
     Database(path, format=7).close()
     before = path.read_bytes()
-    with pytest.raises(StoreUnreadable, match="it has format 7, this version of Muster reads up to 1"):
+    with pytest.raises(StoreUnreadable, match="it has format 7, this version of Muster reads up to 2"):
         Database(path)
     assert path.read_bytes() == before
 

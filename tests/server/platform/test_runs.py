@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from muster.kube.builtin import POD, SECRET
+from muster.kube.encryption import KEY_FILE, KeyRing
 from muster.platform.database.database import Database
 from muster.platform.database.tables import runs
 from muster.workflows.kinds import WORKFLOW
@@ -135,7 +136,7 @@ async def test_a_retry_that_was_not_recorded_is_recorded_when_repeated(
     await stored(admin, "gate", graph(node("a", command=gate, storage=[{"root": "shared"}])))
     run = (await admin.post("runs", {"workflow": "gate"}))["id"]
     await until(admin, run, lambda shown: states(shown)["a"] == "running")
-    database = await Database.open(database_url)
+    database = await Database.open(database_url, keys=KeyRing.load(muster.home / KEY_FILE))
     forgotten = update(runs).where(runs.c.id == run).values(state="stopped")
 
     async def asked_again() -> bool:

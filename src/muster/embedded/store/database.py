@@ -4,6 +4,9 @@ The file is a log with one row for every version of every object. An object is i
 as a watch may resume from them, so a restart loses neither objects nor the recent past. Every append is one SQL
 statement, hence one transaction and one release of the interpreter lock. With more statements, a busy event loop would
 make the writing thread wait for that lock again and again.
+
+Secrets are encrypted with a key that is not in the file (kube/encryption.py), as an API server with an
+EncryptionConfiguration does it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import orjson
+
+from muster.kube.builtin import SECRET
+from muster.kube.encryption import KEY_FILE, EncryptionError, KeyRing, is_encrypted, key_of
 
 
 class DirectoryInUse(RuntimeError):
@@ -62,9 +68,10 @@ Durability: TypeAlias = Literal["power", "process"]
 Migration: TypeAlias = Callable[[sqlite3.Connection], None]
 """Converts a file from one format to the next. Runs inside a transaction."""
 
-FORMAT = 1
-MIGRATIONS: Mapping[int, Migration] = {}
-"""Each key is the format that the migration starts from."""
+FORMAT = 2
+MIGRATIONS: Mapping[int, Migration] = {1: lambda _: None}
+"""Each key is the format that the migration starts from. From 2 on, Secrets are encrypted: see `_encrypt_secrets`."""
+ENCRYPTED = SECRET.resource
 
 APPLICATION_ID = 0x4D555354  # 'MUST'
 LARGEST_APPEND = 512
@@ -108,6 +115,7 @@ class Database:
         path: Path,
         durability: Durability = "power",
         *,
+        keys: KeyRing | None = None,
         format: int = FORMAT,
         migrations: Mapping[int, Migration] = MIGRATIONS,
     ) -> None:
@@ -115,11 +123,15 @@ class Database:
         self._format = format
         self._migrations = migrations
         self._unfolded_bytes = 0
+        self._keys = keys or KeyRing.load(path.with_name(KEY_FILE))
         if not path.exists():
             path.touch(mode=0o600)  # It contains Secrets. The files that SQLite puts beside it get the same mode.
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1.0)
         try:
             self._open(durability)
+        except EncryptionError as error:
+            self._connection.close()
+            raise self._undecryptable(error) from error
         except sqlite3.DatabaseError as error:
             self._connection.close()
             if is_full(error, path.parent):
@@ -135,7 +147,9 @@ class Database:
             for row in self._connection.execute(
                 "SELECT version, resource, namespace, name, gone, object FROM versions ORDER BY version"
             ):
-                yield Row._make(row)
+                yield Row._make(row) if row[1] != ENCRYPTED else self._decrypted(Row._make(row))
+        except EncryptionError as error:
+            raise self._undecryptable(error) from error
         except sqlite3.DatabaseError as error:
             raise self.unreadable(str(error)) from error
 
@@ -145,6 +159,7 @@ class Database:
 
     def append(self, rows: Sequence[Row]) -> None:
         """Appends all rows or none. They are durable when this returns."""
+        rows = [row if row.resource != ENCRYPTED else self._encrypted(row) for row in rows]
         if len(rows) <= LARGEST_APPEND:
             self._insert(rows)
         else:
@@ -204,8 +219,39 @@ class Database:
         for step in range(format, self._format):
             if step not in self._migrations:
                 raise self.unreadable(f"it has format {format}, and there is no migration from {step} to {step + 1}")
+        self._encrypt_secrets(is_new=format < 2 <= self._format)
         if format < self._format:
             self._in_transaction(lambda: self._migrate(format))
+
+    def _encrypt_secrets(self, is_new: bool) -> None:
+        """Encrypts Secrets that are not encrypted yet, or with an older key. After the first time, no copy of the plain
+        text is left in the file: the format is changed only then, so that an interrupted start does it again."""
+        if not is_new and not self._keys.has_old_keys:
+            return
+        self._connection.execute("PRAGMA secure_delete = ON").fetchall()
+        rows = [
+            Row._make(row)
+            for row in self._connection.execute(
+                "SELECT version, resource, namespace, name, gone, object FROM versions WHERE resource = ?", (ENCRYPTED,)
+            )
+        ]
+        old = [row for row in rows if key_of(row.object) != self._keys.current or not self._keys.current]
+        new = [(self._encrypted(self._decrypted(row)).object, row.version) for row in old]
+        if new:
+            self._in_transaction(
+                lambda: self._connection.executemany("UPDATE versions SET object = ? WHERE version = ?", new)
+            )
+        if is_new:
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def _encrypted(self, row: Row) -> Row:
+        return row._replace(object=self._keys.encrypt(row.object, _place(row)))
+
+    def _decrypted(self, row: Row) -> Row:
+        if not is_encrypted(row.object):
+            return row
+        return row._replace(object=self._keys.decrypt(row.object, _place(row)))
 
     def _create(self) -> None:
         for statement in _TABLES.split(";"):
@@ -238,11 +284,18 @@ class Database:
                 self._connection.execute("ROLLBACK")
             raise
 
+    def _undecryptable(self, error: EncryptionError) -> StoreUnreadable:
+        return StoreUnreadable(f"cannot use the store {self.path}: {error}")
+
     def unreadable(self, why: str) -> StoreUnreadable:
         return StoreUnreadable(
             f"cannot use the store {self.path}: {why}. The file was not changed. "
             "Replace it with a backup, or move it away to start with an empty cluster"
         )
+
+
+def _place(row: Row) -> str:
+    return f"{row.resource}/{row.namespace}/{row.name}/{row.version}"
 
 
 def is_full(error: BaseException, directory: Path) -> bool:

@@ -19,6 +19,7 @@ import orjson
 
 from muster.embedded.store.database import Database, DirectoryLock, Durability, Row, is_full
 from muster.embedded.store.view import Change, History, ResourceKey, Staged, Transaction, View, make_change
+from muster.kube.encryption import KeyRing
 from muster.kube.errors import ApiError, Gone, StorageFull, Unavailable
 from muster.kube.objects import Key, Object, version_of
 
@@ -41,10 +42,12 @@ class Store:
         directory: Path,
         *,
         durability: Durability = "power",
+        keys: KeyRing | None = None,
         history: int = 5000,
         largest_object: int = 3 << 19,
     ) -> None:
-        """Locks the directory and reads all objects. Raises DirectoryInUse or StoreUnreadable."""
+        """Locks the directory and reads all objects. Raises DirectoryInUse or StoreUnreadable. `keys` encrypt Secrets;
+        without them there is a key in the directory."""
         self.view = View()
         self.version = 0
         """The newest committed resourceVersion."""
@@ -67,7 +70,7 @@ class Store:
         self._undeleted: list[int] = []
         self._lock = DirectoryLock(directory)
         try:
-            self.database = Database(directory / DATABASE, durability)
+            self.database = Database(directory / DATABASE, durability, keys=keys)
         except BaseException:
             self._lock.release()
             raise

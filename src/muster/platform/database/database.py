@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -27,6 +28,15 @@ from sqlalchemy import Connection, Delete, Engine, Update, create_engine, event,
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from muster.kube.encryption import KEY_FILE, EncryptionError, KeyRing
+from muster.platform.database.sealing import (
+    COLUMNS,
+    KEYS,
+    check_keys,
+    finish_resealing,
+    needs_resealing,
+    reseal_some,
+)
 from muster.platform.database.tables import ACCESS_TABLES
 
 # Upgrades the tables to what this release needs. migrations/README.md says how to add a
@@ -154,12 +164,24 @@ class Database:
         """The number of transactions this process has written. What was read before may be outdated after."""
 
     @classmethod
-    async def open(cls, url: str, *, survives_power_cut: bool = True) -> Database:
-        """Creates or upgrades the tables first. `url` is sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME."""
-        database = _connected(_parsed(url), survives_power_cut)
+    async def open(cls, url: str, *, keys: KeyRing | None = None, survives_power_cut: bool = True) -> Database:
+        """Creates or upgrades the tables first. `url` is sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME. `keys`
+        encrypt secrets; without them there is a key beside the file of a SQLite."""
+        parsed = _parsed(url)
+        try:
+            ring = keys or _own_keys(parsed)
+            database = _connected(parsed, survives_power_cut, ring)
+        except EncryptionError as error:
+            raise DatabaseError(str(error)) from None
         try:
             await asyncio.get_running_loop().run_in_executor(database._writing, migrate, database._writers)
+            await database.read(check_keys)
+            ring.ensure()
             await database.tidy()
+        except EncryptionError as error:
+            database.close()
+            shown = parsed.render_as_string(hide_password=True)
+            raise DatabaseError(f"the database {shown} cannot be used: {error}") from None
         except DBAPIError as error:
             database.close()
             shown = make_url(url).render_as_string(hide_password=True)
@@ -185,6 +207,27 @@ class Database:
         """Updates SQLite's statistics, on which its query plans depend. PostgreSQL does this itself."""
         if self.dialect == "sqlite":
             await self.write(_analyze)
+
+    async def reseal(self) -> None:
+        """Encrypts secrets that an older release wrote, or that have an older key; see `sealing.py`. It may be
+        interrupted at any time; the next start continues."""
+        if not await self.read(needs_resealing):
+            return
+        for column in COLUMNS:
+            after = ""
+            while after := await self.write(partial(reseal_some, column=column, after=after)):
+                pass
+        if self.dialect == "sqlite":
+            # Pages that were freed or replaced still have the plain text.
+            await asyncio.get_running_loop().run_in_executor(self._writing, self._vacuum)
+        await self.write(finish_resealing)
+
+    def _vacuum(self) -> None:
+        with self._writers.connect() as connection:
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            driver.execute("VACUUM")
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Waits for transactions that are running."""
@@ -236,14 +279,21 @@ def _parsed(url: str) -> URL:
     return parsed
 
 
-def _connected(url: URL, survives_power_cut: bool) -> Database:
+def _own_keys(url: URL) -> KeyRing:
+    if url.drivername == "sqlite" and url.database:
+        return KeyRing.load(Path(url.database).with_name(KEY_FILE))
+    return KeyRing(None, (), source="the settings")
+
+
+def _connected(url: URL, survives_power_cut: bool, keys: KeyRing) -> Database:
     if url.drivername == "sqlite":
-        return _sqlite(url, survives_power_cut)
+        return _sqlite(url, survives_power_cut, keys)
     try:
         engine = create_engine(
             url,
             pool_size=_SERVER_THREADS,
             pool_pre_ping=True,
+            execution_options={KEYS: keys},
             json_serializer=_to_json,
             json_deserializer=_from_json,
         )
@@ -253,7 +303,7 @@ def _connected(url: URL, survives_power_cut: bool) -> Database:
     return Database(engine, engine, pool, pool)
 
 
-def _sqlite(url: URL, survives_power_cut: bool) -> Database:
+def _sqlite(url: URL, survives_power_cut: bool, keys: KeyRing) -> Database:
     """One thread writes, so no writer waits inside SQLite. Readers see the last commit."""
     if not url.database or url.database == ":memory:":
         raise DatabaseError("SQLite needs a file: sqlite:///PATH")
@@ -264,8 +314,8 @@ def _sqlite(url: URL, survives_power_cut: bool) -> Database:
     except OSError as error:
         raise DatabaseError(f"the database {path} cannot be used: {error.strerror}") from None
     pragmas = ["journal_mode=WAL", f"synchronous={'FULL' if survives_power_cut else 'NORMAL'}", "foreign_keys=ON"]
-    writers = _sqlite_engine(url, 1, "BEGIN IMMEDIATE", pragmas)
-    readers = _sqlite_engine(url, _READERS, "BEGIN", ["query_only=ON"])
+    writers = _sqlite_engine(url, 1, "BEGIN IMMEDIATE", pragmas, keys)
+    readers = _sqlite_engine(url, _READERS, "BEGIN", ["query_only=ON"], keys)
     return Database(
         readers,
         writers,
@@ -274,12 +324,13 @@ def _sqlite(url: URL, survives_power_cut: bool) -> Database:
     )
 
 
-def _sqlite_engine(url: URL, size: int, begin: str, pragmas: list[str]) -> Engine:
+def _sqlite_engine(url: URL, size: int, begin: str, pragmas: list[str], keys: KeyRing) -> Engine:
     engine = create_engine(
         url,
         pool_size=size,
         max_overflow=0,
         connect_args={"timeout": _BUSY_SECONDS},
+        execution_options={KEYS: keys},
         json_serializer=_to_json,
         json_deserializer=_from_json,
     )

@@ -20,6 +20,7 @@ from sqlalchemy import Connection, select, update
 
 from muster.kube.file_names import path_component
 from muster.platform.database.database import Database
+from muster.platform.database.sealing import env_place, keys_of, unseal_env, unseal_url
 from muster.platform.database.tables import module_versions, modules, now
 from muster.platform.graphs.model import WORKSPACE
 from muster.platform.modules.build_process import (
@@ -269,10 +270,12 @@ def claim_build(connection: Connection, version_id: str) -> Claim | None:
     connection.execute(
         update(module_versions).where(module_versions.c.id == version_id).values(attempts=row.attempts + 1)
     )
-    secrets = tuple(variable["value"] for variable in row.env if variable["secret"])
+    keys = keys_of(connection)
+    env = unseal_env(keys, row.env, env_place(row.id))
+    secrets = tuple(variable["value"] for variable in env if variable["secret"])
     order = BuildRequest(
-        row.id, row.git_url, row.git_ref, row.git_commit, row.dockerfile, row.build_dir, row.readme_path, row.image,
-        secrets,
+        row.id, unseal_url(keys, row.git_url, row.id), row.git_ref, row.git_commit, row.dockerfile, row.build_dir,
+        row.readme_path, row.image, secrets,
     )  # fmt: skip
     return Claim(row.module_id, row.number, row.attempts + 1, order)
 

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, new_id, select_page
+from muster.platform.database.sealing import env_place, keys_of, seal_env, seal_url, unseal_env, unseal_url
 from muster.platform.database.tables import module_versions, now, users
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem
 from muster.platform.graphs.model import Output, Variable
@@ -168,7 +169,7 @@ def find_version(connection: Connection, actor: Actor, module: Module, word: str
     row = connection.execute(query).first()
     if row is None:
         raise NotFoundProblem.of("module.no-version", module=module.name, name=word)
-    return read_version(row)
+    return read_version(connection, row)
 
 
 def list_versions(
@@ -181,7 +182,7 @@ def list_versions(
         query = query.where(module_versions.c.state == state)
     sortable = {"number": module_versions.c.number, "state": module_versions.c.state}
     page = select_page(connection, query, wanted, key=module_versions.c.id, sortable=sortable, usual="-number")
-    return page.map(lambda row: read_version(row).seen_by(actor, module))
+    return page.map(lambda row: read_version(connection, row).seen_by(actor, module))
 
 
 def readme_of(connection: Connection, version: StoredModuleVersion) -> str:
@@ -230,18 +231,19 @@ def _added(
     connection: Connection, actor: Actor, module: Module, source: ModuleSource
 ) -> tuple[Module, StoredModuleVersion]:
     moment, identifier, number = now(), new_id(), module.versions + 1
+    keys = keys_of(connection)
     connection.execute(
         insert(module_versions).values(
             id=identifier,
             module_id=module.id,
             number=number,
             author_id=actor.id,
-            git_url=source.git_url,
+            git_url=seal_url(keys, source.git_url, identifier),
             git_ref=source.git_ref,
             dockerfile=source.dockerfile,
             build_dir=source.build_dir,
             readme_path=source.readme_path,
-            env=[variable._asdict() for variable in source.env],
+            env=seal_env(keys, [variable._asdict() for variable in source.env], env_place(identifier)),
             inputs=[{"name": given.name, "description": given.description} for given in source.inputs],
             outputs=[output._asdict() for output in source.outputs],
             state="building",
@@ -282,14 +284,15 @@ _VERSIONS = select(*VERSION_COLUMNS, users.c.name.label("author_name")).join(
 )
 
 
-def read_version(row: AnyRow) -> StoredModuleVersion:
+def read_version(connection: Connection, row: AnyRow) -> StoredModuleVersion:
+    keys = keys_of(connection)
     source = ModuleSource(
-        row.git_url,
+        unseal_url(keys, row.git_url, row.id),
         row.git_ref,
         row.dockerfile,
         row.build_dir,
         row.readme_path,
-        tuple(Variable(**variable) for variable in row.env),
+        tuple(Variable(**variable) for variable in unseal_env(keys, row.env, env_place(row.id))),
         tuple(ModuleInput(**given) for given in row.inputs),
         tuple(Output(**output) for output in row.outputs),
     )

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from muster.kube.objects import Object
 from muster.platform.database.queries import new_id
+from muster.platform.database.sealing import keys_of, order_place, seal, unseal
 from muster.platform.database.tables import now, run_nodes, run_orders, runs
 from muster.platform.errors import ConflictProblem, InvalidProblem, conflict_on_duplicate
 from muster.platform.graphs import context as graphs
@@ -166,7 +167,12 @@ def store_run(connection: Connection, actor: Actor, made: PreparedRun) -> Run:
     if made.nodes:
         connection.execute(insert(run_nodes), [_row(made.id, at, plan) for at, plan in enumerate(made.nodes)])
     connection.execute(
-        insert(run_orders).values(run_id=made.id, workflow=made.workflow_object, secret=made.secret, created=moment)
+        insert(run_orders).values(
+            run_id=made.id,
+            workflow=made.workflow_object,
+            secret=seal(keys_of(connection), made.secret, order_place(made.id)),
+            created=moment,
+        )
     )
     details: dict[str, Any] = {"workflow": made.workflow.name, "version": made.version.name}
     if made.copied_from:
@@ -187,7 +193,11 @@ def find_requests(connection: Connection, run_id: str = "") -> list[RunRequest]:
     query = select(run_orders.c.run_id, run_orders.c.workflow, run_orders.c.secret).order_by(run_orders.c.run_id)
     if run_id:
         query = query.where(run_orders.c.run_id == run_id)
-    return [RunRequest(*row) for row in connection.execute(query)]
+    keys = keys_of(connection)
+    return [
+        RunRequest(run, workflow, unseal(keys, secret, order_place(run)))
+        for run, workflow, secret in connection.execute(query)
+    ]
 
 
 def close_request(connection: Connection, run_id: str) -> None:

@@ -82,7 +82,7 @@ def _found(connection: Connection, actor: Actor, names: set[str]) -> dict[tuple[
     )
     offers = {}
     for row in connection.execute(query):
-        version = read_version(row)
+        version = read_version(connection, row)
         # A deprecated version still runs where it is already used.
         usable = version.state in PUBLIC or (row.owner_id == actor.id and version.state in USABLE_BY_ITS_OWNER)
         offers[row.module_name, str(version.number)] = available_module(row.module_name, version, usable=usable)
@@ -91,10 +91,8 @@ def _found(connection: Connection, actor: Actor, names: set[str]) -> dict[tuple[
 
 def _suggestions(connection: Connection, actor: Actor) -> dict[tuple[str, str], AvailableModule]:
     query = _QUERY.where(usable_states(actor, modules.c.owner_id)).order_by(modules.c.updated.desc()).limit(_SUGGESTED)
-    return {
-        (row.module_name, str(row.number)): available_module(row.module_name, read_version(row), usable=True)
-        for row in connection.execute(query)
-    }
+    found = [(row.module_name, read_version(connection, row)) for row in connection.execute(query)]
+    return {(name, str(version.number)): available_module(name, version, usable=True) for name, version in found}
 
 
 def _references(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import Connection, insert, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.sealing import keys_of, seal_document, unseal_document
 from muster.platform.database.tables import now, users, versions
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
 from muster.platform.graphs.argo_import import from_manifest
@@ -137,8 +138,8 @@ def get_version(connection: Connection, actor: Actor, identifier: str) -> tuple[
 
 def document_of(connection: Connection, version_id: str) -> Document:
     """Returns the document with secrets: for running it, not for showing it."""
-    document: Document = connection.execute(select(versions.c.document).where(versions.c.id == version_id)).scalar_one()
-    return document
+    stored = connection.execute(select(versions.c.document).where(versions.c.id == version_id)).scalar_one()
+    return unseal_document(keys_of(connection), stored, version_id)
 
 
 def document_for(connection: Connection, actor: Actor, workflow: Workflow, version: Version) -> Document:
@@ -216,8 +217,9 @@ def _stored(
                 name=name,
                 description=new.description,
                 type=document.get("type", "graph"),
-                document=document,
-                hash=content_hash(document),
+                document=seal_document(keys_of(connection), document, identifier),
+                # All users see it, so that it must not depend on secrets: they could be guessed.
+                hash=content_hash(mask_secrets(document)),
                 nodes=len(document.get("nodes") or ()),
                 author_id=actor.id,
                 copied_from=copied_from,

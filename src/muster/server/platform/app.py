@@ -6,6 +6,7 @@ who are not logged in yet.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -109,7 +110,14 @@ def background_tasks(services: Services) -> list[tuple[str, Callable[[], Corouti
         ("module builds", services.builds.run),
         ("queues", partial(resources.keep_queues, services)),
         ("cluster usage", partial(cluster.keep_usage, services)),
+        ("encryption of secrets", partial(_encrypt_secrets, services)),
     ]
+
+
+async def _encrypt_secrets(services: Services) -> None:
+    """Once: everything that is written later is encrypted with the current key."""
+    await services.database.reseal()
+    await asyncio.Event().wait()
 
 
 def openapi_document() -> dict[str, Any]:

@@ -16,6 +16,7 @@ import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from muster.kube.cluster import Cluster
+from muster.kube.encryption import KeyRing
 from muster.platform.settings import DEFAULT_WEB_PORT
 from muster.platform.users.credentials import platform_folder, prepare_secrets
 from muster.server.https import open_listener, serve_http
@@ -32,9 +33,9 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 @asynccontextmanager
 async def host_platform(
-    settings: Settings, cluster: Cluster, artifacts: ArtifactClient | None = None
+    settings: Settings, cluster: Cluster, artifacts: ArtifactClient | None = None, keys: KeyRing | None = None
 ) -> AsyncIterator[str]:
-    """Serves the platform for as long as the block lasts, and yields its URL."""
+    """Serves the platform for as long as the block lasts, and yields its URL. `keys` encrypt its secrets."""
     web = settings.web
     prepare_secrets(platform_folder(settings.home))
     with open_listener(web.host, web.port, settings.home / "web-port", usual=DEFAULT_WEB_PORT) as listener:
@@ -48,7 +49,7 @@ async def host_platform(
                 "web.trustedProxies is not set: if there is a proxy in front, all its users count as one address, and "
                 "failed logins of one hold up the others; set it to the address of the proxy, such as [127.0.0.1]"
             )
-        hosted = _Hosted(settings, cluster, url, artifacts)
+        hosted = _Hosted(settings, cluster, url, artifacts, keys or KeyRing.load(settings.key_file))
         task = asyncio.create_task(hosted.run(), name="platform")
         try:
             async with serve_http(hosted, listener):
@@ -61,8 +62,11 @@ async def host_platform(
 class _Hosted:
     """An application that loads the real one when it is needed."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, url: str, artifacts: ArtifactClient | None) -> None:
+    def __init__(
+        self, settings: Settings, cluster: Cluster, url: str, artifacts: ArtifactClient | None, keys: KeyRing
+    ) -> None:
         self._settings, self._cluster, self._url, self._artifacts = settings, cluster, url, artifacts
+        self._keys = keys
         self._app: ASGIApp | None = None
         self._trouble = ""
         self._asked = asyncio.Event()
@@ -97,6 +101,7 @@ class _Hosted:
 
         database = await Database.open(
             self._settings.web.database or sqlite_url(self._file),
+            keys=self._keys,
             survives_power_cut=self._settings.durability == "power",
         )
         try:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from muster.kube.encryption import EncryptionError
 from muster.platform.errors import InvalidProblem, Problem, UnavailableProblem
 from muster.platform.messages import FieldError, field_error
 
@@ -48,6 +49,7 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(DBAPIError, _database)
+    app.add_exception_handler(EncryptionError, _encryption)
 
 
 def problem_response(problem: Problem) -> Response:
@@ -87,6 +89,11 @@ async def _http(_: Request, error: Exception) -> Response:
 async def _database(request: Request, error: Exception) -> Response:
     log.error("%s %s: the database failed", request.method, request.url.path, exc_info=error)
     return problem_response(UnavailableProblem.of("database"))
+
+
+async def _encryption(request: Request, error: Exception) -> Response:
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    return problem_response(UnavailableProblem.of("encryption"))
 
 
 _KNOWN = {
