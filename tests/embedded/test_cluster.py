@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +311,9 @@ async def test_logs_exec_and_addresses_need_a_node_agent(cluster: EmbeddedCluste
             self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
         ) -> Process:
             raise NotFound(f"{namespace}/{pod} {container} {command} {stdin} {tty}")
+
+        def forward(self, pod: str, namespace: str) -> AbstractContextManager[str]:
+            raise NotFound(f"{namespace}/{pod}")
 
     class Addresses:
         async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:

@@ -103,7 +103,7 @@ class ParsedRun:
         return [dict(field.partition("=")[::2] for field in read_csv(value)) for value in self.values("--mount")]
 
 
-HONEST = {"--rm", "--name", "--network", "--hostname", "--log-driver", "--pull", "--env-file", "--mount"}
+HONEST = {"--rm", "--name", "--network", "--hostname", "--log-driver", "--pull", "--env-file", "--mount", "--ulimit"}
 
 
 def command_line(

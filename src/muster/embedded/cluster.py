@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -48,6 +49,11 @@ class NodeOperations(Protocol):
     async def exec(
         self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
     ) -> Process: ...
+
+    def forward(self, pod: str, namespace: str) -> AbstractContextManager[str]:
+        """Opens a session in which ports of a running Pod are forwarded. Yields its address, whatever its status says.
+        Raises Conflict if it does not run here, and TooManyRequests."""
+        ...
 
 
 class PodAddresses(Protocol):

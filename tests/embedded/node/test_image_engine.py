@@ -56,7 +56,7 @@ def test_options() -> None:
         PODMAN, {"workingDir": "/w"}, mounts, uid=1, gid=2, groups=[3], memoryLimit=1048576, cpuLimit=1.5
     )  # fmt: skip
     assert found[:3] == ["/usr/bin/podman", "--cgroup-manager=cgroupfs", "run"]
-    assert words_after("--ulimit", found) == ["nofile=1024:1024"]
+    assert words_after("--ulimit", found) == ["nofile=1024:1024", "core=0"]
     assert words_after("--mount", found) == [
         '"type=bind","src=/a","dst=/b"',
         '"type=bind","src=/c,d","dst=/e","readonly"',

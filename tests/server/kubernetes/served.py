@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +90,9 @@ class ThisMachine:
 
     async def usage(self) -> tuple[UsageByPod, float]:
         raise Unavailable("nothing is measured here")
+
+    def forward(self, pod: str, namespace: str) -> AbstractContextManager[str]:
+        return nullcontext("127.0.0.1")
 
     async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
         self.asked.append(query)

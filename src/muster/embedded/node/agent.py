@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import socket
 import time
 from contextlib import suppress
@@ -28,6 +29,12 @@ from muster.embedded.node.pod_context import ReferencedObjects
 from muster.embedded.node.pod_status import has_ended
 from muster.embedded.node.pod_worker import PodWorker, WorkerContext
 from muster.embedded.node.preparation import NodeContext
+from muster.embedded.node.scratch_space import (
+    PERIOD_SECONDS,
+    ScratchSchedule,
+    eviction_message,
+    measure_scratch,
+)
 from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.cgroups import can_limit
 from muster.embedded.node.supervisor.contract import Isolation
@@ -122,7 +129,13 @@ class Agent:
 
         name = settings.node_name or self.machine.hostname
         cluster.node = PodOperations(
-            name, self._informer, self._workers, self._logs, UsageMeter(self.usage), self.ready
+            name,
+            self._informer,
+            self._workers,
+            self._logs,
+            UsageMeter(self.usage),
+            self.ready,
+            settings.budgets.pod_sessions,
         )
 
     async def run(self) -> None:
@@ -141,6 +154,7 @@ class Agent:
                 group.create_task(self._controller.run(), name="agent")
                 group.create_task(self._check_periodically(), name="agent check")
                 group.create_task(self._drop_old_logs(), name="agent logs")
+                group.create_task(self._watch_scratch_space(), name="agent scratch space")
                 self.ready.set()
         finally:
             asyncio.get_running_loop().remove_reader(hints)
@@ -306,6 +320,22 @@ class Agent:
                 if worker.lacks_supervisor() or worker.has_old_tokens(now):
                     self._controller.enqueue(uid)
                 await asyncio.sleep(0)
+
+    async def _watch_scratch_space(self) -> None:
+        """Evicts Pods that use more disk space than they may."""
+        schedule = ScratchSchedule(self.settings.budgets)
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            running = {uid: w for uid, w in self._workers.items() if w.was_started and not w.is_finished and w.pod}
+            free = shutil.disk_usage(self.settings.pods).free
+            for uid in schedule.choose(running, free, time.monotonic()):
+                began = time.monotonic()
+                usage = await asyncio.to_thread(measure_scratch, running[uid].folder, [f"/dev/shm/muster-{uid}"])
+                schedule.measured(uid, usage, time.monotonic() - began, time.monotonic())
+                message = eviction_message(running[uid].pod, usage, self.settings.budgets)
+                if message:
+                    running[uid].evict(message)
+                    self._controller.enqueue(uid)
 
     async def _drop_old_logs(self) -> None:
         while True:

@@ -98,6 +98,7 @@ def prepare_engine_container(
     mounts: Sequence[Mount],
     folder: str,
     devices: str = "",
+    processes: int = 0,
 ) -> None:
     """Sets what the supervisor runs. Variables are passed in a file, so that they do not show in a process list. Such a
     file cannot contain line breaks, so variables with one are on the command line: in the engine's own environment, an
@@ -111,7 +112,9 @@ def prepare_engine_container(
     descriptor = os.open(env_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(f"{k}={v}\n" for k, v in plain.items())
-    prepared["argv"] = run_command(engine, name, spec, prepared, mounts, env_file, long, hostname_of(pod), devices)
+    prepared["argv"] = run_command(
+        engine, name, spec, prepared, mounts, env_file, long, hostname_of(pod), devices, processes
+    )
     prepared["env"] = engine_environment()
     prepared["cwd"], prepared["rootfs"], prepared["mounts"] = "/", "", []
     prepared["uid"] = prepared["gid"] = None
@@ -129,7 +132,7 @@ def prepare_engine_container(
 
 def run_command(
     engine: ImageEngine, name: str, spec: Mapping[str, Any], prepared: PreparedContainer, mounts: Sequence[Mount],
-    env_file: str, variables: Mapping[str, str], hostname: str, devices: str = "",
+    env_file: str, variables: Mapping[str, str], hostname: str, devices: str = "", processes: int = 0,
 ) -> list[str]:  # fmt: skip
     """`variables` are those that cannot be in the file. Every value of the Pod is a word of its own, which the engine
     takes as the value of the option before it, or comes after `--`."""
@@ -148,6 +151,7 @@ def run_command(
         options += ["--memory", str(prepared["memoryLimit"])]
     if engine.limits and prepared.get("cpuLimit"):
         options += ["--cpus", str(prepared["cpuLimit"])]
+    options += ["--ulimit", "core=0", *(["--pids-limit", str(processes)] if engine.limits and processes else [])]
     options += _security_options(spec.get("securityContext") or {})
     options += _device_options(engine.name, devices)
     command = expand_all(spec.get("command") or (), prepared["env"])

@@ -7,7 +7,8 @@ import fcntl
 import os
 import struct
 import termios
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,9 +21,10 @@ from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.contract import ControlRequest
 from muster.embedded.node.supervisor.output_files import PROBLEM_FILE
 from muster.embedded.node.supervisor_client import ControlConnection, SupervisorGone
+from muster.kube.budgets import setting_name
 from muster.kube.cluster import LogQuery
 from muster.kube.controller import Informer
-from muster.kube.errors import BadRequest, NotFound, Unavailable
+from muster.kube.errors import BadRequest, Conflict, NotFound, TooManyRequests, Unavailable
 from muster.kube.file_names import path_component
 from muster.kube.metrics_api import UsageByPod
 from muster.kube.node_files import NodeFilesError
@@ -43,8 +45,10 @@ class PodOperations:
         logs: Logs,
         meter: UsageMeter,
         ready: asyncio.Event,
+        most_sessions: int,
     ) -> None:
         self.name = name
+        self._most_sessions = most_sessions
         self._meter = meter
         self._ready = ready
         self._pods = pods
@@ -95,7 +99,37 @@ class PodOperations:
         if worker is None:
             raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
         first = container or _default_container(found) or _container_names(found)[0]
-        return await ExecProcess.start(worker.folder, _choose_container(found, first), command, stdin=stdin, tty=tty)
+        chosen = _choose_container(found, first)
+        self._open_session(worker)
+
+        def closed() -> None:
+            worker.sessions -= 1
+
+        try:
+            return await ExecProcess.start(worker.folder, chosen, command, stdin=stdin, tty=tty, on_close=closed)
+        except BaseException:
+            closed()
+            raise
+
+    @contextmanager
+    def forward(self, pod: str, namespace: str) -> Iterator[str]:
+        found = self._pods.get(namespace, pod)
+        worker = self._workers.get(uid_of(found)) if found is not None else None
+        if worker is None or worker.is_finished or not worker.address:
+            raise Conflict(f'the Pod "{pod}" does not run here: it has no open ports')
+        self._open_session(worker)
+        try:
+            yield worker.address
+        finally:
+            worker.sessions -= 1
+
+    def _open_session(self, worker: PodWorker) -> None:
+        if worker.sessions >= self._most_sessions:
+            raise TooManyRequests(
+                f"{worker.sessions} commands and forwarded ports are open in this Pod; close some, or raise "
+                f"{setting_name('pod_sessions')}"
+            )
+        worker.sessions += 1
 
     async def usage(self) -> tuple[UsageByPod, float]:
         await self._ready.wait()
@@ -107,9 +141,16 @@ class ExecProcess:
     consumed."""
 
     def __init__(
-        self, control: ControlConnection, pid: int, outputs: dict[int, int], stdin: int, terminal: int
+        self,
+        control: ControlConnection,
+        pid: int,
+        outputs: dict[int, int],
+        stdin: int,
+        terminal: int,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         self.pid = pid
+        self._on_close = on_close
         self._control = control
         self._outputs = outputs
         """1 for stdout, 2 for stderr -> a descriptor to read from."""
@@ -119,7 +160,16 @@ class ExecProcess:
         self._code = asyncio.ensure_future(self._await_code())
 
     @classmethod
-    async def start(cls, folder: str, container: str, command: Sequence[str], *, stdin: bool, tty: bool) -> ExecProcess:
+    async def start(
+        cls,
+        folder: str,
+        container: str,
+        command: Sequence[str],
+        *,
+        stdin: bool,
+        tty: bool,
+        on_close: Callable[[], None] | None = None,
+    ) -> ExecProcess:
         if not command:
             raise BadRequest("you must specify at least one command for the container")
         request: ControlRequest = {"op": "exec", "container": container, "argv": list(command), "cwd": "", "tty": tty}
@@ -142,7 +192,7 @@ class ExecProcess:
             raise
         finally:
             streams.close_theirs()
-        return cls(control, response.get("pid", 0), streams.outputs, streams.stdin, streams.terminal)
+        return cls(control, response.get("pid", 0), streams.outputs, streams.stdin, streams.terminal, on_close)
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
         loop = asyncio.get_running_loop()
@@ -209,6 +259,8 @@ class ExecProcess:
         if self._closed:
             return
         self._closed = True
+        if self._on_close is not None:
+            self._on_close()
         self._control.close()
         if not self._code.done():
             self._code.cancel()

@@ -145,6 +145,10 @@ class PodWorker:
         self.was_started = was_started(folder)
         self.files_outdated = False
         self.supervisor_lost = False
+        self.eviction = ""
+        """Why the Pod has to end, if it uses more than it may."""
+        self.sessions = 0
+        """The number of commands and forwarded ports that are open."""
         self.listeners: set[asyncio.Event] = set()
         """Each is set whenever the journal has grown."""
         self._context = context
@@ -192,12 +196,29 @@ class PodWorker:
             again = await self._start()
         elif (grace := requested_stop_grace(self._pod)) is not None and not self.is_finished:
             again = await self._ask_to_stop(grace)
+        elif self.eviction and not self.is_finished:
+            again = await self._ask_to_stop(0.0, "Evicted", self.eviction)
         else:
             again = await self._enforce_deadline()
         if self.files_outdated:
             self._refresh_files()
         await self._report()
         return again
+
+    @property
+    def pod(self) -> Object:
+        return self._pod
+
+    @property
+    def address(self) -> str:
+        """'' if it has none yet."""
+        return self._address
+
+    def evict(self, message: str) -> None:
+        """The next `reconcile` ends the Pod."""
+        if not self.eviction and not self.is_finished:
+            self.eviction = message
+            self._context.recorder.event(self._pod, "Warning", "Evicted", message)
 
     def lacks_supervisor(self) -> bool:
         """Returns whether the supervisor was killed. If so, the next `reconcile` requests another one."""

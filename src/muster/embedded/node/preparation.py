@@ -60,7 +60,7 @@ from muster.embedded.node.volumes import (
     make_volume,
     plan_volumes,
 )
-from muster.kube.budgets import Budgets
+from muster.kube.budgets import Budgets, setting_name
 from muster.kube.ignored_pod_fields import ignored_fields
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, uid_of
 from muster.kube.quantity import milli_value, whole_value
@@ -146,6 +146,7 @@ def prepare(
         for container, role in containers_of(spec)
     ]
     arrangement = container_order_of(pod)
+    limits = pod_limits(settings.budgets, restricted=context.restricted)
     _make_folder(paths.folder)
     shared = _make_volumes(volumes, _fs_group(pod, node))
     is_alone = len(resolved_containers) == 1
@@ -162,6 +163,7 @@ def prepare(
             engine=engine,
             address=context.pod_ip,
             is_alone=is_alone,
+            processes=limits["processes"],
         )
         for resolved in resolved_containers
     ]
@@ -182,7 +184,7 @@ def prepare(
         "notify": paths.notify,
         "logFileBytes": settings.logs.file_bytes,
         "logFiles": settings.logs.files,
-        "limits": pod_limits(settings.budgets, restricted=context.restricted),
+        "limits": limits,
         "backoffBase": settings.backoff_base,
         "backoffMax": settings.backoff_max,
     }
@@ -200,7 +202,15 @@ def prepare(
 
 def pod_limits(budgets: Budgets, *, restricted: bool) -> PodLimits:
     """Returns the limits of a Pod that no field of it sets."""
-    return {"outputFiles": budgets.output_files, "outputBytes": budgets.output_megabytes << 20}
+    name = "member_pod_processes" if restricted else "pod_processes"
+    return {
+        "outputFiles": budgets.output_files,
+        "outputBytes": budgets.output_megabytes << 20,
+        "openFiles": budgets.pod_open_files,
+        "processes": getattr(budgets, name),
+        "processesSetting": setting_name(name),
+        "inOwnGroup": restricted,
+    }
 
 
 def write_pod_file(folder: str, pod: PreparedPod) -> None:
@@ -236,7 +246,7 @@ def resolve_container(
 
 def prepare_container(
     pod: Object, resolved: ResolvedContainer, mounts: list[Mount], paths: PodPaths, node: NodeContext, *,
-    engine: ImageEngine | None, address: str, is_alone: bool,
+    engine: ImageEngine | None, address: str, is_alone: bool, processes: int = 0,
 ) -> PreparedContainer:  # fmt: skip
     """Creates the container's own files. `mounts` are those of its volumes."""
     spec = resolved.spec
@@ -272,10 +282,8 @@ def prepare_container(
     if resolved.plan is None:
         assert engine is not None
         hosts = _bind(paths.hosts_file, "/etc/hosts")
-        binds = [hosts, *mounts, termination]
-        prepare_engine_container(
-            engine, pod, spec, prepared, binds, paths.folder, resolved.devices.get(ENGINE_DEVICES, "")
-        )
+        binds, gpus = [hosts, *mounts, termination], resolved.devices.get(ENGINE_DEVICES, "")
+        prepare_engine_container(engine, pod, spec, prepared, binds, paths.folder, gpus, processes)
         return prepared
     prepared["argv"] = resolved.plan.argv(resolved.env)
     prepared["rootfs"] = resolved.plan.rootfs

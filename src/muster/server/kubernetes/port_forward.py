@@ -188,17 +188,17 @@ _PROTOCOLS = (TUNNEL_PROTOCOL, V4, _BASE64)
 
 async def forward_ports(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
     pod = await cluster.get(builtin.POD, target.name, target.namespace)
-    status = status_of(pod)
-    address = str(status.get("podIP") or "")
-    if status.get("phase") != "Running" or not address:
-        phase = status.get("phase") or "Pending"
+    phase = status_of(pod).get("phase") or "Pending"
+    if phase != "Running" or cluster.node is None:
         raise Conflict(f'the Pod "{target.name}" is {phase}, not Running: it has no open ports')
     protocol = choose_protocol(request, _PROTOCOLS)
-    if protocol != TUNNEL_PROTOCOL:
-        return await _forward_channels(request, protocol, address)
-    socket = Socket(request)
-    await socket.accept(protocol)
-    return await Tunnel(socket, address).run()
+    # The address comes from the node: the status of a Pod must not choose what the server connects to.
+    with cluster.node.forward(target.name, target.namespace) as address:
+        if protocol != TUNNEL_PROTOCOL:
+            return await _forward_channels(request, protocol, address)
+        socket = Socket(request)
+        await socket.accept(protocol)
+        return await Tunnel(socket, address).run()
 
 
 async def _forward_channels(request: ApiRequest, protocol: str, address: str) -> None:

@@ -15,6 +15,7 @@ from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
 from muster.embedded.node.supervisor.log_writer import LogStream, LogWriter, read_tail
 from muster.embedded.node.supervisor.probes import CheckKind, ProbeRun, ProbeRunner, start_probe
 from muster.embedded.node.supervisor.processes import Processes, ProgramMissing, StartError, host_pid, send_signal
+from muster.embedded.node.supervisor.resource_limits import ResourceLimits
 from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, Sandbox
 
 START_ERROR_CODE = 128
@@ -49,6 +50,7 @@ class AttemptHost(Protocol):
     loop: EventLoop
     sandbox: Sandbox
     processes: Processes
+    limits: ResourceLimits
     dev_null: int
     """A descriptor of /dev/null."""
 
@@ -86,7 +88,8 @@ class Attempt:
         clear_termination_message(container.get("terminationMessageFile"), self.number)
         memory, cpu = container.get("memoryLimit"), container.get("cpuLimit")
         if (memory or cpu) and not self._engine:
-            self._cgroup = cgroups.create_cgroup(f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu)
+            processes = (pod.get("limits") or {}).get("processes") or 0
+            self._cgroup = cgroups.create_cgroup(f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu, processes)
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         try:
@@ -371,6 +374,8 @@ class Attempt:
         message = read_termination_message(self.container.get("terminationMessageFile"))
         if not message and code and self.container.get("terminationMessageFromLogs"):
             message = read_tail(self._log.path)
+        if not message and code:
+            message = self._host.limits.explanation
         if not message and code == _SHELL_NOT_FOUND_CODE:
             message = self.container.get("missingProgram") or ""
         return AttemptOutcome(code, number, reason, message)

@@ -1,4 +1,4 @@
-"""Limits memory and CPU with control groups, version 1 or 2, if this user may create them."""
+"""Limits memory, CPU and processes with control groups, version 1 or 2, if this user may create them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
+CONTROLLERS = ("memory", "cpu", "pids")
 _PERIOD_MICROSECONDS = 100_000
+_PROCESS_GROUP = "muster-processes-"
 _REMOVE_TRIES = 20
 
 
@@ -43,9 +45,10 @@ class Cgroup:
             remove_cgroup(path)
 
 
-def create_cgroup(name: str, memory: int | None, cpu: float | None) -> Cgroup | None:
-    """Creates a control group. Returns None if this machine allows none or nothing is limited. `limits_memory` and
-    `limits_cpu` say what is limited."""
+def create_cgroup(name: str, memory: int | None, cpu: float | None, processes: int = 0) -> Cgroup | None:
+    """Creates a control group. Returns None if this machine allows none or neither memory nor CPU is limited.
+    `limits_memory` and `limits_cpu` say what is limited. `processes` are limited in version 2, where joining this group
+    means leaving the one of `ProcessLimit`."""
     places = find_parents(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo")) if memory or cpu else {}
     folders: dict[str, tuple[int, str]] = {}
     for controller, value in (("memory", memory), ("cpu", cpu)):
@@ -57,6 +60,9 @@ def create_cgroup(name: str, memory: int | None, cpu: float | None) -> Cgroup | 
                     break
     if not folders:
         return None
+    for version, path in set(folders.values()):
+        if processes and version == 2 and _make(2, os.path.dirname(path), path, "pids"):
+            _set(2, path, "pids", processes)
     cgroup = Cgroup(folders)
     try:
         for path in cgroup.paths:
@@ -65,6 +71,58 @@ def create_cgroup(name: str, memory: int | None, cpu: float | None) -> Cgroup | 
         cgroup.remove()
         return None
     return cgroup
+
+
+class ProcessLimit:
+    """Limits the number of processes and threads of this process and its descendants. Joining a group takes the kernel
+    some milliseconds, so this process does it once and its children inherit it."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._limit = 0
+        self._failures = 0
+        self._is_impossible = False
+
+    def set(self, limit: int) -> bool:
+        """Returns False if this machine does not allow it."""
+        if limit == self._limit or self._is_impossible:
+            return not self._is_impossible
+        if not self._path:
+            self._path = _join_own_group()
+        self._is_impossible = not self._path or not _write(f"{self._path}/pids.max", f"{limit}")
+        self._limit = limit
+        return not self._is_impossible
+
+    def forget_failures(self) -> None:
+        self._failures = self._count_failures()
+
+    def was_reached(self) -> bool:
+        """Whether a process could not be started because of the limit since the last `forget_failures`."""
+        return self._count_failures() > self._failures
+
+    def _count_failures(self) -> int:
+        text = _read(f"{self._path}/pids.events") if self._path else ""
+        return sum(int(line[4:]) for line in text.splitlines() if line.startswith("max "))
+
+
+def _join_own_group() -> str:
+    """Creates a group for this process and joins it. Removes groups of processes that are gone: none can remove its
+    own."""
+    for version, parent in find_parents(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo")).get("pids", ()):
+        path = f"{parent}/{_PROCESS_GROUP}{os.readlink('/proc/self')}"
+        if _make(version, parent, path, "pids") and _write(f"{path}/cgroup.procs", "0"):
+            _remove_old_groups(parent)
+            return path
+    return ""
+
+
+def _remove_old_groups(parent: str) -> None:
+    with suppress(OSError):
+        for name in os.listdir(parent):
+            pid = name.removeprefix(_PROCESS_GROUP)
+            if pid != name and not os.path.exists(f"/proc/{pid}"):
+                with suppress(OSError):
+                    os.rmdir(f"{parent}/{name}")
 
 
 def can_limit() -> tuple[bool, bool]:
@@ -100,7 +158,7 @@ def remove_cgroup(path: str) -> None:
 
 
 def find_parents(own: str, mountinfo: str) -> dict[str, list[tuple[int, str]]]:
-    """Returns where groups for 'memory' and 'cpu' may be created, the nearest first: (version, folder). `own` is the
+    """Returns where groups for each of CONTROLLERS may be created, the nearest first: (version, folder). `own` is the
     text of /proc/self/cgroup. Version 2 allows none below a group with processes, so its parents are candidates as
     well."""
     mine: dict[str, str] = {}
@@ -114,7 +172,7 @@ def find_parents(own: str, mountinfo: str) -> dict[str, list[tuple[int, str]]]:
         kind, _, options = after.split(" ", 2)
         root, point = before.split(" ")[3:5]
         if kind == "cgroup":
-            for controller in ("memory", "cpu"):
+            for controller in CONTROLLERS:
                 if controller in options.split(","):
                     places.setdefault(controller, []).insert(
                         0, (1, _path_in_mount(root, point, mine.get(controller, "/")))
@@ -122,7 +180,7 @@ def find_parents(own: str, mountinfo: str) -> dict[str, list[tuple[int, str]]]:
         elif kind == "cgroup2":
             folder = _path_in_mount(root, point, mine.get("", "/"))
             for candidate in _ancestors(folder, point):
-                for controller in ("memory", "cpu"):
+                for controller in CONTROLLERS:
                     places.setdefault(controller, []).append((2, candidate))
     return places
 
@@ -159,6 +217,8 @@ def _make(version: int, parent: str, path: str, controller: str) -> bool:
 
 
 def _set(version: int, path: str, controller: str, value: float) -> bool:
+    if controller == "pids":
+        return _write(f"{path}/pids.max", f"{int(value)}")
     if controller == "cpu":
         quota = max(1000, int(value * _PERIOD_MICROSECONDS))
         if version == 2:

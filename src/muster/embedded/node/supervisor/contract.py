@@ -130,6 +130,10 @@ class PodLimits(TypedDict, total=False):
 
     outputFiles: int
     outputBytes: int
+    openFiles: int  # of one process
+    processes: int  # and threads
+    processesSetting: str  # the setting that this number comes from
+    inOwnGroup: bool  # whether processes are limited by a control group of the Pod, which takes time to set up
 
 
 class PreparedPod(TypedDict, total=False):

@@ -17,6 +17,9 @@ PART_BYTES = 16384
 DROPPED_SUFFIX = ".left-out"
 """The suffix of the file that says how much of a log was dropped."""
 
+KEPT_ATTEMPTS = 10
+"""A container that restarts again and again keeps the logs of its last attempts."""
+
 _TAIL_BYTES, _TAIL_LINES = 2048, 80
 
 
@@ -31,6 +34,7 @@ class LogWriter:
         self._size = 0
         self._lost = 0
         self._dropped = 0
+        drop_attempt(folder, attempt - KEPT_ATTEMPTS)
         with suppress(OSError):
             self._open()
 
@@ -91,6 +95,16 @@ class LogWriter:
             with open(f"{note}.new", "w") as file:
                 file.write(f"{self._dropped} {self._max_bytes} {self._older + 1}\n")
             os.replace(f"{note}.new", note)
+
+
+def drop_attempt(folder: str, attempt: int) -> None:
+    """Removes all log files of an attempt."""
+    if attempt < 0:
+        return
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if name == f"{attempt}.log" or name.startswith(f"{attempt}.log."):
+                os.unlink(f"{folder}/{name}")
 
 
 class LogStream:

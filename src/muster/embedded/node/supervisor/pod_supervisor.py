@@ -46,6 +46,7 @@ from muster.embedded.node.supervisor.lifecycle import (
     record_exit,
 )
 from muster.embedded.node.supervisor.processes import Processes, StartError, kill_marked
+from muster.embedded.node.supervisor.resource_limits import ResourceLimits
 from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, BaseNamespace, Sandbox
 from muster.embedded.node.supervisor.syscalls import adopt_orphans
 
@@ -72,6 +73,7 @@ class SupervisorProcess:
             adopt_orphans()
         self.processes = Processes(own_namespace)
         self.base = BaseNamespace()
+        self.limits = ResourceLimits()
 
 
 def supervise(folder: str, process: SupervisorProcess) -> bool:
@@ -87,6 +89,7 @@ def supervise(folder: str, process: SupervisorProcess) -> bool:
         with open(f"{folder}/{POD_FILE}", "rb") as file:
             pod: PreparedPod = json.loads(file.read())
         journal.set_listener(pod["notify"], pod["uid"])
+        process.limits.apply(pod.get("limits") or {})
         supervisor = Supervisor(folder, pod, journal, process)
         supervisor.run(entries)
         return process.loop.is_idle and supervisor.sandbox.leave()
@@ -121,6 +124,7 @@ class Supervisor:
         self.loop = process.loop
         self.loop.on_signal = self._on_signal
         self.processes = process.processes
+        self.limits = process.limits
         self.sandbox = Sandbox(pod, folder, process.base)
 
     def run(self, entries: list[JournalEntry]) -> None:
