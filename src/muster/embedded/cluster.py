@@ -22,6 +22,7 @@ from muster.embedded.store.writes import to_scale
 from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
 from muster.kube.encryption import KeyRing
 from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Unavailable
+from muster.kube.field_errors import is_count
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.metrics_api import UsageByPod
 from muster.kube.objects import Key, Object, key_of, timestamp, uid_of, version_of
@@ -29,6 +30,8 @@ from muster.kube.selectors import parse_fields
 
 Objects: TypeAlias = list[Object]
 Events: TypeAlias = list[WatchEvent]
+WriteCheck: TypeAlias = Callable[[Object | None, Object], None]
+"""Gets an object before (None if it is new) and after a write, inside its transaction. Raises to refuse the write."""
 BOOKMARK_SECONDS = 30.0
 
 
@@ -106,12 +109,24 @@ class EmbeddedCluster:
         await self.store.close()
 
     async def create(
-        self, obj: Object, *, dry_run: bool = False, field_validation: FieldValidation = "Strict"
+        self,
+        obj: Object,
+        *,
+        dry_run: bool = False,
+        field_validation: FieldValidation = "Strict",
+        check: WriteCheck | None = None,
     ) -> Object:
         kind = self._kind_of(obj)
         given = private_copy(kind, obj, field_validation)
         now = self._now()
-        return await self.store.write(lambda tx: writes.create(tx, kind, given, now), dry_run=dry_run)
+
+        def write(tx: Transaction) -> Object:
+            new = writes.create(tx, kind, given, now)
+            if check is not None:
+                check(None, new)
+            return new
+
+        return await self.store.write(write, dry_run=dry_run)
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         found = self.store.get(kind.resource, writes.object_key(kind, name, namespace))
@@ -197,13 +212,22 @@ class EmbeddedCluster:
         kind: Kind | None = None,
         field_manager: str = "muster",
         field_validation: FieldValidation = "Strict",
+        check: WriteCheck | None = None,
     ) -> Object:
         """`kind` is required only for a Scale, which does not name its kind. The result is then a Scale, too."""
         is_scale = subresource == "scale" and obj.get("kind") == "Scale"
         target = kind or self._kind_of(obj)
         given = orjson.loads(encode(obj)) if is_scale else private_copy(target, obj, field_validation)
         request = writes.WriteOptions(self._now(), subresource, field_manager, mode=field_validation)
-        new = await self.store.write(lambda tx: writes.update(tx, target, given, request), dry_run=dry_run)
+
+        def write(tx: Transaction) -> Object:
+            old = tx.get(target.resource, key_of(given)) if check is not None else None
+            new = writes.update(tx, target, given, request)
+            if check is not None:
+                check(old, new)
+            return new
+
+        new = await self.store.write(write, dry_run=dry_run)
         return to_scale(target, new) if is_scale else new
 
     async def patch(
@@ -219,6 +243,7 @@ class EmbeddedCluster:
         force: bool = False,
         dry_run: bool = False,
         field_validation: FieldValidation = "Strict",
+        check: WriteCheck | None = None,
     ) -> Object:
         """Patches an object. `apply` creates it if it does not exist."""
         packed = encode(patch)
@@ -227,7 +252,15 @@ class EmbeddedCluster:
         request = writes.WriteOptions(
             self._now(), subresource, field_manager, force, field_validation, has_null=b":null" in packed
         )
-        return await self.store.write(lambda tx: writes.patch(tx, kind, key, body, type, request), dry_run=dry_run)
+
+        def write(tx: Transaction) -> Object:
+            old = tx.get(kind.resource, key) if check is not None else None
+            new = writes.patch(tx, kind, key, body, type, request)
+            if check is not None:
+                check(old, new)
+            return new
+
+        return await self.store.write(write, dry_run=dry_run)
 
     async def delete(
         self,
@@ -364,7 +397,7 @@ def _scope(kind: Kind, namespace: str) -> str:
 
 
 def _version(text: str) -> int:
-    if not text.isdigit():
+    if not is_count(text):
         raise BadRequest(f'resourceVersion: "{text}" is not from this cluster')
     return int(text)
 

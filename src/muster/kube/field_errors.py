@@ -75,16 +75,26 @@ def type_mismatch(value: Any, wanted: str) -> Cause:
 
 def format_value(value: Any) -> str:
     """Formats a value for a message: JSON, shortened."""
+    if isinstance(value, str):
+        value = value[:_LONGEST_SHOWN]
     try:
         text = orjson.dumps(value).decode()
-    except TypeError:
-        text = repr(value)
-    return text if len(text) <= 120 else text[:117] + "..."
+    except TypeError:  # nested too deeply, a large number, or half of a surrogate pair
+        text = f"({type(value).__name__})" if isinstance(value, dict | list) else repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
+
+
+_LONGEST_SHOWN = 120
+_LONGEST_WORD = 80
+_MOST_WORDS = 500
+"""Comparing words takes time, so long words and long lists get no suggestion."""
 
 
 def closest_word(word: str, words: Iterable[str]) -> str | None:
     """Returns the word that was probably meant, if one is close."""
     words = list(words)
+    if len(word) > _LONGEST_WORD or len(words) > _MOST_WORDS:
+        return None
     same = {_normalize(w): w for w in words}.get(_normalize(word))
     if same is not None and same != word:
         return same
@@ -156,7 +166,7 @@ def join_path(path: str, field: str) -> str:
 
 def split_path(path: str) -> list[Step]:
     """`spec.containers[0].image` -> ['spec', 'containers', 0, 'image']."""
-    return [name or (int(index) if index.isdigit() else index) for name, index in _STEP.findall(path)]
+    return [name or (int(index) if is_count(index) else index) for name, index in _STEP.findall(path)]
 
 
 def format_path(steps: Iterable[Step]) -> str:
@@ -204,42 +214,63 @@ _ENV_NAME = re.compile(r"[ -<>-~]+")
 _FILE_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
-@lru_cache(maxsize=8192)
+# The length is checked before the cache: nobody can fill it with megabytes.
+
+
 def is_dns_label(name: str) -> bool:
+    return len(name) <= 63 and _is_dns_label(name)
+
+
+def is_dns_name(name: str) -> bool:
+    return len(name) <= 253 and _is_dns_name(name)
+
+
+def is_qualified_name(name: str) -> bool:
+    """A label key, resource name or taint key: `app`, `nvidia.com/gpu`."""
+    return len(name) <= 253 + 1 + 63 and _is_qualified_name(name)
+
+
+def is_label_value(value: str) -> bool:
+    return len(value) <= 63 and _is_label_value(value)
+
+
+def is_port_name(name: str) -> bool:
+    return len(name) <= 15 and "--" not in name and _PORT_NAME.fullmatch(name) is not None
+
+
+def is_env_name(name: str) -> bool:
+    return _ENV_NAME.fullmatch(name) is not None
+
+
+def is_file_key(name: str) -> bool:
+    """A key of a ConfigMap or Secret, which becomes a file name."""
+    return _FILE_KEY.fullmatch(name) is not None and not name.startswith("..") and name != "."
+
+
+@lru_cache(maxsize=8192)
+def _is_dns_label(name: str) -> bool:
     return _DNS_LABEL.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=8192)
-def is_dns_name(name: str) -> bool:
-    return len(name) <= 253 and _DNS_NAME.fullmatch(name) is not None
+def _is_dns_name(name: str) -> bool:
+    return _DNS_NAME.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=8192)
-def is_qualified_name(name: str) -> bool:
-    """A label key, resource name or taint key: `app`, `nvidia.com/gpu`."""
+def _is_qualified_name(name: str) -> bool:
     prefix, slash, rest = name.rpartition("/")
     return _NAME_PART.fullmatch(rest) is not None and (not slash or is_dns_name(prefix))
 
 
 @lru_cache(maxsize=8192)
-def is_label_value(value: str) -> bool:
+def _is_label_value(value: str) -> bool:
     return _LABEL_VALUE.fullmatch(value) is not None
 
 
-@lru_cache(maxsize=1024)
-def is_port_name(name: str) -> bool:
-    return "--" not in name and _PORT_NAME.fullmatch(name) is not None
-
-
-@lru_cache(maxsize=8192)
-def is_env_name(name: str) -> bool:
-    return _ENV_NAME.fullmatch(name) is not None
-
-
-@lru_cache(maxsize=8192)
-def is_file_key(name: str) -> bool:
-    """A key of a ConfigMap or Secret, which becomes a file name."""
-    return _FILE_KEY.fullmatch(name) is not None and not name.startswith("..") and name != "."
+def is_count(text: str) -> bool:
+    """A whole number of at most 18 ASCII digits, so that `int` accepts it and 64 bits hold it."""
+    return len(text) <= 18 and text.isascii() and text.isdigit()
 
 
 def check_dns_label(field: str, name: str) -> Iterator[Cause]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -101,7 +101,7 @@ def is_allowed(user: User, action: Action, grants: Iterable[Grant]) -> bool:
 
 def grants_of(user: User, roles: Iterable[Object], bindings: Iterable[Object]) -> list[Grant]:
     """Returns what the bindings grant to `user`. A binding whose role does not exist grants nothing."""
-    rules = _rules_by_role(roles)
+    known = {(namespace_of(role), name_of(role)): role for role in roles}
     found = [Grant("", AUTHENTICATED_RULES)] if AUTHENTICATED in user.groups else []
     for binding in bindings:
         namespace = namespace_of(binding)
@@ -109,7 +109,8 @@ def grants_of(user: User, roles: Iterable[Object], bindings: Iterable[Object]) -
             continue
         ref = binding.get("roleRef") or {}
         where = namespace if ref.get("kind") == "Role" else ""
-        given = rules.get((where, str(ref.get("name") or "")))
+        role = known.get((where, str(ref.get("name") or "")))
+        given = () if role is None else effective_rules(role, known.values())
         if given:
             found.append(Grant(namespace, given))
     return found
@@ -130,30 +131,61 @@ def rule_permits(rule: Rule, action: Action) -> bool:
     return _matches_resource(rule.get("resources") or (), action.resource, action.subresource)
 
 
+FULL_AUTHORITY: tuple[Rule, ...] = (
+    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+    {"nonResourceURLs": ["*"], "verbs": ["*"]},
+)
+"""What somebody needs who sets an aggregation rule, which can gather anything."""
+
+MOST_COMBINATIONS = 100_000
+_MOST_MISSING = 20
+
+
+class TooManyCombinations(ValueError):
+    """A rule with so many verbs, groups, resources and names that comparing them would take long."""
+
+
 def missing_actions(wanted: Iterable[Rule], namespace: str, grants: Sequence[Grant]) -> list[Action]:
-    """Returns what the rules in `wanted` allow and `grants` do not: users may not grant more than they have."""
+    """Returns what the rules in `wanted` allow and `grants` do not, the first ones if there are many: users may not
+    grant more than they have. As in Kubernetes, one of the own rules has to cover each combination of a verb, a group,
+    a resource and a name."""
     own = [rule for grant in grants if grant.namespace in ("", namespace) for rule in grant.rules]
-    return [
-        action
-        for rule in wanted
-        for action in _actions_of(rule, namespace)
-        if not any(rule_permits(mine, action) for mine in own)
-    ]
+    missing: list[Action] = []
+    budget = MOST_COMBINATIONS
+    for rule in wanted:
+        if any(_covers_rule(mine, rule) for mine in own):
+            continue
+        budget -= _combinations(rule)
+        if budget < 0:
+            raise TooManyCombinations(f"the rules have more than {MOST_COMBINATIONS:,} combinations; split the role")
+        for action in _actions_of(rule, namespace):
+            if not any(_covers(mine, action) for mine in own):
+                missing.append(action)
+                if len(missing) >= _MOST_MISSING:
+                    return missing
+    return missing
 
 
-def _rules_by_role(roles: Iterable[Object]) -> dict[tuple[str, str], tuple[Rule, ...]]:
-    """Returns rules by (namespace, name). The namespace of a ClusterRole is ''."""
-    known = list(roles)
-    found: dict[tuple[str, str], tuple[Rule, ...]] = {}
-    for role in known:
-        rules = list(role.get("rules") or ())
-        for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
+def effective_rules(role: Object, roles: Iterable[Object]) -> tuple[Rule, ...]:
+    """Returns the rules of a role. Those of an aggregated ClusterRole are the rules of the ClusterRoles that it
+    selects, of those that these select, and so on; its own do not count, because Kubernetes overwrites them."""
+    if not role.get("aggregationRule"):
+        return tuple(role.get("rules") or ())
+    others = [other for other in roles if not namespace_of(other)]
+    found: list[Rule] = []
+    waiting, seen = [role], {name_of(role)}
+    while waiting:
+        for selector in (waiting.pop().get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
             chosen = label_selector_from(selector)
-            for other in known:
-                if other is not role and not namespace_of(other) and chosen.matches(labels_of(other)):
-                    rules.extend(other.get("rules") or ())
-        found[namespace_of(role), name_of(role)] = tuple(rules)
-    return found
+            for other in others:
+                if name_of(other) in seen or not chosen.matches(labels_of(other)):
+                    continue
+                seen.add(name_of(other))
+                if other.get("aggregationRule"):
+                    waiting.append(other)
+                else:
+                    found.extend(other.get("rules") or ())
+    return tuple(found)
 
 
 def _is_subject(user: User, subject: Mapping[str, Any], namespace: str) -> bool:
@@ -180,17 +212,44 @@ def _matches_path(pattern: str, path: str) -> bool:
     return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
 
 
-def _actions_of(rule: Rule, namespace: str) -> list[Action]:
-    """Returns the single actions that a rule allows. A `*` stays a `*`: only a `*` covers it."""
+def _covers(own: Rule, action: Action) -> bool:
+    """Like `rule_permits`, but a rule for certain names covers no action without a name, whatever these names are."""
+    if not action.name and not action.path and own.get("resourceNames"):
+        return False
+    return rule_permits(own, action)
+
+
+def _covers_rule(own: Rule, wanted: Rule) -> bool:
+    """Whether one rule covers another one as a whole: the usual case, and quick."""
+    verbs, groups = own.get("verbs") or (), own.get("apiGroups") or ()
+    if "*" not in verbs and not set(wanted.get("verbs") or ()) <= set(verbs):
+        return False
+    if wanted.get("nonResourceURLs"):
+        return False
+    if "*" not in groups and not set(wanted.get("apiGroups") or ()) <= set(groups):
+        return False
+    names = own.get("resourceNames")
+    if names and (not wanted.get("resourceNames") or not set(wanted["resourceNames"]) <= set(names)):
+        return False
+    resources = own.get("resources") or ()
+    return "*" in resources or set(wanted.get("resources") or ()) <= set(resources)
+
+
+def _combinations(rule: Rule) -> int:
+    verbs = len(rule.get("verbs") or ())
+    resources = len(rule.get("apiGroups") or ()) * len(rule.get("resources") or ())
+    return verbs * (len(rule.get("nonResourceURLs") or ()) + resources * max(1, len(rule.get("resourceNames") or ())))
+
+
+def _actions_of(rule: Rule, namespace: str) -> Iterator[Action]:
+    """Yields the single actions that a rule allows. A `*` stays a `*`: only a `*` covers it."""
     verbs = rule.get("verbs") or ()
-    paths = [Action(verb, path=path) for verb, path in product(verbs, rule.get("nonResourceURLs") or ())]
-    resources = [
-        Action(verb, group, *_split(resource), namespace, name)
-        for verb, group, resource, name in product(
-            verbs, rule.get("apiGroups") or (), rule.get("resources") or (), rule.get("resourceNames") or ("",)
-        )
-    ]
-    return paths + resources
+    for verb, path in product(verbs, rule.get("nonResourceURLs") or ()):
+        yield Action(verb, path=path)
+    for verb, group, resource, name in product(
+        verbs, rule.get("apiGroups") or (), rule.get("resources") or (), rule.get("resourceNames") or ("",)
+    ):
+        yield Action(verb, group, *_split(resource), namespace, name)
 
 
 def _split(resource: str) -> tuple[str, str]:
@@ -204,5 +263,6 @@ class Authorizer(Protocol):
     def is_allowed(self, user: User, action: Action) -> bool: ...
 
     def rules_of_role(self, kind: str, namespace: str, name: str) -> Iterable[Rule]:
-        """Returns the rules of a Role, or of a ClusterRole in the namespace ''."""
+        """Returns the rules of a Role, or of a ClusterRole in the namespace '', with what it aggregates. Raises
+        NotFound."""
         ...

@@ -10,12 +10,22 @@ from pathlib import Path
 from muster.embedded.auth.private_files import ensure_private_key
 from muster.embedded.auth.tokens import AUDIENCE, Claims, ServiceAccountTokens, TokenFile, is_service_account_token
 from muster.kube import builtin
-from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, Conflict, NotFound, Unauthorized
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, name_of, uid_of
-from muster.kube.rbac import Action, Grant, Rule, User, grants_of, is_allowed, missing_actions, service_account_user
+from muster.kube.objects import Key, Object, name_of, uid_of
+from muster.kube.rbac import (
+    Action,
+    Grant,
+    Rule,
+    User,
+    effective_rules,
+    grants_of,
+    is_allowed,
+    missing_actions,
+    service_account_user,
+)
+from muster.kube.status_rows import StatusRowsCluster
 
 READ = ["get", "list", "watch"]
 WRITE = ["create", "delete", "deletecollection", "patch", "update"]
@@ -32,7 +42,7 @@ _MOST_CACHED_USERS = 1000
 class Identity:
     """Authenticates and authorizes. `run()` follows Roles and bindings; until then, only administrators get in."""
 
-    def __init__(self, cluster: Cluster, tokens: TokenFile, service_accounts: ServiceAccountTokens) -> None:
+    def __init__(self, cluster: StatusRowsCluster, tokens: TokenFile, service_accounts: ServiceAccountTokens) -> None:
         self.tokens = tokens
         self.service_accounts = service_accounts
         self._cluster = cluster
@@ -41,7 +51,7 @@ class Identity:
         self._bindings = [Informer(cluster, kind, on_change=self._clear_grants) for kind in BINDING_KINDS]
 
     @classmethod
-    def open(cls, directory: Path, cluster: Cluster) -> Identity:
+    def open(cls, directory: Path, cluster: StatusRowsCluster) -> Identity:
         """Uses the tokens and keys in `directory`, which are created the first time."""
         return cls(
             cluster,
@@ -100,9 +110,11 @@ class Identity:
         return found
 
     def rules_of_role(self, kind: str, namespace: str, name: str) -> Iterable[Rule]:
-        informer = self._roles[0] if kind == "Role" else self._roles[1]
-        role = informer.get(namespace if kind == "Role" else "", name)
-        return (role or {}).get("rules") or ()
+        which = builtin.ROLE if kind == "Role" else builtin.CLUSTER_ROLE
+        role = self._cluster.peek(which, Key(namespace if kind == "Role" else "", name))
+        if role is None:
+            raise NotFound(f'{which.resource} "{name}" not found')
+        return effective_rules(role, self._roles[1].objects.values())
 
     def missing_permissions(self, user: User, rules: Iterable[Rule], namespace: str) -> list[Action]:
         """Returns what `rules` would allow in `namespace` that the user may not do, and so may not grant to others."""

@@ -7,11 +7,21 @@ from typing import Any
 
 from muster.embedded.auth.identity import Identity
 from muster.embedded.auth.tokens import AUDIENCE
+from muster.embedded.cluster import WriteCheck
 from muster.kube.errors import BadRequest, Forbidden, Unauthorized
+from muster.kube.field_errors import is_dns_label, is_dns_name
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, namespace_of, timestamp
-from muster.kube.rbac import AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, Action, User, service_account_user
-from muster.server.kubernetes.handlers import GrantCheck
+from muster.kube.objects import Object, meta, name_of, namespace_of, timestamp
+from muster.kube.rbac import (
+    AUTHENTICATED,
+    FULL_AUTHORITY,
+    SERVICE_ACCOUNT_PREFIX,
+    Action,
+    Rule,
+    TooManyCombinations,
+    User,
+    service_account_user,
+)
 from muster.server.kubernetes.request import ApiRequest
 from muster.server.kubernetes.websocket import offered_token
 
@@ -40,28 +50,21 @@ class AccessControl:
         if not self._identity.is_allowed(user, action):
             raise Forbidden(f'{_subject(action)} is forbidden: User "{user.name}" cannot {action}')
 
-    def grant_check(self, user: User, kind: Kind) -> GrantCheck | None:
+    def grant_check(self, user: User, kind: Kind) -> WriteCheck | None:
         """Returns a check of Roles and bindings that `user` wants to store: users cannot grant permissions they
-        lack."""
+        lack. The rules are those of Kubernetes. It runs inside the transaction of the write, so nothing can change
+        between the check and the write."""
         if kind.group != _RBAC or user.is_master:
             return None
 
-        def check_grant(obj: Object) -> None:
-            namespace = namespace_of(obj)
-            if "roleRef" in obj:
-                ref = obj.get("roleRef") or {}
-                which, name = str(ref.get("kind") or ""), str(ref.get("name") or "")
-                plural = "roles" if which == "Role" else "clusterroles"
-                if self._identity.is_allowed(user, Action("bind", _RBAC, plural, "", namespace, name)):
-                    return
-                rules = self._identity.rules_of_role(which, namespace, name)
-            else:
-                if self._identity.is_allowed(user, Action("escalate", _RBAC, kind.plural, "", namespace)):
-                    return
-                rules = obj.get("rules") or ()
-                if obj.get("aggregationRule"):
-                    rules = [*rules, {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
-            missing = self._identity.missing_permissions(user, rules, namespace)
+        def check_grant(old: Object | None, new: Object) -> None:
+            if old is not None and _differ_in_owners_only(old, new):
+                return
+            rules = self._granted_rules(user, kind, old, new)
+            try:
+                missing = self._identity.missing_permissions(user, rules, namespace_of(new))
+            except TooManyCombinations as error:
+                raise Forbidden(f"{kind.plural} is forbidden: {error}") from None
             if missing:
                 raise Forbidden(
                     f'{kind.plural} is forbidden: User "{user.name}" cannot grant permissions they do not have: '
@@ -69,6 +72,23 @@ class AccessControl:
                 )
 
         return check_grant
+
+    def _granted_rules(self, user: User, kind: Kind, old: Object | None, new: Object) -> Sequence[Rule]:
+        """Returns what the user has to be allowed themselves; nothing with the verbs `bind` and `escalate`."""
+        namespace = namespace_of(new)
+        if kind.plural in ("rolebindings", "clusterrolebindings"):
+            ref = new["roleRef"]
+            plural = "roles" if ref["kind"] == "Role" else "clusterroles"
+            if self._identity.is_allowed(user, Action("bind", _RBAC, plural, "", namespace, ref["name"])):
+                return ()
+            return tuple(self._identity.rules_of_role(ref["kind"], namespace, ref["name"]))
+        # A name that does not exist yet cannot be in a rule for certain names.
+        name = "" if old is None else name_of(new)
+        if self._identity.is_allowed(user, Action("escalate", _RBAC, kind.plural, "", namespace, name)):
+            return ()
+        rules = tuple(new.get("rules") or ())
+        aggregates = new.get("aggregationRule") or (old or {}).get("aggregationRule")
+        return (*rules, *FULL_AUTHORITY) if aggregates else rules
 
     def _impersonate(self, request: ApiRequest) -> User:
         """Returns the user to act as (`kubectl --as`), if the caller is allowed to."""
@@ -83,8 +103,8 @@ class AccessControl:
                 raise BadRequest(
                     f"{header.decode('latin-1')} is not supported; only a user and groups can be impersonated"
                 )
-        if name.startswith(SERVICE_ACCOUNT_PREFIX):
-            namespace, _, account = name[len(SERVICE_ACCOUNT_PREFIX) :].partition(":")
+        namespace, colon, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+        if name.startswith(SERVICE_ACCOUNT_PREFIX) and colon and is_dns_label(namespace) and is_dns_name(account):
             self.require(request.user, Action("impersonate", "", "serviceaccounts", "", namespace, account))
             user = service_account_user(namespace, account)
         else:
@@ -93,6 +113,18 @@ class AccessControl:
         for group in groups:
             self.require(request.user, Action("impersonate", "", "groups", "", "", group))
         return User(user.name, user.groups | frozenset(groups))
+
+
+_OWNERS = frozenset(("ownerReferences", "finalizers", "managedFields", "resourceVersion"))
+
+
+def _differ_in_owners_only(old: Object, new: Object) -> bool:
+    """Whether a write changes only what garbage collection needs, which is allowed to anybody with the verb."""
+
+    def rest(obj: Object) -> Object:
+        return {**obj, "metadata": {name: value for name, value in meta(obj).items() if name not in _OWNERS}}
+
+    return rest(old) == rest(new)
 
 
 def _subject(action: Action) -> str:

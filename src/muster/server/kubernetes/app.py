@@ -20,6 +20,7 @@ from muster.kube.rbac import Action
 from muster.server.kubernetes import access, handlers, pod_exec, port_forward
 from muster.server.kubernetes import handlers as subresources
 from muster.server.kubernetes.access import AccessControl
+from muster.server.kubernetes.body_schemas import REVIEW, check_body
 from muster.server.kubernetes.discovery import REVIEWS, ApiDescription
 from muster.server.kubernetes.request import (
     ApiRequest,
@@ -141,7 +142,7 @@ class KubernetesApi:
         if request.method != "POST" or target.name:
             raise _not_allowed(request)
         kind = _REVIEW_KINDS[target.group, target.plural]
-        body = await request.document()
+        body = check_body(await request.document(), REVIEW, kind)
         body |= {"apiVersion": join_api_version(target.group, target.version), "kind": kind}
         reviewed = await access.review(self._identity, request.user, target.plural, target.namespace, body)
         return json_response(reviewed, request, 201)

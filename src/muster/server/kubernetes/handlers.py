@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 from muster.embedded.auth.identity import Identity
-from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.cluster import EmbeddedCluster, WriteCheck
 from muster.embedded.node.nodes import is_simulated
 from muster.embedded.store.admission import FieldValidation
 from muster.kube import builtin
@@ -25,6 +25,7 @@ from muster.kube.errors import (
     Timeout,
     Unavailable,
 )
+from muster.kube.field_errors import is_count
 from muster.kube.kinds import Kind
 from muster.kube.metrics_api import NODE_METRICS, node_metrics, pod_metrics
 from muster.kube.objects import (
@@ -40,6 +41,7 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.server.kubernetes import request as negotiation
+from muster.server.kubernetes.body_schemas import BINDING, DELETE_OPTIONS, EVICTION, SCALE, TOKEN_REQUEST, check_body
 from muster.server.kubernetes.request import (
     JSON,
     ApiRequest,
@@ -53,9 +55,6 @@ from muster.server.kubernetes.request import (
     patch_type,
     stream,
 )
-
-GrantCheck: TypeAlias = Callable[[Object], None]
-"""Raises Forbidden if the user may not store this object, even with the right verb."""
 
 _SUBRESOURCES: dict[str, Subresource] = {"": "", "status": "status", "scale": "scale"}
 _RETURNED_WHEN_DELETED = frozenset((
@@ -96,16 +95,14 @@ async def list_objects(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind
 
 
 async def create(
-    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, check_grant: GrantCheck | None = None
+    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, check: WriteCheck | None = None
 ) -> ApiResponse:
     if kind.namespaced and not target.namespace:
         raise MethodNotAllowed(f"{kind.plural} are namespaced: POST to .../namespaces/NAME/{kind.plural}")
     obj = fill_from_url(await request.document(), kind, target)
     request.kind, request.name = kind.kind, name_of(obj) or str(meta(obj).get("generateName") or "")
-    if check_grant is not None:
-        check_grant(obj)
     dry_run = is_dry_run(request.query)
-    stored = await cluster.create(obj, dry_run=dry_run, field_validation=_validation(request))
+    stored = await cluster.create(obj, dry_run=dry_run, field_validation=_validation(request), check=check)
     if dry_run:
         stored = _dry_run_result(stored, None)
     return json_response(
@@ -114,14 +111,12 @@ async def create(
 
 
 async def replace(
-    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, check_grant: GrantCheck | None = None
+    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, check: WriteCheck | None = None
 ) -> ApiResponse:
     subresource = _subresource(kind, target)
     request.kind = kind.kind
     body = await request.document()
     obj = _fill_scale_from_url(body, target) if subresource == "scale" else fill_from_url(body, kind, target)
-    if check_grant is not None:
-        check_grant(obj)
     dry_run = is_dry_run(request.query)
     stored = await cluster.update(
         obj,
@@ -130,6 +125,7 @@ async def replace(
         kind=kind,
         field_manager=_manager(request),
         field_validation=_validation(request),
+        check=check,
     )
     if dry_run:
         stored = _dry_run_result(stored, await _existing(cluster, kind, target))
@@ -139,7 +135,7 @@ async def replace(
 
 
 async def patch(
-    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, check_grant: GrantCheck | None = None
+    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, check: WriteCheck | None = None
 ) -> ApiResponse:
     request.kind = kind.kind
     type_ = patch_type(request.header(b"content-type"))
@@ -150,6 +146,7 @@ async def patch(
         "field_manager": _manager(request),
         "force": request.flag("force"),
         "field_validation": _validation(request),
+        "check": check,
     }
     before = await _existing(cluster, kind, target)
     if type_ == "apply":
@@ -160,8 +157,6 @@ async def patch(
     elif options["force"]:
         raise Invalid("the query parameter force is only allowed with an apply patch")
     where = (kind, target.name, target.namespace, body)
-    if check_grant is not None:
-        check_grant(await cluster.patch(*where, **options, dry_run=True))
     dry_run = is_dry_run(request.query)
     stored = await cluster.patch(*where, **options, dry_run=dry_run)
     if dry_run:
@@ -174,7 +169,7 @@ async def patch(
 
 
 async def delete(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
-    options = delete_options(request.query, await _optional_document(request))
+    options = delete_options(request.query, await _delete_options_body(request))
     last = await cluster.delete(kind, target.name, target.namespace, **options._asdict())
     if is_deleting(last) or kind.resource in _RETURNED_WHEN_DELETED:
         return json_response(negotiation.shape_object(kind, last, request.form()), request)
@@ -188,7 +183,7 @@ async def delete_collection(cluster: EmbeddedCluster, request: ApiRequest, kind:
     if kind.namespaced and not target.namespace:
         raise MethodNotAllowed(f"{kind.plural} of all namespaces cannot be deleted at once; specify a namespace")
     query = request.query
-    options = delete_options(query, await _optional_document(request))
+    options = delete_options(query, await _delete_options_body(request))
     listing = await cluster.list(
         kind,
         target.namespace,
@@ -227,10 +222,9 @@ def delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteO
         raise _invalid_option("propagationPolicy", policy, list(_PROPAGATIONS))
     grace = query.get("gracePeriodSeconds", body.get("gracePeriodSeconds"))
     if grace is not None:
-        try:
-            grace = int(grace)
-        except (TypeError, ValueError):
-            raise BadRequest(f'gracePeriodSeconds is "{grace}"; it must be a number of seconds') from None
+        if not is_count(str(grace)) or int(grace) >= 2**31:
+            raise BadRequest(f'gracePeriodSeconds is "{str(grace)[:100]}"; it must be a number of seconds')
+        grace = int(grace)
     return DeleteOptions(
         propagation,
         grace,
@@ -280,6 +274,7 @@ def is_dry_run(query: Mapping[str, str]) -> bool:
 def _fill_scale_from_url(body: Object, target: Target) -> Object:
     if body.get("kind", "Scale") != "Scale":
         raise BadRequest(f'the body must be a Scale (autoscaling/v1), not a "{body.get("kind")}"')
+    check_body(body, SCALE, "Scale")
     metadata = {**meta(body), "name": target.name}
     if target.namespace:
         metadata["namespace"] = target.namespace
@@ -308,14 +303,14 @@ def _dry_run_result(obj: Object, before: Object | None) -> Object:
     return {**obj, "metadata": metadata}
 
 
-async def _optional_document(request: ApiRequest) -> dict[str, Any]:
+async def _delete_options_body(request: ApiRequest) -> Object:
     content = await request.body()
     if not content:
         return {}
     found = parse_body(content, body_media(request.header(b"content-type")))
     if not isinstance(found, dict):
         raise BadRequest("the body of a delete request must be DeleteOptions")
-    return found
+    return check_body(found, DELETE_OPTIONS, "DeleteOptions")
 
 
 def _subresource(kind: Kind, target: Target) -> Subresource:
@@ -348,7 +343,7 @@ def _check_version(query: Mapping[str, str], listing: Listing) -> None:
         if match:
             raise Invalid("resourceVersionMatch is forbidden unless resourceVersion is provided")
         return
-    if not wanted.isdigit():
+    if not is_count(wanted):
         raise BadRequest(f'resourceVersion: "{wanted}" is not from this cluster')
     if match == "Exact" and wanted == "0":
         raise Invalid("resourceVersionMatch=Exact is forbidden for the resourceVersion 0, which means any")
@@ -436,7 +431,7 @@ def log_query(request: ApiRequest, now: datetime) -> LogQuery:
 
 async def bind(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> ApiResponse:
     """Binds a Pod to a node, for external schedulers."""
-    body = await request.document()
+    body = check_body(await request.document(), BINDING, "Binding")
     node = (body.get("target") or {}).get("name")
     if not node or (body.get("target") or {}).get("kind", "Node") != "Node":
         raise BadRequest('a Binding needs a target with kind "Node" and a name')
@@ -452,7 +447,7 @@ async def bind(cluster: EmbeddedCluster, request: ApiRequest, target: Target) ->
 
 async def evict(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> ApiResponse:
     """Deletes the Pod: there are no disruption budgets in this cluster."""
-    body = await request.document()
+    body = check_body(await request.document(), EVICTION, "Eviction")
     name = (body.get("metadata") or {}).get("name") or target.name
     if name != target.name:
         raise BadRequest(f'the name in the URL ("{target.name}") does not match the name of the Eviction ("{name}")')
@@ -463,7 +458,7 @@ async def evict(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -
 
 async def issue_token(cluster: EmbeddedCluster, identity: Identity, request: ApiRequest, target: Target) -> ApiResponse:
     """Issues a token for a service account (`kubectl create token`)."""
-    body = await request.document()
+    body = check_body(await request.document(), TOKEN_REQUEST, "TokenRequest")
     spec = body.get("spec") or {}
     account = await cluster.get(builtin.SERVICE_ACCOUNT, target.name, target.namespace)
     bound = spec.get("boundObjectRef") or {}
@@ -476,8 +471,6 @@ async def issue_token(cluster: EmbeddedCluster, identity: Identity, request: Api
         if bound.get("uid") and bound["uid"] != pod_uid:
             raise Conflict(f'the Pod "{bound["name"]}" has another uid than the one to bind the token to')
     seconds = spec.get("expirationSeconds") or 3600
-    if not isinstance(seconds, int):
-        raise BadRequest("spec.expirationSeconds must be a whole number")
     token, claims = identity.service_accounts.issue(
         target.namespace,
         target.name,

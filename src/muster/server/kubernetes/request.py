@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 from muster.kube import manifests, tables
 from muster.kube.cluster import Listing, PatchType
 from muster.kube.errors import ApiError, BadRequest, NotAcceptable, TooLarge, UnsupportedMediaType
+from muster.kube.field_errors import is_count
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, version_of
 from muster.kube.rbac import Action, User
@@ -260,10 +261,13 @@ def is_true(value: str | None) -> bool:
 
 
 LARGEST_BODY = 3 * 1024 * 1024
+_LONGEST_WARNINGS = 16 * 1024
 GZIP_FROM = 128 * 1024
 """Smaller bodies are not worth compressing."""
 
 _ANONYMOUS = User("system:anonymous")
+_LARGEST_INTEGER = 2**31 - 1
+_SURELY_SHALLOW = 200
 
 
 @dataclass(slots=True)
@@ -313,13 +317,16 @@ class ApiRequest:
         if not text:
             return None
         try:
-            return int(text)
+            found = int(text)
         except ValueError:
-            raise BadRequest(f'the query parameter {name} is "{text}"; it must be an integer') from None
+            found = _LARGEST_INTEGER + 1
+        if abs(found) > _LARGEST_INTEGER:
+            raise BadRequest(f'the query parameter {name} is "{text[:100]}"; it must be an integer')
+        return found
 
     async def body(self) -> bytes:
         length = self.header(b"content-length")
-        if length.isdigit() and int(length) > LARGEST_BODY:
+        if length and not (is_count(length) and int(length) <= LARGEST_BODY):
             raise _too_large()
         message = await self._receive()
         content: bytes = message.get("body", b"")
@@ -359,9 +366,15 @@ def parse_body(content: bytes, media: str) -> Any:
     if media == PROTOBUF:
         return protobuf.decode(content)
     try:
-        return orjson.loads(content)
+        found = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the body of the request is not JSON: {error}") from None
+    if content.count(b"[") + content.count(b"{") > _SURELY_SHALLOW:
+        try:
+            orjson.dumps(found)  # it refuses what is nested so deeply that functions which recurse would fail
+        except TypeError:
+            raise BadRequest("the body of the request is nested too deeply: 254 levels are allowed") from None
+    return found
 
 
 def parse_yaml(content: bytes) -> Any:
@@ -402,7 +415,7 @@ def error_response(error: ApiError, details: Mapping[str, Any] | None = None) ->
 async def send_response(request: ApiRequest, response: ApiResponse) -> None:
     body = response.body
     headers = [(b"content-type", response.media.encode()), *response.headers]
-    headers.extend((b"warning", _warning(text)) for text in dict.fromkeys(request.warnings))
+    headers.extend((b"warning", text) for text in _warnings(request.warnings))
     if len(body) >= GZIP_FROM and b"gzip" in request.headers.get(b"accept-encoding", b""):
         body = await asyncio.to_thread(gzip.compress, body, 1, mtime=0)
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
@@ -411,10 +424,18 @@ async def send_response(request: ApiRequest, response: ApiResponse) -> None:
     await request.send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
 
 
-def _warning(text: str) -> bytes:
-    """RFC 7234: code, agent, quoted text. kubectl prints the text between the quotes."""
-    plain = " ".join(text.split())[:1000].replace("\\", "\\\\").replace('"', '\\"')
-    return f'299 - "{plain}"'.encode()
+def _warnings(texts: Iterable[str]) -> Iterator[bytes]:
+    """RFC 7234: code, agent, quoted text. kubectl prints the text between the quotes. Clients limit the size of all
+    headers, so many warnings are cut off."""
+    room = _LONGEST_WARNINGS
+    for text in dict.fromkeys(texts):
+        shown = "".join(char if char.isprintable() else "?" for char in " ".join(text[:2000].split())[:1000])
+        plain = shown.replace("\\", "\\\\").replace('"', '\\"').encode("utf-8", "replace")
+        room -= len(plain)
+        if room < 0:
+            yield b'299 - "there are more warnings"'
+            return
+        yield b'299 - "' + plain + b'"'
 
 
 def _too_large() -> TooLarge:
@@ -475,6 +496,7 @@ async def _pump(
         piece = await first
     finally:
         first.cancel()
+        await asyncio.gather(first, return_exceptions=True)  # it uses the generator until it has ended
     while piece is not None:
         await request.send({"type": "http.response.body", "body": piece, "more_body": True})
         piece = await _next(pieces)

@@ -10,6 +10,7 @@ import orjson
 from muster.embedded.cluster import BOOKMARK_SECONDS, EmbeddedCluster
 from muster.kube.cluster import WatchEvent
 from muster.kube.errors import ApiError, BadRequest, Cause, Invalid
+from muster.kube.field_errors import is_count
 from muster.kube.kinds import Kind
 from muster.kube.objects import version_of
 from muster.server.kubernetes import request as negotiation
@@ -51,7 +52,7 @@ async def watch(
     render = _renderer(encoder, kind, request.form(), negotiation.parse_include(request.query))
     seconds = request.integer("timeoutSeconds")
     version = request.query.get("resourceVersion", "")
-    if version and not version.isdigit():
+    if version and not is_count(version):
         raise BadRequest(f'resourceVersion: "{version}" is not from this cluster')
     wants_initial = _wants_initial_events(request)
     batches = _event_batches(cluster, request, kind, target, wants_initial)

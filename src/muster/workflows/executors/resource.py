@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -126,7 +127,8 @@ def service_account_permissions(authorizer: Authorizer) -> IsAllowed:
             return ""
         rules = _ARGO_SERVER_RULES if account == ARGO_SERVER else ()
         if not account:
-            rules = tuple(authorizer.rules_of_role("ClusterRole", "", BASELINE))
+            with suppress(NotFound):
+                rules = tuple(authorizer.rules_of_role("ClusterRole", "", BASELINE))
         if is_allowed(user, action, [Grant(account_namespace, rules)]):
             return ""
         return f'{kind.resource} is forbidden: User "{user.name}" cannot {action}'
