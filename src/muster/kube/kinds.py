@@ -88,6 +88,10 @@ class Kind:
         return f"Kind({self})"
 
 
+_LONGEST_NAME = 80
+"""What is compared with known names to guess which one was meant."""
+
+
 class Catalogue:
     """The kinds of a cluster. Packages register theirs; clients find them by any of their names."""
 
@@ -114,7 +118,7 @@ class Catalogue:
         if versions:
             raise NotFound(f'no kind "{kind}" in "{api_version}"; this cluster has it in {", ".join(versions)}')
         known = {k.lower(): k for _, k in self._kinds}
-        near = get_close_matches(kind.lower(), sorted(known), n=1, cutoff=0.7)
+        near = get_close_matches(kind[:_LONGEST_NAME].lower(), sorted(known), n=1, cutoff=0.7)
         hint = f'; did you mean "{known[near[0]]}"?' if near else ""
         raise NotFound(f'this cluster has no kind "{kind}" ("{api_version}"){hint}')
 
@@ -128,7 +132,7 @@ class Catalogue:
         found = words.get(word.lower())
         if found is not None:
             return found
-        near = get_close_matches(word.lower(), words, n=1)
+        near = get_close_matches(word[:_LONGEST_NAME].lower(), words, n=1)
         hint = f' (did you mean "{near[0]}"?)' if near else ""
         raise NotFound(f'the server doesn\'t have a resource type "{word}"{hint}')
 
@@ -183,11 +187,18 @@ def _build_index(kinds: list[Kind]) -> _KindIndex:
     )
 
 
+MOST_CAUSES = 101
+"""How many problems of an object are reported."""
+
+
 def invalid_object(kind: Kind, obj: Object, causes: list[Cause]) -> Invalid:
     """Returns the error of an object that breaks rules, in the words of Kubernetes."""
     metadata = obj.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName") or ""
     title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    if len(causes) > MOST_CAUSES:
+        more = Cause("", f"and {len(causes) - MOST_CAUSES} more problems", causes[MOST_CAUSES].reason)
+        causes = [*causes[:MOST_CAUSES], more]
     wrong = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
     text = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
     return Invalid(f'{title} "{name}" is invalid: {text}', causes=causes)

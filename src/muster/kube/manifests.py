@@ -20,7 +20,9 @@ from muster.kube.field_errors import Step, split_path
 from muster.kube.objects import Object
 
 MAX_VALUES = 2_000_000
-"""How many values a document may have after its aliases are expanded."""
+"""How many values a document may have after its aliases are expanded. A long text counts as several."""
+CHARACTERS_PER_VALUE = 64
+MAX_WARNINGS = 100
 
 MAX_DEPTH = 200
 """How deeply lists and mappings may be nested."""
@@ -218,6 +220,8 @@ class _Values:
         self.sizes: dict[int, int] = {}
         self.made: dict[int, Any] = {}
         self.open: set[int] = set()
+        self.work = 0
+        """The values so far, with those that merge keys have copied."""
 
     def of(self, node: yaml.Node) -> Any:
         value, _ = self._make(node)
@@ -225,7 +229,7 @@ class _Values:
 
     def _make(self, node: yaml.Node) -> tuple[Any, int]:
         if type(node) is yaml.ScalarNode:
-            return self._scalar(node), 1
+            return self._scalar(node), 1 + len(node.value) // CHARACTERS_PER_VALUE
         identity = id(node)
         if identity in self.made:
             return self.made[identity], self.sizes[identity]
@@ -236,7 +240,7 @@ class _Values:
             raise self._error(_TOO_DEEP, node)
         value, size = self._mapping(node) if type(node) is yaml.MappingNode else self._sequence(node)
         self.open.discard(identity)
-        if size > MAX_VALUES:
+        if size > MAX_VALUES or self.work > MAX_VALUES:
             raise self._error(f"this has more than {MAX_VALUES:,} values once its aliases are written out", node)
         self.made[identity], self.sizes[identity] = value, size
         return value, size
@@ -261,6 +265,7 @@ class _Values:
 
     def _mapping(self, node: yaml.Node) -> tuple[dict[str, Any], int]:
         mapping: dict[str, Any] = {}
+        lines: dict[str, int] = {}
         merged: list[tuple[dict[str, Any], int]] = []
         size = 1
         for key_node, value_node in node.value:
@@ -273,10 +278,15 @@ class _Values:
             value, count = self._make(value_node)
             size += count
             if name in mapping:
-                self._report_duplicate(name, node, key_node)
+                self._report_duplicate(name, lines[name], key_node)
+            else:
+                lines[name] = key_node.start_mark.line + 1
             mapping[name] = value
         for source, count in merged:
             size += count
+            self.work += len(source)
+            if self.work > MAX_VALUES:
+                raise self._error(f"the merge keys (<<) of this text copy more than {MAX_VALUES:,} values", node)
             for name, value in source.items():
                 mapping.setdefault(name, value)
         return mapping, size
@@ -289,8 +299,9 @@ class _Values:
                 raise self._error('"<<" takes a mapping, or a list of mappings', part)
         return [(value, size) for _, value, size in made]
 
-    def _report_duplicate(self, name: str, node: yaml.Node, again: yaml.Node) -> None:
-        first = next(k for k, _ in node.value if k is not again and k.value == again.value).start_mark.line + 1
+    def _report_duplicate(self, name: str, first: int, again: yaml.Node) -> None:
+        if len(self.warnings) >= MAX_WARNINGS:
+            return
         if self.strict:
             raise self._error(f'"{name}" is already set in line {first}; keep one of the two', again)
         line = again.start_mark.line + 1

@@ -128,9 +128,12 @@ def micro_timestamp(moment: datetime | None = None) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """Parses both forms. The result is in UTC, which is also assumed for a time without a zone."""
+    """Parses both forms. The result is in UTC, which is also assumed for a time without a zone. Raises ValueError."""
     moment = datetime.fromisoformat(text)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{text} is before the year 1 or after 9999 in UTC") from None
 
 
 # Status conditions: one entry per type.

@@ -29,10 +29,16 @@ class QuantityError(ValueError):
     """The text is not a quantity; the message says what one looks like."""
 
 
-@lru_cache(maxsize=65536)
 def parse_quantity(text: Quantity) -> Fraction:
     """Returns the exact value, as Kubernetes reads it: digits below nano are rounded away from zero, and a quantity
     with a binary suffix is at most 2^63 - 1."""
+    if isinstance(text, str) and len(text) > _MAX_LENGTH:
+        raise QuantityError(_explain(text))
+    return _parse_quantity(text)
+
+
+@lru_cache(maxsize=65536)
+def _parse_quantity(text: Quantity) -> Fraction:
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise QuantityError(f"{text!r} is not a quantity; write a number with an optional suffix, such as 500m or 2Gi")
     written = text if isinstance(text, str) else repr(text)

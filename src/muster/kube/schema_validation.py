@@ -35,7 +35,10 @@ _MEMO_LIMIT = 20_000
 _memo: dict[int, tuple[Schema, Check]] = {}
 
 _known_quantities: set[str] = set()
-_BYTES = re.compile(r"[A-Za-z0-9+/\r\n]*={0,2}[\r\n]*")
+_BYTES = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_LONGEST_KNOWN = 32
+MOST_PROBLEMS = 100
+"""No more are reported: who sent them fixes these first, and explaining one takes time."""
 _INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
@@ -45,11 +48,14 @@ def validate(value: Any, schema: Schema, path: str = "") -> list[Cause]:
     problems = _compiled(schema)(value)
     if problems is None:
         return []
-    return [_complete_cause(cause, schema, path) for cause in problems]
+    causes = [_complete_cause(cause, schema, path) for cause in problems[:MOST_PROBLEMS]]
+    if len(problems) >= MOST_PROBLEMS:
+        causes.append(Cause(path, f"only the first {MOST_PROBLEMS} problems are listed", INVALID))
+    return causes
 
 
 def unknown_fields(value: Any, schema: Schema, path: str = "") -> list[str]:
-    """Returns the paths of fields that the schema does not have."""
+    """Returns the paths of fields that the schema does not have, the first ones if there are many."""
     problems = _compiled(schema)(value)
     return [join_path(path, cause.field) for cause in problems or () if cause.reason == _UNKNOWN]
 
@@ -131,6 +137,8 @@ def _object_check(schema: Schema) -> Check:
             return [type_mismatch(value, "object")]
         problems: list[Cause] | None = None
         for key, item in value.items():
+            if problems is not None and len(problems) >= MOST_PROBLEMS:
+                return problems
             check = find(key, other)
             if check is None:
                 problems = problems or []
@@ -164,6 +172,8 @@ def _list_check(schema: Schema) -> Check:
             found = empty if item is None else check(item)
             if found is not None:
                 problems = problems or []
+                if len(problems) >= MOST_PROBLEMS:
+                    return problems
                 problems += [Cause(join_path(f"[{index}]", c.field), c.message, c.reason) for c in found]
         if keys is not None and problems is None and len(value) > 1:
             problems = _duplicates(value, keys)
@@ -198,6 +208,8 @@ def _duplicates(items: list[Any], keys: tuple[tuple[str, Any], ...]) -> list[Cau
             else:
                 shown: Any = {key: item[key] for key, _ in keys if key in item} if keys else item
                 problems.append(duplicate(f"[{index}]", shown))
+            if len(problems) >= MOST_PROBLEMS:
+                return problems
         seen.add(identity)
     return problems or None
 
@@ -229,7 +241,7 @@ def _time_check(value: Any) -> list[Cause] | None:
 def _bytes_check(value: Any) -> list[Cause] | None:
     if type(value) is not str:
         return [type_mismatch(value, "string")]
-    stripped = value.replace("\n", "").replace("\r", "") if "\n" in value else value
+    stripped = value.replace("\n", "").replace("\r", "")
     if len(stripped) % 4 == 0 and _BYTES.fullmatch(stripped):
         return None
     return [invalid("", value, "must be base64; plain text goes into stringData of a Secret or data of a ConfigMap")]
@@ -269,7 +281,7 @@ def _quantity_check(value: Any) -> list[Cause] | None:
             parse_quantity(value)
         except QuantityError as error:
             return [invalid("", value, str(error))]
-        if len(_known_quantities) < _MEMO_LIMIT:
+        if len(_known_quantities) < _MEMO_LIMIT and len(value) <= _LONGEST_KNOWN:
             _known_quantities.add(value)
         return None
     if kind is int or kind is float:
@@ -339,7 +351,10 @@ def _complete_cause(cause: Cause, schema: Schema, path: str) -> Cause:
 
 def _explain_unknown(schema: Schema, field: str) -> str:
     """Suggests the intended field: a similar name here, or the same name nearby."""
-    *parents, end = split_path(field)
+    steps = split_path(field)
+    if not steps:
+        return f'unknown field "{field}"'
+    *parents, end = steps
     last = str(end)
     chain = [schema]
     for step in parents:

@@ -83,10 +83,18 @@ class FieldSelector:
         return ",".join(f"{path}{'=' if equal else '!='}{_escape(value)}" for path, equal, value in self.requirements)
 
 
-@lru_cache(maxsize=4096)
+LONGEST_CACHED = 1024
+"""Longer selectors are parsed each time, so that nobody fills the memory with them."""
+
+
 def parse_labels(text: str) -> LabelSelector:
     """Parses `app=web,tier in (a, b),!legacy,gpus>3`: the form of `kubectl get -l` and of the labelSelector
     parameter."""
+    return _parse_labels(text) if len(text) <= LONGEST_CACHED else _parse_labels.__wrapped__(text)
+
+
+@lru_cache(maxsize=4096)
+def _parse_labels(text: str) -> LabelSelector:
     return compile_requirements(_Parser(text).requirements())
 
 
@@ -115,10 +123,14 @@ def match_expressions(expressions: Sequence[Mapping[str, Any]], labels: Mapping[
     return compile_expressions(expressions).matches(labels)
 
 
-@lru_cache(maxsize=4096)
 def parse_fields(text: str) -> FieldSelector:
     """Parses `metadata.name=web,status.phase!=Running`: the form of `kubectl get --field-selector`. In a value, `,`,
     `=` and `\\` are escaped with a backslash."""
+    return _parse_fields(text) if len(text) <= LONGEST_CACHED else _parse_fields.__wrapped__(text)
+
+
+@lru_cache(maxsize=4096)
+def _parse_fields(text: str) -> FieldSelector:
     found = [_field_requirement(term, text) for term in _split_terms(text) if term.strip()]
     return FieldSelector(tuple(found), tuple((tuple(path.split(".")), equal, value) for path, equal, value in found))
 
@@ -131,7 +143,7 @@ def compile_requirements(requirements: Iterable[Requirement]) -> LabelSelector:
     return LabelSelector(
         checked,
         tuple((r.key, r.values[0]) for r in exact),
-        tuple(_TESTS[r.operator](r.key, r.values) for r in checked if r not in exact),
+        tuple(_TESTS[r.operator](r.key, r.values) for r in checked if r.operator != "In" or len(r.values) != 1),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from muster.kube.builtin import PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import BadRequest, Conflict, NotFound
+from muster.kube.field_errors import is_count
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Key,
@@ -135,7 +136,7 @@ def claims_to_delete(workflow: Object) -> list[Object]:
 def _delay(text: Any) -> timedelta:
     if not text:
         return DELAY
-    seconds = int(text) if str(text).isdigit() else parse_duration(str(text)) / SECOND
+    seconds = int(text) if is_count(str(text)) else parse_duration(str(text)) / SECOND
     return timedelta(seconds=seconds)
 
 

@@ -21,15 +21,16 @@ from muster.kube.rbac import MASTERS
 from muster.server.argo.app import argo_app
 from muster.server.https import serve_https
 from muster.server.kubernetes.app import kube_app
+from muster.training.registry import training_kinds
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
 from tests.server.kubernetes.served import Served, ThisMachine
 
 
 @asynccontextmanager
-async def serving(home: Path, *, artifacts: bool = False) -> AsyncIterator[Served]:
+async def serving(home: Path, *, artifacts: bool = False, training: bool = False) -> AsyncIterator[Served]:
     catalogue = new_catalogue()
-    for kind in workflow_kinds():
+    for kind in (*workflow_kinds(), *(training_kinds() if training else ())):
         catalogue.register(kind)
     async with EmbeddedCluster(home / "db", catalogue, durability="process") as cluster:
         node = cluster.node = ThisMachine()

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from muster.kube.field_errors import is_count
 from muster.kube.objects import Object, spec_of
 from muster.kube.quantity import parse_quantity
 from muster.platform.graphs.argo_manifest import validate_manifest, workflow_in
@@ -213,7 +214,7 @@ def _add_retries(step: Step, strategy: Mapping[str, Any], where: str) -> None:
         return
     only(strategy, ("limit", "retryPolicy"), f"{where}.retryStrategy")
     limit, policy = str(strategy.get("limit") or ""), strategy.get("retryPolicy") or "OnFailure"
-    if not limit.isdigit() or policy not in ("Always", "OnFailure"):
+    if not is_count(limit) or policy not in ("Always", "OnFailure"):
         raise Unmapped(f"{where}: a node is retried a fixed number of times")
     if policy == "OnFailure":
         step.notes.append("it is tried again after errors of the cluster, too")

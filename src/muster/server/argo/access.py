@@ -15,6 +15,7 @@ from muster.kube.errors import Invalid, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, creation_order, labels_of, meta, name_of, namespace_of, uid_of
 from muster.kube.rbac import Action, User
+from muster.kube.schema import prune
 from muster.kube.schema_validation import validate
 from muster.server.kubernetes.access import AccessControl
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
@@ -146,8 +147,9 @@ async def require_valid(api: AuthorizedCluster, obj: Object, *, strict: bool = F
         template = CLUSTER_WORKFLOW_TEMPLATE if cluster_scope else WORKFLOW_TEMPLATE
         return store.get(template.resource, Key("" if cluster_scope else namespace, name))
 
-    causes = validate(obj, kind.schema) if strict else []
-    causes += find_problems(obj, lookup, submitted=not strict)
+    known = obj if strict else prune(obj, kind.schema)
+    # Lint relies on the types of fields.
+    causes = validate(known, kind.schema) or find_problems(known, lookup, submitted=not strict)
     if causes:
         told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
         raise Invalid(f'{kind.kind} "{name_of(obj)}" is invalid: {told}', causes=causes)

@@ -10,6 +10,7 @@ import orjson
 from muster.kube import builtin
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, name_of, namespace_of
+from muster.kube.schema import BOOLEAN, STRING, STRINGS, obj, of
 from muster.server.argo import workflows
 from muster.server.argo.access import UserAction, label_actor, label_creator, require_valid
 from muster.server.argo.requests import Request
@@ -20,10 +21,18 @@ from muster.workflows.operations import apply, control
 from muster.workflows.operations.resubmit import resubmit as resubmitted
 
 _PHASES = ("Succeeded", "Failed", "Error")
+ACTION = obj(
+    {
+        **of(STRING, "name namespace nodeFieldSelector message phase outputParameters uid"),
+        **of(BOOLEAN, "restartSuccessful memoized"),
+        "parameters": STRINGS,
+    },
+    keep_unknown=True,
+)
 
 
 async def retry(request: Request) -> ApiResponse:
-    body = await request.body()
+    body = await request.body(ACTION)
     api = request.api
     workflow = await _found(request)
     api.require("delete", builtin.POD, namespace_of(workflow))
@@ -52,12 +61,12 @@ async def suspend(request: Request) -> ApiResponse:
 
 
 async def resume(request: Request) -> ApiResponse:
-    selector = _text(await request.body(), "nodeFieldSelector")
+    selector = _text(await request.body(ACTION), "nodeFieldSelector")
     return await _changed(request, "Resume", lambda workflow: control.resume(workflow, selector))
 
 
 async def stop(request: Request) -> ApiResponse:
-    body = await request.body()
+    body = await request.body(ACTION)
     selector, message = _text(body, "nodeFieldSelector"), _text(body, "message")
     return await _changed(request, "Stop", lambda workflow: control.stop(workflow, selector, message))
 
@@ -67,7 +76,7 @@ async def terminate(request: Request) -> ApiResponse:
 
 
 async def set_node(request: Request) -> ApiResponse:
-    body = await request.body()
+    body = await request.body(ACTION)
     phase, message = _text(body, "phase"), _text(body, "message")
     if phase and phase not in _PHASES:
         raise BadRequest(f"{phase} is an invalid phase to set to; it must be one of {', '.join(_PHASES)}")
@@ -99,7 +108,7 @@ async def _marked(request: Request, workflow: Object, deed: UserAction) -> Objec
 
 
 async def _resubmitted(request: Request, workflow: Object) -> ApiResponse:
-    body = await request.body()
+    body = await request.body(ACTION)
     new = resubmitted(workflow, memoized=bool(body.get("memoized")), parameters=_parameters(body))
     new = label_creator(request.api.user, new)
     await require_valid(request.api, new)

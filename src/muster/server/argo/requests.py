@@ -11,7 +11,10 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from muster.kube.errors import ApiError, BadRequest
+from muster.kube.kinds import Schema
+from muster.kube.schema import ANY
 from muster.server.argo.access import AuthorizedCluster
+from muster.server.kubernetes.body_schemas import check_body
 from muster.server.kubernetes.request import JSON, ApiRequest, ApiResponse, json_response, parse_body, stream
 
 
@@ -131,14 +134,13 @@ class Request:
     def fields(self) -> Fields:
         return parse_fields(self.option("fields"))
 
-    async def body(self) -> dict[str, Any]:
-        """Returns the JSON body, whatever its content type, without nulls."""
+    async def body(self, schema: Schema = ANY) -> dict[str, Any]:
+        """Returns the JSON body, whatever its content type, without nulls. Its fields have the types of the schema."""
         content = await self.call.body()
         found = parse_body(content, JSON) if content else {}
         if not isinstance(found, dict):
             raise BadRequest("the body of the request must be an object")
-        body: dict[str, Any] = without_nulls(found)
-        return body
+        return check_body(without_nulls(found), schema, "request")
 
     def answer(self, obj: Any) -> ApiResponse:
         return json_response(obj)

@@ -10,6 +10,7 @@ from typing import Any
 from muster.kube import builtin
 from muster.kube.cluster import LogQuery, WatchEvent
 from muster.kube.errors import BadRequest
+from muster.kube.field_errors import is_count
 from muster.kube.objects import name_of, parse_time, uid_of
 from muster.server.argo.access import LATEST
 from muster.server.argo.requests import Request
@@ -148,7 +149,7 @@ def _since_time(options: dict[str, str]) -> datetime | None:
             return parse_time(text)
         seconds = options.get("sinceTime.seconds")
         return datetime.fromtimestamp(int(seconds), UTC) if seconds else None
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         raise BadRequest(f'logOptions.sinceTime: "{text}" is not a time such as 2026-01-31T12:00:00Z') from None
 
 
@@ -156,6 +157,6 @@ def _number(options: dict[str, str], name: str) -> int | None:
     text = options.get(name)
     if text is None:
         return None
-    if not text.isdigit():
+    if not is_count(text):
         raise BadRequest(f'logOptions.{name} is "{text}"; it must be a number')
     return int(text)

@@ -6,6 +6,7 @@ from typing import Any
 
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.errors import AlreadyExists, BadRequest, NotFound
+from muster.kube.field_errors import is_count
 from muster.server.argo.requests import Request, Unimplemented
 from muster.server.kubernetes.request import ApiResponse
 
@@ -36,7 +37,7 @@ async def create(request: Request) -> ApiResponse:
 async def get(request: Request) -> ApiResponse:
     name, key = _parse_query(request)
     text = await _current_limit(request, name, key)
-    if not text.strip().isdigit():
+    if not is_count(text.strip()):
         raise BadRequest(f'the limit "{key}" of the ConfigMap "{name}" is "{text}", which is no number')
     return _limit_response(request, name, key, int(text))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from muster.kube.errors import BadRequest
+from muster.kube.field_errors import is_count
 from muster.kube.kinds import Kind
 from muster.kube.objects import meta, name_of, version_of
 from muster.server.argo.access import label_actor, label_creator, require_valid
 from muster.server.argo.requests import Request
-from muster.server.argo.workflows import object_from_body
+from muster.server.argo.workflows import CREATE, object_from_body
 from muster.server.kubernetes.request import ApiResponse
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW, WORKFLOW_TEMPLATE
 
@@ -23,7 +24,7 @@ class Service:
     """Where in a request's body the object is."""
 
     async def create(self, request: Request) -> ApiResponse:
-        body = await request.body()
+        body = await request.body(CREATE)
         obj = object_from_body(body.get(self.field), self.field, self.kind, request.namespace)
         obj = label_creator(request.api.user, obj)
         await require_valid(request.api, obj)
@@ -43,7 +44,7 @@ class Service:
         pattern = request.option("namePattern")
         items = sorted((obj for obj in listing.items if pattern in name_of(obj)), key=name_of)
         limit, after = request.option("listOptions.limit"), request.option("listOptions.continue")
-        if (limit and not limit.isdigit()) or (after and not after.isdigit()):
+        if (limit and not is_count(limit)) or (after and not is_count(after)):
             raise BadRequest("listOptions.limit and listOptions.continue must be numbers")
         begin = int(after or 0)
         end = begin + int(limit) if int(limit or 0) else len(items)

@@ -10,8 +10,11 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from muster.kube.errors import AlreadyExists, BadRequest, NotFound
-from muster.kube.kinds import Kind
+from muster.kube.field_errors import is_count
+from muster.kube.kinds import Kind, Schema
 from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, parse_time, status_of, timestamp, uid_of
+from muster.kube.schema import BOOLEAN, OBJECT_META, STRING, STRINGS, obj, of
+from muster.kube.schema_validation import validate
 from muster.kube.selectors import parse_labels
 from muster.server.argo.access import label_creator, require_valid
 from muster.server.argo.requests import Request
@@ -167,16 +170,35 @@ def _moment(text: str, where: str) -> datetime:
 
 def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name) or "0"
-    if not text.isdigit():
+    if not is_count(text):
         raise BadRequest(f'{name} is "{text}"; it must be a number')
     return int(text)
 
 
+_NUMBER: Schema = {"x-kubernetes-int-or-string": True}
+CREATE_OPTIONS = obj({"dryRun": STRINGS}, keep_unknown=True)
+CREATE = obj({"serverDryRun": BOOLEAN, "createOptions": CREATE_OPTIONS}, keep_unknown=True)
+SUBMIT = obj(
+    {
+        **of(STRING, "namespace resourceKind resourceName"),
+        "submitOptions": obj(
+            {
+                **of(STRING, "name generateName entryPoint serviceAccount labels annotations podPriorityClassName"),
+                **of(BOOLEAN, "dryRun serverDryRun"),
+                "parameters": STRINGS,
+                "priority": _NUMBER,
+                "ownerReference": obj({**of(STRING, "apiVersion kind name uid")}, keep_unknown=True),
+            },
+            keep_unknown=True,
+        ),
+    },
+    keep_unknown=True,
+)
 _SOURCES = {kind.kind: kind for kind in (WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW)}
 
 
 async def create(request: Request) -> ApiResponse:
-    body = await request.body()
+    body = await request.body(CREATE)
     workflow = object_from_body(body.get("workflow"), "workflow", WORKFLOW, request.namespace)
     workflow = label_creator(request.api.user, workflow)
     await require_valid(request.api, workflow)
@@ -187,7 +209,7 @@ async def create(request: Request) -> ApiResponse:
 
 
 async def submit(request: Request) -> ApiResponse:
-    body = await request.body()
+    body = await request.body(SUBMIT)
     options = body.get("submitOptions") or {}
     try:
         workflow = await _from_resource(
@@ -236,6 +258,9 @@ def object_from_body(obj: Any, field: str, kind: Kind, namespace: str) -> Object
     """The object in a request, with its kind and namespace, which clients may leave out."""
     if not isinstance(obj, dict):
         raise BadRequest(f"the request has no {field}")
+    causes = validate(obj.get("metadata") or {}, OBJECT_META, f"{field}.metadata")
+    if causes:
+        raise BadRequest(f"{causes[0].field}: {causes[0].message}", causes=causes)
     metadata = dict(meta(obj))
     if kind.namespaced:
         given = metadata.get("namespace") or namespace
@@ -252,7 +277,6 @@ def object_from_body(obj: Any, field: str, kind: Kind, namespace: str) -> Object
 
 
 def submit_options(given: Mapping[str, Any]) -> SubmitOptions:
-    priority = given.get("priority")
     return SubmitOptions(
         name=str(given.get("name") or ""),
         generate_name=str(given.get("generateName") or ""),
@@ -261,10 +285,23 @@ def submit_options(given: Mapping[str, Any]) -> SubmitOptions:
         parameters=tuple(str(text) for text in given.get("parameters") or ()),
         labels=str(given.get("labels") or ""),
         annotations=str(given.get("annotations") or ""),
-        priority=int(priority) if priority is not None else None,
+        priority=_priority(given.get("priority")),
         pod_priority_class=str(given.get("podPriorityClassName") or ""),
         owner_reference=given.get("ownerReference"),
     )
+
+
+def _priority(given: Any) -> int | None:
+    """A number, or one as text, as Go writes large ones."""
+    if given is None:
+        return None
+    try:
+        found = int(given)
+    except ValueError:
+        raise BadRequest(f'submitOptions.priority is "{given}"; it must be a number') from None
+    if not -(2**31) <= found < 2**31:
+        raise BadRequest(f"submitOptions.priority is {found}; it must fit into 32 bits")
+    return found
 
 
 async def _from_resource(request: Request, word: str, name: str) -> Object:

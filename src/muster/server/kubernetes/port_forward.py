@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube import builtin
 from muster.kube.errors import BadRequest, Conflict
+from muster.kube.field_errors import is_count
 from muster.kube.objects import status_of
 from muster.kube.remote.exec_stream import V4, encode_frame
 from muster.server.kubernetes.request import ApiRequest, Target
@@ -320,7 +321,7 @@ class Tunnel:
     def _open(self, stream: int, headers: dict[str, str]) -> None:
         """Opens a stream. The two streams of a connection have the same request id."""
         request_id, port = headers.get("requestid", ""), headers.get("port", "")
-        if not port.isdigit() or not 0 < int(port) < 65536 or len(self._tasks) >= _MOST_CONNECTIONS:
+        if not is_count(port) or not 0 < int(port) < 65536 or len(self._tasks) >= _MOST_CONNECTIONS:
             raise SpdyError("a stream has no valid port, or there are too many connections")
         connection = self._announced.setdefault(request_id, Connection(port=int(port)))
         if headers.get("streamtype") == "error":
