@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from muster.kube.pod_security import PodGrants
 from muster.platform.messages import CATALOG
-from muster.platform.pod_policy import PodAllowances, find_forbidden, find_forbidden_metadata
+from muster.platform.pod_policy import find_forbidden, find_forbidden_metadata
 
-ALLOWED = PodAllowances(
+ALLOWED = PodGrants(
+    only_listed=True,
     paths={"/nfs/data": False, "/nfs/models": True},
     claims={"scratch": False, "datasets": True},
     secrets=frozenset({"registry"}),
@@ -99,8 +101,8 @@ FORBIDDEN: list[tuple[dict[str, Any], str, str]] = [
     ),
     (
         container(securityContext={"windowsOptions": {"hostProcess": True}}),
-        "containers[0].securityContext.windowsOptions.hostProcess",
-        "confined.host",
+        "containers[0].securityContext.windowsOptions",
+        "confined.setting",
     ),
     (container(ports=[{"containerPort": 1, "hostPort": 1}]), "containers[0].ports[0].hostPort", "confined.port"),
     (
@@ -167,7 +169,24 @@ FORBIDDEN: list[tuple[dict[str, Any], str, str]] = [
     ),
     (volume({"nfs": {"server": "10.0.0.1", "path": "/"}}), "volumes[0].nfs", "confined.volume"),
     (volume({"csi": {"driver": "x"}}), "volumes[0].csi", "confined.volume"),
-    (volume({"ephemeral": {"volumeClaimTemplate": {}}}), "volumes[0].ephemeral", "confined.volume"),
+    (
+        volume({"ephemeral": {"volumeClaimTemplate": {"spec": {"volumeName": "theirs"}}}}),
+        "volumes[0].ephemeral.volumeClaimTemplate.spec.volumeName",
+        "confined.volume name",
+    ),
+    (container(newField=True), "containers[0].newField", "confined.unknown"),
+    (volume({"emptyDir": {}}, mountPath="/proc"), "containers[0].volumeMounts[0].mountPath", "confined.mount path"),
+    (volume({"emptyDir": {}}, subPath="../x"), "containers[0].volumeMounts[0].subPath", "confined.sub path"),
+    (
+        container(terminationMessagePath="/proc/1/environ"),
+        "containers[0].terminationMessagePath",
+        "confined.value",
+    ),
+    (
+        spec(affinity={"podAffinity": {"x": [{"namespaces": ["theirs"]}]}}),
+        "affinity.podAffinity.x[0].namespaces",
+        "confined.namespaces",
+    ),
     (
         volume({"emptyDir": {}}, mountPropagation="Bidirectional"),
         "containers[0].volumeMounts[0].mountPropagation",
@@ -189,7 +208,7 @@ def test_fields_that_reach_further_are_refused_by_path(pod: dict[str, Any], path
 def test_errors_say_what_to_write_instead() -> None:
     (error,) = find_forbidden(volume({"hostPath": {"path": "/etc"}}), "spec", ALLOWED)
     assert "/nfs/data, /nfs/models" in error.message
-    (error,) = find_forbidden(volume({"hostPath": {"path": "/etc"}}), "spec", PodAllowances())
+    (error,) = find_forbidden(volume({"hostPath": {"path": "/etc"}}), "spec", PodGrants(only_listed=True))
     assert error.message == '"/etc" is not a storage root that you may use; ask an admin to add it'
 
 
@@ -203,6 +222,8 @@ def test_invalid_pods_are_left_to_validation(nonsense: Any) -> None:
     [
         ({"labels": {"muster.dev/owner": "ann"}}, "metadata.labels[muster.dev/owner]"),
         ({"labels": {"muster.dev/run": "1"}}, "metadata.labels[muster.dev/run]"),
+        ({"labels": {"muster.dev/else": "1"}}, "metadata.labels[muster.dev/else]"),
+        ({"annotations": {"muster.dev/runtime": "sandbox"}}, "metadata.annotations[muster.dev/runtime]"),
         ({"ownerReferences": [{"name": "run-1"}]}, "metadata.ownerReferences"),
         ({"finalizers": ["x"]}, "metadata.finalizers"),
         (
@@ -216,12 +237,13 @@ def test_authors_cannot_set_the_owner(metadata: dict[str, Any], path: str) -> No
 
 
 def test_other_labels_are_allowed() -> None:
-    free = {"name": "x", "labels": {"app": "x", "muster.dev/else": "y"}, "annotations": {"a": "b"}}
+    free = {"name": "x", "labels": {"app": "x"}, "annotations": {"a": "b", "muster.dev/restart-scope": "gang"}}
     assert find_forbidden_metadata(free, "metadata") == []
 
 
 def test_every_message_has_a_case() -> None:
-    told = {code for _, _, code in FORBIDDEN} | {"confined.no path", "confined.label", "confined.owner"}
-    of_workflows = {"queue", "repository", "resource", "store", "repo"}
+    told = {code for _, _, code in FORBIDDEN}
+    told |= {f"confined.{name}" for name in ("no path", "label", "owner", "annotation")}
+    of_workflows = {"queue", "repository", "resource", "store", "repo", "output path", "run secret", "service"}
     policy = {code for code in CATALOG if code.startswith("confined.")}
     assert told == policy - {f"confined.{name}" for name in of_workflows}

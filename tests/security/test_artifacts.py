@@ -24,9 +24,8 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.budgets import Budgets
 from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Key, Object
-from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED
+from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED, PodGrants
 from muster.platform.graphs.argo_manifest import check_workflow_policy
-from muster.platform.pod_policy import PodAllowances
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.confined import MemberAccess
 from muster.workflows.artifacts.confinement import landlock_version
@@ -493,7 +492,7 @@ def test_a_manifest_names_a_store_with_the_servers_credentials(location: dict[st
     artifact = {"name": "in", "path": "/in", **location}
     template = {"name": "a", "inputs": {"artifacts": [artifact]}, "container": {"image": "busybox"}}
     workflow = workflow_of("alice", entrypoint="a", templates=[template])
-    assert check_workflow_policy(workflow, PodAllowances(secrets=frozenset(["own"])))
+    assert check_workflow_policy(workflow, PodGrants(secrets=frozenset(["own"]), only_listed=True))
 
 
 async def test_a_member_names_a_repository_with_the_servers_credentials(members: Members) -> None:

@@ -70,14 +70,23 @@ RULES: Final[Mapping[str, tuple[str, str]]] = {
     "mount path": ('"{path}" cannot be a mount path', "use an absolute path outside of /proc, /sys and /dev"),
     "sub path": ('the subPath "{path}" leaves the volume', "use a path inside the volume"),
     "output path": ('"{path}" belongs to the kernel and cannot be an output', "write the output to another path"),
-    "claim": ('the claim "{name}" is not shared with you', "use a storage root, or ask an admin to share it"),
+    "claim": (
+        'the claim "{name}" is neither in your namespace nor shared with you',
+        "create it, use a storage root, or ask an admin to share it",
+    ),
     "volume name": (
         'the volume "{name}" is not reserved for this claim',
         "leave volumeName out, or ask an admin to set claimRef of the volume",
     ),
-    "secret": ('the Secret "{name}" is not shared with you', "ask an admin to label it {label}={value}"),
+    "secret": (
+        'the Secret "{name}" is neither in your namespace nor shared with you',
+        "create it, or ask an admin to label one {label}={value}",
+    ),
     "run secret": ('the Secret "{name}" belongs to another run', "use a Secret of your own"),
-    "config map": ('the ConfigMap "{name}" is not shared with you', "ask an admin to label it {label}={value}"),
+    "config map": (
+        'the ConfigMap "{name}" is neither in your namespace nor shared with you',
+        "create it, or ask an admin to label one {label}={value}",
+    ),
     "volume": ("a {type} volume gives access beyond the Pod", "use emptyDir or a storage root"),
     "label": ("the label {name} is set by the platform", "leave it out"),
     "annotation": ("the annotation {name} is set by the platform", "leave it out"),

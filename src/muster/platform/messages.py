@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from muster.kube.pod_security import RULES
 from muster.platform.records import Finding
 
 
@@ -256,39 +257,7 @@ _JOBS: Final[Mapping[str, Template]] = {
 }
 
 _POD_POLICY: Final[Mapping[str, Template]] = {
-    "confined.host": Template("{field} gives Pods access to the host", "leave it out"),
-    "confined.privileged": Template("a privileged container has full access to the host", "leave privileged out"),
-    "confined.capabilities": Template("the capabilities {names} give access to the host", "leave add out"),
-    "confined.setting": Template("{field} affects more than the Pod", "leave it out"),
-    "confined.account": Template('Pods run as the service account "default", not as "{name}"', "leave {field} out"),
-    "confined.token": Template("service account tokens cannot be mounted", "leave it out"),
-    "confined.node": Template("nodeName bypasses the scheduler", "use a nodeSelector instead"),
-    "confined.priority": Template(
-        'the priority class "{name}" is reserved for the cluster', "leave it out or use another"
-    ),
-    "confined.port": Template("hostPort uses a port of the host", "leave it out; containerPort is enough"),
-    "confined.probe": Template("host sends the probe to another machine", "leave it out to probe the Pod itself"),
-    "confined.path": Template(
-        '"{path}" is not a storage root that you may use; you may use {known}',
-        "to mount a folder below one of them, set subPath of the volumeMount; an admin can add storage roots",
-    ),
-    "confined.no path": Template('"{path}" is not a storage root that you may use', "ask an admin to add it"),
-    "confined.read only": Template('"{name}" is read-only', "set readOnly: true"),
-    "confined.claim": Template(
-        'the claim "{name}" is not shared with you', "use a storage root, or ask an admin to share it"
-    ),
-    "confined.secret": Template(
-        'the Secret "{name}" is not shared with you', "ask an admin to label it {label}={value}"
-    ),
-    "confined.config map": Template(
-        'the ConfigMap "{name}" is not shared with you', "ask an admin to label it {label}={value}"
-    ),
-    "confined.volume": Template("a {type} volume gives access beyond the Pod", "use emptyDir or a storage root"),
-    "confined.label": Template("the label {name} is set by the platform", "leave it out"),
-    "confined.owner": Template("{field} is set by the platform", "leave it out"),
-    "confined.queue": Template(
-        'the queue "{name}" belongs to a virtual cluster that you may not use', "use another one"
-    ),
+    **{f"confined.{rule}": Template(*text) for rule, text in RULES.items()},
     "confined.repository": Template(
         "artifacts are stored in the platform's own repository", "leave artifactRepositoryRef out"
     ),

@@ -560,6 +560,8 @@ class Run:
     finished: datetime | None
     stopping: datetime | None
     """When a user asked it to stop."""
+    namespace: str
+    """Where its objects are on the cluster: the team's that it was shared with, or its owner's."""
     revision: int
 
     @property

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from muster.kube.objects import Object
+from muster.kube.pod_security import PodGrants
 from muster.platform.graphs.argo_manifest import check_workflow_policy
-from muster.platform.pod_policy import PodAllowances
 
-MINE = PodAllowances(
+MINE = PodGrants(
+    only_listed=True,
     paths={"/data": False, "/models": True},
     claims={"team": False},
     secrets=frozenset({"shared"}),

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from muster.kube.pod_security import PodGrants
 from muster.platform.graphs.validation import mentions, only_errors, validate_graph, variables_in
 from muster.platform.messages import _GRAPHS, make_finding
-from muster.platform.pod_policy import PodAllowances
 from tests.platform.graphs.samples import CONTEXT, graph, node, seed_example, training
 
 A = {"name": "a", "path": "/tmp/a"}
@@ -189,7 +189,7 @@ def test_a_manifest_is_limited_to_the_rights_of_its_author() -> None:
     text = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: a-}\nspec: " + spec
     document = {"format": 1, "type": "yaml", "manifest": text}
     assert validate_graph(document, CONTEXT) == []
-    (found,) = validate_graph(document, replace(CONTEXT, allowed=PodAllowances()))
+    (found,) = validate_graph(document, replace(CONTEXT, allowed=PodGrants(only_listed=True)))
     assert (found.code, found.path) == ("manifest.confined", "manifest")
     assert found.message.startswith("manifest:4: spec.hostNetwork: hostNetwork gives Pods access to the host")
 

@@ -108,7 +108,8 @@ def test_members_are_counted_over_all_roles() -> None:
     ],
 )
 def test_the_owner_of_a_job(metadata: dict[str, Any], owner: str, team: str) -> None:
-    subject = subject_of(describe_job(PyTorch(), pytorch(**metadata)), {"r1": RunOwner("bob", "nlp")})
+    runs = {"r1": RunOwner("bob", "nlp")}
+    subject = subject_of(describe_job(PyTorch(), pytorch(**metadata)), runs, lambda namespace: None)
     assert (subject.kind, subject.owner, subject.team) == ("job", owner, team)
 
 

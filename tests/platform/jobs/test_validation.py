@@ -6,6 +6,7 @@ import pytest
 
 from muster.kube.errors import Cause
 from muster.kube.manifests import load_manifests
+from muster.kube.pod_security import PodGrants
 from muster.platform.jobs.validation import (
     Limits,
     check_documents,
@@ -14,9 +15,8 @@ from muster.platform.jobs.validation import (
     templates_in,
     with_owner,
 )
-from muster.platform.pod_policy import PodAllowances
 
-LIMITS = Limits("default", PodAllowances(), frozenset({"vc-closed"}))
+LIMITS = Limits("default", PodGrants(only_listed=True), frozenset({"vc-closed"}))
 
 MANIFEST = """\
 apiVersion: kubeflow.org/v1

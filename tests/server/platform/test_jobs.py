@@ -67,7 +67,7 @@ async def test_a_job_is_submitted_runs_and_is_described(muster: Whole) -> None:
     (made,) = await submit(ann, pytorch("digits"))
     assert (made["kind"], made["word"], made["owner_name"], made["run_id"]) == ("PyTorchJob", "pytorchjob", "ann", None)
     assert made["may"] == ["suspend", "delete"]
-    done = await until(ann, "default/pytorchjob/digits", "succeeded", "failed")
+    done = await until(ann, "user-ann/pytorchjob/digits", "succeeded", "failed")
     assert (done["state"], done["replicas"], done["reasons"]) == ("succeeded", 2, [])
     members = {m["pod"]: (r["name"], m["index"], m["containers"]) for r in done["roles"] for m in r["members"]}
     assert members == {"digits-master-0": ("Master", 0, ["pytorch"]), "digits-worker-0": ("Worker", 0, ["pytorch"])}
@@ -76,19 +76,19 @@ async def test_a_job_is_submitted_runs_and_is_described(muster: Whole) -> None:
     types = [condition["type"] for condition in done["conditions"]]
     assert (types[0], types[-1]) == ("Created", "Succeeded")
     assert done["may"] == ["delete"]
-    log = await ann.get("jobs/default/pytorchjob/digits/pods/digits-master-0/log")
+    log = await ann.get("jobs/user-ann/pytorchjob/digits/pods/digits-master-0/log")
     assert log == "0 of 2\n"
-    told = [e async for e in events(ann, "jobs/default/pytorchjob/digits/pods/digits-worker-0/log/events")]
+    told = [e async for e in events(ann, "jobs/user-ann/pytorchjob/digits/pods/digits-worker-0/log/events")]
     assert [(e["event"], e["data"].get("text")) for e in told] == [("line", "1 of 2"), ("end", None)]
-    happened = await ann.get("jobs/default/pytorchjob/digits/happenings")
+    happened = await ann.get("jobs/user-ann/pytorchjob/digits/happenings")
     assert {"Scheduled", "JobSucceeded"} & {event["reason"] for event in happened}
-    yaml = await ann.get("jobs/default/pytorchjob/digits/yaml")
+    yaml = await ann.get("jobs/user-ann/pytorchjob/digits/yaml")
     assert "kind: PyTorchJob" in yaml and "managedFields" not in yaml and "muster.dev/owner" in yaml
     (listed,) = (await ann.get("jobs"))["items"]
     assert (listed["name"], listed["state"], listed["owner_name"]) == ("digits", "succeeded", "ann")
-    (await ann("DELETE", "jobs/default/pytorchjob/digits")).ok()
-    (await ann("GET", "jobs/default/pytorchjob/digits")).refused(404)
-    (await ann("DELETE", "jobs/default/pytorchjob/digits")).refused(404)
+    (await ann("DELETE", "jobs/user-ann/pytorchjob/digits")).ok()
+    (await ann("GET", "jobs/user-ann/pytorchjob/digits")).refused(404)
+    (await ann("DELETE", "jobs/user-ann/pytorchjob/digits")).refused(404)
     written = await muster.admin.get("audit?kind=job")
     assert [(e["action"], e["subject_name"], e["actor_name"]) for e in written["items"]] == [
         ("delete", "pytorchjob/digits", "ann"),
@@ -99,7 +99,7 @@ async def test_a_job_is_submitted_runs_and_is_described(muster: Whole) -> None:
 async def test_a_log_is_followed_while_it_is_written(muster: Whole) -> None:
     ann = await muster.member("ann")
     await submit(ann, pytorch("slow", "for i in 1 2 3; do echo line $i; sleep 0.3; done"))
-    path = "jobs/default/pytorchjob/slow/pods/slow-master-0/log/events"
+    path = "jobs/user-ann/pytorchjob/slow/pods/slow-master-0/log/events"
     first = [e async for e in events(ann, path, most=2)]
     assert [e["data"]["text"] for e in first] == ["line 1", "line 2"]
     rest = [e async for e in events(ann, path, last=first[-1]["id"])]
@@ -109,7 +109,7 @@ async def test_a_log_is_followed_while_it_is_written(muster: Whole) -> None:
 async def test_a_failed_job_gives_its_reason_first(muster: Whole) -> None:
     ann = await muster.member("ann")
     await submit(ann, pytorch("broken", "echo cannot find the data >&2; exit 3"))
-    done = await until(ann, "default/pytorchjob/broken", "failed")
+    done = await until(ann, "user-ann/pytorchjob/broken", "failed")
     assert done["reasons"][0]["code"] == "failed"
     assert any(
         r["code"] == "pod" and 'container "pytorch" exited with code 3' in r["detail"] for r in done["reasons"]
@@ -123,11 +123,11 @@ async def test_a_waiting_gang_says_what_it_waits_for(muster: Whole) -> None:
     await submit(ann, pytorch("huge", main=wants, policy={"schedulingPolicy": {"minAvailable": 2}}))
 
     async def told() -> bool:
-        found = await ann.get("jobs/default/pytorchjob/huge")
+        found = await ann.get("jobs/user-ann/pytorchjob/huge")
         return bool(found["group"] and found["group"]["message"])
 
     await eventually(told)
-    found = await ann.get("jobs/default/pytorchjob/huge")
+    found = await ann.get("jobs/user-ann/pytorchjob/huge")
     assert (found["state"], found["group"]["phase"], found["group"]["members"]) == ("waiting", "Pending", 2)
     reason = found["reasons"][0]
     assert reason["code"] == "gang waits" and "nvidia.com/gpu" in reason["detail"]
@@ -138,14 +138,14 @@ async def test_a_waiting_gang_says_what_it_waits_for(muster: Whole) -> None:
 async def test_a_job_is_suspended_and_resumed(muster: Whole) -> None:
     ann = await muster.member("ann")
     await submit(ann, pytorch("long", "sleep 600"))
-    running = await until(ann, "default/pytorchjob/long", "running")
+    running = await until(ann, "user-ann/pytorchjob/long", "running")
     assert running["may"] == ["suspend", "delete"]
-    await ann.post("jobs/default/pytorchjob/long/suspend")
-    suspended = await until(ann, "default/pytorchjob/long", "suspended")
+    await ann.post("jobs/user-ann/pytorchjob/long/suspend")
+    suspended = await until(ann, "user-ann/pytorchjob/long", "suspended")
     assert suspended["may"] == ["resume", "delete"]
     assert [reason["code"] for reason in suspended["reasons"]] == ["suspended"]
-    await ann.post("jobs/default/pytorchjob/long/resume")
-    await until(ann, "default/pytorchjob/long", "running")
+    await ann.post("jobs/user-ann/pytorchjob/long/resume")
+    await until(ann, "user-ann/pytorchjob/long", "running")
     template = pytorch("x")["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
     paddle = {
         "apiVersion": "batch.paddlepaddle.org/v1",
@@ -154,7 +154,7 @@ async def test_a_job_is_suspended_and_resumed(muster: Whole) -> None:
         "spec": {"worker": {"replicas": 1, "template": template}},
     }
     await submit(ann, paddle)
-    place = "default/paddlejob.batch.paddlepaddle.org/wide"
+    place = "user-ann/paddlejob.batch.paddlepaddle.org/wide"
     await until(ann, place, "succeeded")
     assert (await ann("POST", f"jobs/{place}/suspend")).refused(409)
     written = await muster.admin.get("audit?kind=job&sort=at")
@@ -167,7 +167,7 @@ async def test_changes_are_streamed(muster: Whole) -> None:
     other = asyncio.create_task(_first(bob, "jobs/events", "gone"))
     await asyncio.sleep(0.3)
     await submit(ann, pytorch("short", "sleep 0.2"))
-    watching = [e async for e in _until_gone(ann, "default/pytorchjob/short", after="succeeded")]
+    watching = [e async for e in _until_gone(ann, "user-ann/pytorchjob/short", after="succeeded")]
     assert [e["event"] for e in watching][-1] == "gone"
     states = list(dict.fromkeys(e["data"]["state"] for e in watching if e["data"]))
     assert states[-1] == "succeeded"
@@ -190,7 +190,7 @@ async def test_errors_in_a_manifest_have_lines(muster: Whole) -> None:
     good = text(pytorch("fine"))
     answer = await ann.post("jobs/validate", {"manifest": good})
     assert answer["problems"] == []
-    assert [(j["kind"], j["name"], j["namespace"]) for j in answer["jobs"]] == [("PyTorchJob", "fine", "default")]
+    assert [(j["kind"], j["name"], j["namespace"]) for j in answer["jobs"]] == [("PyTorchJob", "fine", "user-ann")]
     assert (await ann.get("jobs"))["total"] == 0
 
     bad = good.replace("Worker:", "Wroker:").replace("replicas: 1", "replicas: one", 1)
@@ -220,7 +220,7 @@ async def test_several_jobs_are_created_or_none(muster: Whole) -> None:
     (await ann("POST", "jobs", {"manifest": text(pytorch("one"), wrong)})).refused(422)
     assert (await ann.get("jobs"))["total"] == 0
     assert [each["name"] for each in await submit(ann, pytorch("one"), tf)] == ["one", "two"]
-    await until(ann, "default/tfjob/two", "succeeded")
+    await until(ann, "user-ann/tfjob/two", "succeeded")
 
 
 async def test_lists_are_filtered_sorted_and_paged(muster: Whole) -> None:
@@ -228,7 +228,7 @@ async def test_lists_are_filtered_sorted_and_paged(muster: Whole) -> None:
     for name in ("alpha", "beta", "gamma"):
         await submit(ann, pytorch(name, "true"))
     await submit(bob, job("TFJob", "delta", "tfReplicaSpecs", {"Worker": 1}, "tensorflow", "exit 1"))
-    await until(bob, "default/tfjob/delta", "failed")
+    await until(bob, "user-bob/tfjob/delta", "failed")
     admin = muster.admin
 
     async def names(query: str) -> list[str]:
@@ -264,7 +264,7 @@ async def test_permissions_of_other_users(muster: Whole) -> None:
     await eventually(lambda: _has(admin, "jobs", 3))
 
     async def seen(client: Client) -> dict[str, list[str]]:
-        await until(client, "default/pytorchjob/shared", "running") if client is not eve else None
+        await until(client, "team-vision/pytorchjob/shared", "running") if client is not eve else None
         return {each["name"]: each["may"] for each in (await client.get("jobs"))["items"]}
 
     assert await seen(ann) == {"shared": ["suspend", "delete"], "own": ["suspend", "delete"]}
@@ -273,17 +273,17 @@ async def test_permissions_of_other_users(muster: Whole) -> None:
     assert await seen(eve) == {}
     assert set(await seen(admin)) == {"shared", "own", "found"}
     for path in ("", "/yaml", "/happenings", "/events", "/pods/own-master-0/log", "/pods/own-master-0/log/events"):
-        (await eve("GET", f"jobs/default/pytorchjob/own{path}")).refused(404)
+        (await eve("GET", f"jobs/user-ann/pytorchjob/own{path}")).refused(404)
         (await tom("GET", f"jobs/default/pytorchjob/found{path}")).refused(404)
-    (await eve("DELETE", "jobs/default/pytorchjob/own")).refused(404)
-    (await tom("DELETE", "jobs/default/pytorchjob/shared")).refused(403)
-    (await lea("DELETE", "jobs/default/pytorchjob/shared")).refused(403)
-    await lea.post("jobs/default/pytorchjob/shared/suspend")
+    (await eve("DELETE", "jobs/user-ann/pytorchjob/own")).refused(404)
+    (await tom("DELETE", "jobs/team-vision/pytorchjob/shared")).refused(403)
+    (await lea("DELETE", "jobs/team-vision/pytorchjob/shared")).refused(403)
+    await lea.post("jobs/team-vision/pytorchjob/shared/suspend")
     refused = (await eve("POST", "jobs", {"manifest": text(pytorch("x")), "team": "vision"})).refused(403)
     assert "vision" in refused["detail"]
-    # A Pod that is not the job's cannot be read, whatever its name is.
-    (await ann("GET", "jobs/default/pytorchjob/shared/pods/own-master-0/log")).refused(404)
-    (await ann("GET", "jobs/default/pytorchjob/shared/pods/found-master-0/log")).refused(404)
+    # Nobody reads a Pod that is not the job's, whatever it is called.
+    (await ann("GET", "jobs/team-vision/pytorchjob/shared/pods/own-master-0/log")).refused(404)
+    (await ann("GET", "jobs/team-vision/pytorchjob/shared/pods/found-master-0/log")).refused(404)
 
 
 async def test_members_cannot_reach_the_machine_or_the_secrets_of_others(muster: Whole) -> None:
@@ -316,8 +316,8 @@ async def test_members_cannot_reach_the_machine_or_the_secrets_of_others(muster:
     await submit(admin, pytorch("x", "true", hostNetwork=True))
 
     await submit(ann, reading("ours"))
-    await until(ann, "default/pytorchjob/reads-ours", "succeeded")
-    log = await ann.get("jobs/default/pytorchjob/reads-ours/pods/reads-ours-master-0/log")
+    await until(ann, "user-ann/pytorchjob/reads-ours", "succeeded")
+    log = await ann.get("jobs/user-ann/pytorchjob/reads-ours/pods/reads-ours-master-0/log")
     assert log == "the key is ***\n"
 
 
@@ -348,8 +348,8 @@ async def test_the_job_of_a_run_belongs_to_the_owner_of_the_run(muster: Whole) -
     (found,) = (await ann.get(f"jobs?run={run['id']}"))["items"]
     assert (found["owner_name"], found["run_name"], found["state"]) == ("ann", "Monday", "succeeded")
     assert (await eve.get("jobs"))["total"] == 0
-    (await eve("GET", f"jobs/default/pytorchjob/{found['name']}")).refused(404)
-    log = await ann.get(f"jobs/default/pytorchjob/{found['name']}/pods/{found['name']}-master-0/log")
+    (await eve("GET", f"jobs/user-ann/pytorchjob/{found['name']}")).refused(404)
+    log = await ann.get(f"jobs/user-ann/pytorchjob/{found['name']}/pods/{found['name']}-master-0/log")
     assert log == "rank 0, the word is ***\n"
     # A job that only claims to belong to a run has no owner.
     fake = pytorch("fake", "true")

@@ -152,7 +152,7 @@ async def test_a_retry_that_was_not_recorded_is_recorded_when_repeated(
 
 
 async def test_a_members_manifest_cannot_reach_objects_of_others(muster: Whole) -> None:
-    """The token of another user's run is in a Secret of the same namespace."""
+    """The token of another user's run is in a Secret of another namespace."""
     admin, bob = muster.admin, await muster.member("bob")
     await stored(admin, "mine", graph(node("a")))
     run = await admin.post("runs", {"workflow": "mine"})
@@ -174,13 +174,15 @@ async def test_a_members_manifest_cannot_reach_objects_of_others(muster: Whole) 
     document = {"format": 1, "type": "yaml", "manifest": manifest}
     new = {"name": "grab", "version": {"document": document}}
     told = (await bob("POST", "workflows", new)).refused(422)["errors"][0]["message"]
-    assert f'the Secret "run-{run["id"]}" is not shared with you' in told
+    assert f'the Secret "run-{run["id"]}" is neither in your namespace nor shared with you' in told
     found = await bob.post("graphs/check", {"document": document})
     assert [problem["code"] for problem in found["problems"]] == ["manifest.confined"]
 
     await admin.post("workflows", new)
     told = (await bob("POST", "runs", {"workflow": "grab"})).refused(422)["errors"][0]["message"]
-    assert "is not shared with you" in told, "an admin's version has the rights of the user who runs it"
+    assert "is neither in your namespace nor shared" in told, (
+        "an admin's version has the rights of the user who runs it"
+    )
 
 
 async def test_attempts_of_a_node_are_counted_and_have_their_own_logs(muster: Whole) -> None:

@@ -113,6 +113,17 @@ memberships = Table(
     Index(None, "user_id"),
 )
 
+namespaces = Table(
+    "namespaces",
+    metadata,
+    Column("name", STRING, primary_key=True),
+    Column("user_id", STRING),
+    Column("team_id", STRING),
+    UniqueConstraint("user_id"),
+    UniqueConstraint("team_id"),
+)
+"""The namespace of each user and team on the cluster. The row of a deleted team stays until its namespace is gone."""
+
 sessions = Table(
     "sessions",
     metadata,
@@ -417,6 +428,7 @@ runs = Table(
     Column("finished", UtcDateTime),
     Column("stopping", UtcDateTime),
     Column("seen", STRING, nullable=False),
+    Column("namespace", STRING, nullable=False, server_default="default"),
     Column("revision", Integer, nullable=False),
     Index(None, "created", "id"),
     Index(None, "name", "id"),
@@ -482,6 +494,7 @@ run_removals = Table(
     "run_removals",
     metadata,
     Column("run_id", STRING, primary_key=True),
+    Column("namespace", STRING, nullable=False, server_default="default"),
     Column("created", UtcDateTime, nullable=False),
 )
 """Deleted runs whose Workflows and logs are still to be deleted."""

@@ -10,18 +10,13 @@ from typing import Any, Final
 
 from muster.kube.manifests import ManifestError, load_manifests
 from muster.kube.objects import Object, meta, spec_of
+from muster.kube.pod_security import PodGrants
 from muster.kube.schema_validation import validate
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Parameter
 from muster.platform.graphs.templates import QUEUE
 from muster.platform.messages import FieldError, field_error, make_finding
-from muster.platform.pod_policy import (
-    EVERYBODY,
-    SHARED,
-    PodAllowances,
-    find_forbidden,
-    find_forbidden_metadata,
-)
+from muster.platform.pod_policy import EVERYBODY, SHARED, find_forbidden, find_forbidden_metadata
 from muster.platform.records import Finding
 from muster.workflows import lint
 from muster.workflows.artifacts.locations import is_local
@@ -32,13 +27,13 @@ _POD = ("serviceAccountName", "hostNetwork", "securityContext", "imagePullSecret
 _STORES = ("s3", "gcs", "oss", "azure", "hdfs", "artifactory", "plugin")
 _OWN_KEYS: Final = ("{{workflow.name}}/", "{{workflow.uid}}/")
 _REMOTE = re.compile(r"(https?|ssh|git)://|[\w.-]+@[\w.-]+:")
+_ARGO_FIELDS = ("source", "dependencies", "mirrorVolumeMounts")
+"""What containers of templates have besides Kubernetes' fields."""
 _FREE = ("labels", "annotations", "nodeSelector", "synchronization")
 """Where names are the author's own, or harmless."""
 
 
-def check_workflow_policy(
-    workflow: Object, allowed: PodAllowances, closed_queues: Iterable[str] = ()
-) -> list[FieldError]:
+def check_workflow_policy(workflow: Object, allowed: PodGrants, closed_queues: Iterable[str] = ()) -> list[FieldError]:
     """Returns errors with paths in the Workflow. `closed_queues` belong to virtual clusters that the author may not
     use."""
     spec = spec_of(workflow)
@@ -51,7 +46,7 @@ def check_workflow_policy(
     return list({each.field: each for each in reversed(found)}.values())[::-1]
 
 
-def _workflow(spec: Mapping[str, Any], allowed: PodAllowances) -> Iterator[FieldError]:
+def _workflow(spec: Mapping[str, Any], allowed: PodGrants) -> Iterator[FieldError]:
     pod = {name: spec[name] for name in _POD if name in spec}
     yield from find_forbidden(pod, "spec", allowed)
     for name in ("podMetadata", "workflowMetadata"):
@@ -67,7 +62,7 @@ def _workflow(spec: Mapping[str, Any], allowed: PodAllowances) -> Iterator[Field
 
 
 def _template(
-    template: Mapping[str, Any], path: str, spec: Mapping[str, Any], allowed: PodAllowances
+    template: Mapping[str, Any], path: str, spec: Mapping[str, Any], allowed: PodGrants
 ) -> Iterator[FieldError]:
     volumes = [*_items(spec.get("volumes"), "spec.volumes"), *_items(template.get("volumes"), f"{path}.volumes")]
     containers = [
@@ -78,7 +73,9 @@ def _template(
     ]
     pod = {name: template[name] for name in _POD if name in template}
     pod["volumes"] = [volume for _, volume in volumes]
-    pod["containers"] = [container for _, container in containers]
+    pod["containers"] = [
+        {name: value for name, value in container.items() if name not in _ARGO_FIELDS} for _, container in containers
+    ]
     for error in find_forbidden(pod, path, allowed):
         yield _placed(error, path, {"volumes": volumes, "containers": containers})
     yield from find_forbidden_metadata(template.get("metadata"), f"{path}.metadata")
@@ -128,7 +125,7 @@ def _accounts(part: Mapping[str, Any], path: str) -> Iterator[FieldError]:
         yield field_error(f"{path}.automountServiceAccountToken", "confined.token")
 
 
-def _references(value: Any, path: str, allowed: PodAllowances) -> Iterator[FieldError]:
+def _references(value: Any, path: str, allowed: PodGrants) -> Iterator[FieldError]:
     """Checks Secrets, ConfigMaps and artifact stores wherever they are named."""
     if isinstance(value, list):
         for at, item in enumerate(value):
@@ -144,7 +141,7 @@ def _references(value: Any, path: str, allowed: PodAllowances) -> Iterator[Field
         yield from _references(inner, where, allowed)
 
 
-def _reference(name: str, inner: Mapping[str, Any], path: str, allowed: PodAllowances) -> Iterator[FieldError]:
+def _reference(name: str, inner: Mapping[str, Any], path: str, allowed: PodGrants) -> Iterator[FieldError]:
     named = str(inner.get("name") or "")
     if (name.endswith("Secret") or name in ("secretKeyRef", "secretRef")) and named not in allowed.secrets:
         yield field_error(f"{path}.name", "confined.secret", name=named, label=SHARED, value=EVERYBODY)

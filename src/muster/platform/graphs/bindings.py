@@ -145,9 +145,6 @@ class Literals:
 
 
 TOKEN = "AI_HUB_TOKEN"  # noqa: S105  (the name of a variable)
-RUN_LABEL = "muster.dev/run"
-TASK_LABEL = "muster.dev/task"
-"""On training jobs and their Pods: the task that made them."""
 NODE = "muster.dev/node"
 """Annotation of a template: the node it belongs to, by its original name."""
 

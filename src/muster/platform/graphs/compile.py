@@ -6,12 +6,14 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from muster.kube.manifests import dump
 from muster.kube.objects import Object
+from muster.kube.pod_security import MOUNTS_ANNOTATION, PREFIX, RUN_LABEL
 from muster.platform.graphs.argo_manifest import manifest_parameters, workflow_in
 from muster.platform.graphs.bindings import (
     ENTRYPOINT,
-    RUN_LABEL,
     TOKEN,
     CompileContext,
     Literals,
@@ -131,8 +133,13 @@ def _compiled(document: Mapping[str, Any], run: RunInfo, context: Context) -> tu
         raise GraphError(wrong)
     literals = Literals(run.secret)
     if is_graph(document):
-        spec = compile_spec(read(document), context, run, literals)
+        graph = read(document)
+        spec = compile_spec(graph, context, run, literals)
         metadata = _metadata(run, run.name)
+        folders = _module_folders(graph, context)
+        if folders:
+            granted = {MOUNTS_ANNOTATION: orjson.dumps(folders).decode()}
+            metadata["annotations"] = {**metadata.get("annotations", {}), **granted}
     else:
         workflow = workflow_in(document["manifest"])
         spec = _filled_in(workflow["spec"], run)
@@ -140,10 +147,21 @@ def _compiled(document: Mapping[str, Any], run: RunInfo, context: Context) -> tu
         own = _metadata(run, run.name)
         metadata = {
             **own,
-            "labels": {**(given.get("labels") or {}), **own["labels"]},
-            "annotations": {**(given.get("annotations") or {}), **(own.get("annotations") or {})},
+            "labels": {**_not_ours(given.get("labels")), **own["labels"]},
+            "annotations": {**_not_ours(given.get("annotations")), **(own.get("annotations") or {})},
         }
     return {"apiVersion": WORKFLOW.api_version, "kind": WORKFLOW.kind, "metadata": metadata, "spec": spec}, literals
+
+
+def _module_folders(graph: Graph, context: Context) -> list[str]:
+    """Returns the folders with the code of modules, which Pods of the run may read."""
+    used = (context.modules.get(node.module) for node in graph.nodes if node.kind == "module" and node.module)
+    return sorted({module.folder for module in used if module is not None and module.folder})
+
+
+def _not_ours(written: Mapping[str, str] | None) -> dict[str, str]:
+    """Without labels and annotations that only the platform sets."""
+    return {name: value for name, value in (written or {}).items() if not name.startswith(PREFIX)}
 
 
 def _metadata(run: RunInfo, name: str) -> Object:

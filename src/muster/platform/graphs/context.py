@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from muster.kube.pod_security import PodGrants
 from muster.platform.graphs.model import Graph, Node, Output, Variable, is_graph, read
-from muster.platform.pod_policy import PodAllowances
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Context:
     roots: Mapping[str, AvailableRoot] = field(default_factory=dict)
     modules: Mapping[tuple[str, str], AvailableModule] = field(default_factory=dict)
     """By name and version."""
-    allowed: PodAllowances | None = None
+    allowed: PodGrants | None = None
     """What a manifest may refer to; None for everything."""
 
 

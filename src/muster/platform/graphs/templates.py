@@ -17,11 +17,10 @@ from typing import Any, Final, NamedTuple
 
 from muster.kube.manifests import dump
 from muster.kube.objects import Object
+from muster.kube.pod_security import RUN_LABEL, TASK_LABEL
 from muster.kube.quantity import format_quantity, parse_quantity
 from muster.kube.schema_validation import validate
 from muster.platform.graphs.bindings import (
-    RUN_LABEL,
-    TASK_LABEL,
     BoundInputs,
     CompileContext,
     annotations_for,

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Connection, Table, or_, select
 
@@ -30,7 +30,9 @@ from muster.kube.objects import (
 from muster.platform.database.queries import PageRequest, paginate
 from muster.platform.database.tables import runs, teams, users
 from muster.platform.errors import InvalidProblem
+from muster.platform.namespaces import OWNER_LABEL, TEAM_LABEL, NamespaceOwner
 from muster.platform.records import Job, JobState, Page, Subject, run_object_name
+from muster.platform.users.namespace_names import SHARED_NAMESPACE
 from muster.training.job_conditions import Progress
 from muster.training.kinds.base import JobKind, KubeflowJobKind
 from muster.training.registry import JOB_KINDS
@@ -38,10 +40,6 @@ from muster.workflows.kinds import WORKFLOW
 
 STATES: Final[tuple[JobState, ...]] = ("waiting", "running", "restarting", "suspended", "succeeded", "failed")
 ENDED: Final[frozenset[JobState]] = frozenset({"succeeded", "failed"})
-
-OWNER_LABEL = "muster.dev/owner"
-TEAM_LABEL = "muster.dev/team"
-"""Labels with ids. Only the platform sets them, on jobs that were submitted to it."""
 
 _KUBEFLOW = "kubeflow.org"
 _RUN = run_object_name("")
@@ -53,6 +51,11 @@ class RunOwner:
 
     owner: str = ""
     team: str = ""
+    namespace: str = SHARED_NAMESPACE
+
+
+FindOwner: TypeAlias = Callable[[str], NamespaceOwner | None]
+"""Returns who everything in a namespace belongs to."""
 
 
 def describe_job(job_kind: JobKind, obj: Object) -> Job:
@@ -99,12 +102,18 @@ def state_of(progress: Progress) -> JobState:
     return "running" if progress.has("Running") else "waiting"
 
 
-def subject_of(job: Job, runs: Mapping[str, RunOwner]) -> Subject:
-    """`runs` has the owners of runs that created jobs. A job of a deleted run belongs to no user."""
+def subject_of(job: Job, runs: Mapping[str, RunOwner], find_owner: FindOwner) -> Subject:
+    """`runs` has the owners of runs that created jobs. A job of a deleted run belongs to no user. What a job says about
+    itself counts only if it is in the namespace of the run, the user or the team."""
     if job.run_id:
         run = runs.get(job.run_id, RunOwner())
-        return Subject("job", job.uid, owner=run.owner, team=run.team)
-    return Subject("job", job.uid, owner=job.owner_id or "", team=job.team_id or "")
+        mine = run.namespace == job.namespace
+        return Subject("job", job.uid, owner=run.owner if mine else "", team=run.team if mine else "")
+    place = find_owner(job.namespace)
+    if place is not None and place.user:
+        return Subject("job", job.uid, owner=place.user)
+    team = job.team_id or "" if place is None else place.team
+    return Subject("job", job.uid, owner=job.owner_id or "", team=team)
 
 
 def run_of(obj: Object) -> str:
@@ -279,8 +288,8 @@ class Names:
 def find_run_owners(connection: Connection, run_ids: Iterable[str]) -> dict[str, RunOwner]:
     found: dict[str, RunOwner] = {}
     for piece in _pieces(run_ids):
-        query = select(runs.c.id, runs.c.owner_id, runs.c.team_id).where(runs.c.id.in_(piece))
-        found |= {row.id: RunOwner(row.owner_id, row.team_id or "") for row in connection.execute(query)}
+        query = select(runs.c.id, runs.c.owner_id, runs.c.team_id, runs.c.namespace).where(runs.c.id.in_(piece))
+        found |= {row.id: RunOwner(row.owner_id, row.team_id or "", row.namespace) for row in connection.execute(query)}
     return found
 
 

@@ -12,7 +12,7 @@ from muster.kube import errors as cluster_errors
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists, ApiError
 from muster.kube.manifests import Document, ManifestError, load_manifests
-from muster.kube.objects import Object, name_of, namespace_of, uid_of
+from muster.kube.objects import Object, meta, name_of, uid_of
 from muster.platform.database.database import Database
 from muster.platform.errors import ConflictProblem, InvalidProblem, NotFoundProblem, UnavailableProblem
 from muster.platform.jobs.jobs import ENDED, can_be_suspended, describe_job, job_kind_named, job_kind_of
@@ -26,13 +26,14 @@ from muster.platform.jobs.validation import (
     warning_findings,
     with_owner,
 )
+from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor, Relation, may, relations, require
-from muster.platform.pod_policy import list_shared, pod_allowances
+from muster.platform.pod_policy import list_usable, pod_allowances
 from muster.platform.records import Job, StorageRoot, Subject
 from muster.platform.resources.storage_roots import all_roots
 from muster.platform.resources.virtual_clusters import all_clusters
-from muster.platform.runs.create import NAMESPACE
 from muster.platform.users.audit import write_audit
+from muster.platform.users.namespace_names import namespace_of
 from muster.platform.users.teams import team_to_share_with
 
 
@@ -40,35 +41,44 @@ from muster.platform.users.teams import team_to_share_with
 class CheckedManifest:
     documents: list[Document]
     told: list[ManifestFinding]
+    namespace: str
+    """Where its jobs are created, unless they name another one."""
 
     @property
     def wrong(self) -> list[ManifestFinding]:
         return [each for each in self.told if not each.is_warning]
 
 
-async def check_manifest(database: Database, cluster: Cluster, actor: Actor, text: str) -> CheckedManifest:
+async def check_manifest(
+    database: Database, cluster: Cluster, namespaces: Namespaces, actor: Actor, text: str, team_id: str = ""
+) -> CheckedManifest:
     """Returns everything that is wrong with it, and warnings. Creates nothing."""
     require(actor, "create", Subject("job", owner=actor.id))
     try:
         documents = await asyncio.to_thread(load_manifests, text, SOURCE)
     except ManifestError as error:
-        return CheckedManifest([], [unreadable_finding(error)])
-    told = check_documents(documents, await limits_for(database, cluster, actor))
+        return CheckedManifest([], [unreadable_finding(error)], "")
+    namespace = await database.read(lambda connection: namespace_of(connection, user=actor.id, team=team_id))
+    await namespaces.ensure(namespace)
+    told = check_documents(documents, await limits_for(database, cluster, actor, namespace))
     for document in documents:
         if job_kind_of(document.object) is not None:
-            told += await _asked(cluster, actor, document)
-    return CheckedManifest(documents, sorted(told, key=lambda each: each.line))
+            told += await _asked(cluster, actor, document, namespace)
+    return CheckedManifest(documents, sorted(told, key=lambda each: each.line), namespace)
 
 
-async def submit(database: Database, cluster: Cluster, actor: Actor, text: str, team: str = "") -> list[Object]:
-    """Creates all jobs of a manifest. Raises Invalid with everything that is wrong; then nothing was created."""
-    looked = await check_manifest(database, cluster, actor, text)
+async def submit(
+    database: Database, cluster: Cluster, namespaces: Namespaces, actor: Actor, text: str, team: str = ""
+) -> list[Object]:
+    """Creates all jobs of a manifest, in the namespace of the team or else of the user. Raises Invalid with everything
+    that is wrong; then nothing was created."""
+    team_id = await database.read(lambda connection: team_to_share_with(connection, actor, team)) or ""
+    looked = await check_manifest(database, cluster, namespaces, actor, text, team_id)
     if looked.wrong:
         raise InvalidProblem.fields([each.to_error() for each in looked.wrong])
-    team_id = await database.read(lambda connection: team_to_share_with(connection, actor, team)) or ""
     made: list[Object] = []
     for document in looked.documents:
-        obj = with_owner(document.object, NAMESPACE, actor.id, team_id)
+        obj = with_owner(document.object, looked.namespace, actor.id, team_id)
         try:
             made.append(await cluster.create(obj))
         except ApiError as error:
@@ -82,7 +92,7 @@ async def submit(database: Database, cluster: Cluster, actor: Actor, text: str, 
     return made
 
 
-async def limits_for(database: Database, cluster: Cluster, actor: Actor) -> Limits | None:
+async def limits_for(database: Database, cluster: Cluster, actor: Actor, namespace: str) -> Limits | None:
     """Returns the limits of a user; None for admins."""
     if relations(actor, Subject("job")) & Relation.ADMIN:
         return None
@@ -93,7 +103,7 @@ async def limits_for(database: Database, cluster: Cluster, actor: Actor) -> Limi
         return roots, frozenset(closed)
 
     roots, queues = await database.read(look)
-    return Limits(NAMESPACE, pod_allowances(roots, await list_shared(cluster, NAMESPACE, actor)), queues)
+    return Limits(namespace, pod_allowances(roots, await list_usable(cluster, [namespace], actor)), queues)
 
 
 async def find_job(cluster: Cluster, word: str, namespace: str, name: str) -> tuple[Job, Object]:
@@ -138,9 +148,9 @@ async def delete(database: Database, cluster: Cluster, actor: Actor, job: Job) -
     await database.write(lambda connection: _note(connection, actor, "delete", [before]))
 
 
-async def _asked(cluster: Cluster, actor: Actor, document: Document) -> list[ManifestFinding]:
+async def _asked(cluster: Cluster, actor: Actor, document: Document, namespace: str) -> list[ManifestFinding]:
     """Returns what a dry run on the cluster reports."""
-    obj = with_owner(document.object, NAMESPACE, actor.id, "")
+    obj = with_owner(document.object, namespace, actor.id, "")
     try:
         kind = cluster.catalogue.of_object(obj)
         await cluster.create(obj, dry_run=True)
@@ -156,13 +166,15 @@ async def _asked(cluster: Cluster, actor: Actor, document: Document) -> list[Man
 def _note(connection: Connection, actor: Actor, action: str, objects: Iterable[Object]) -> None:
     for obj in objects:
         name = f"{str(obj['kind']).lower()}/{name_of(obj)}"
-        write_audit(connection, actor, action, "job", uid_of(obj), name, {"namespace": namespace_of(obj)})
+        write_audit(connection, actor, action, "job", uid_of(obj), name, {"namespace": meta(obj).get("namespace")})
 
 
 async def _undo(cluster: Cluster, made: Iterable[Object]) -> None:
     for obj in made:
         try:
-            await cluster.delete(cluster.catalogue.of_object(obj), name_of(obj), namespace_of(obj), uid=uid_of(obj))
+            await cluster.delete(
+                cluster.catalogue.of_object(obj), name_of(obj), meta(obj)["namespace"], uid=uid_of(obj)
+            )
         except ApiError:
             continue
 

@@ -9,10 +9,12 @@ from typing import Any
 from muster.kube.errors import Cause
 from muster.kube.manifests import Document, ManifestError
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of
+from muster.kube.pod_security import PodGrants
 from muster.platform.graphs.templates import QUEUE
-from muster.platform.jobs.jobs import OWNER_LABEL, TEAM_LABEL, job_kind_of, kind_names
+from muster.platform.jobs.jobs import job_kind_of, kind_names
 from muster.platform.messages import FieldError, format_message
-from muster.platform.pod_policy import PodAllowances, find_forbidden, find_forbidden_metadata
+from muster.platform.namespaces import OWNER_LABEL, TEAM_LABEL
+from muster.platform.pod_policy import find_forbidden, find_forbidden_metadata
 from muster.training.kinds.paddlecloud import ETCD_ANNOTATION
 
 SOURCE = "manifest"
@@ -45,7 +47,7 @@ class Limits:
     """What users who are not admins may use."""
 
     namespace: str
-    allowed: PodAllowances
+    allowed: PodGrants
     queues: frozenset[str] = frozenset()
     """Queues that they may not use."""
 

@@ -19,18 +19,21 @@ from muster.kube import errors as cluster_errors
 from muster.kube.builtin import SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
-from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound
+from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound
 from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of, version_of
+from muster.kube.pod_security import RUN_LABEL
 from muster.platform.database.database import Database
 from muster.platform.database.tables import now, run_removals, runs
 from muster.platform.errors import ConflictProblem
-from muster.platform.graphs.bindings import RUN_LABEL
+from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
 from muster.platform.records import Run, run_object_name
-from muster.platform.runs.create import NAMESPACE, RunRequest, close_request, find_requests
+from muster.platform.runs.create import RunRequest, close_request, find_requests
 from muster.platform.runs.logs import delete_logs, save_logs
 from muster.platform.runs.persist import (
     StoredRun,
+    find_namespace,
+    find_removal,
     find_removals,
     find_stopping,
     find_unfinished,
@@ -50,6 +53,7 @@ log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 5.0
 _TIDY_SECONDS = 1800.0
+_MOST_REMEMBERED = 100_000
 _GONE = "its Workflow was deleted on the cluster"
 
 
@@ -63,6 +67,7 @@ class RunController:
         folder: Path,
         tell: Callable[[StoredRun], None],
         add_nodes: Callable[[Object], Object],
+        namespaces: Namespaces,
     ) -> None:
         """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it."""
         self._database = database
@@ -70,8 +75,11 @@ class RunController:
         self._folder = folder
         self._tell = tell
         self._add_nodes = add_nodes
+        self._namespaces = namespaces
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._changed: dict[str, Object | None] = {}
+        self._changed: dict[tuple[str, str], Object | None] = {}
+        """By namespace and run."""
+        self._namespaces_of_runs: dict[str, str] = {}
         self._news = asyncio.Event()
         self._last: dict[str, RunStatus] = {}
         self._versions: dict[str, str] = {}
@@ -80,7 +88,7 @@ class RunController:
         self._versions = await self._database.read(stored_versions)
         labels = RUN_LABEL
         async with (
-            Informer(self._cluster, WORKFLOW, NAMESPACE, labels=labels, on_change=self._on_change) as informer,
+            Informer(self._cluster, WORKFLOW, labels=labels, on_change=self._on_change) as informer,
             asyncio.TaskGroup() as group,
         ):
             await self._find_lost(informer)
@@ -89,13 +97,26 @@ class RunController:
 
     async def workflow(self, run_id: str) -> Object:
         """Returns the Workflow with its nodes. Raises the cluster's NotFound."""
-        return self._add_nodes(await self._cluster.get(WORKFLOW, run_object_name(run_id), NAMESPACE))
+        namespace = await self.namespace(run_id)
+        return self._add_nodes(await self._cluster.get(WORKFLOW, run_object_name(run_id), namespace))
 
     async def masks(self, run_id: str) -> Masks:
         try:
-            return Masks.of(await self._cluster.get(SECRET, run_object_name(run_id), NAMESPACE))
+            return Masks.of(await self._cluster.get(SECRET, run_object_name(run_id), await self.namespace(run_id)))
         except NotFound:
             return Masks()
+
+    async def namespace(self, run_id: str) -> str:
+        """Returns the namespace of a run. Raises the cluster's NotFound."""
+        found = self._namespaces_of_runs.get(run_id)
+        if found is None:
+            found = await self._database.read(lambda connection: find_namespace(connection, run_id))
+            if found is None:
+                raise NotFound(f'the run "{run_id}" does not exist')
+            if len(self._namespaces_of_runs) >= _MOST_REMEMBERED:
+                self._namespaces_of_runs.clear()
+            self._namespaces_of_runs[run_id] = found
+        return found
 
     async def begin(self, run_id: str) -> None:
         """Creates the Workflow of a new run. If that fails, it is tried again."""
@@ -103,7 +124,7 @@ class RunController:
             for order in await self._database.read(lambda connection: find_requests(connection, run_id)):
                 try:
                     await self._carry_out(order)
-                except (BadRequest, Invalid) as error:
+                except (BadRequest, Forbidden, Invalid) as error:
                     await self._end(run_id, "failed", f"the cluster refused it: {error}")
                 except ApiError as error:
                     log.warning("run %s: %s; trying again in %.0f s", run_id, error, _AGAIN_SECONDS)
@@ -141,7 +162,7 @@ class RunController:
                 # An earlier retry was interrupted before its status was stored: store it now.
                 await self._record_now(run_id, workflow)
                 raise ConflictProblem.of("run.retry-now", detail=str(error)) from None
-            await save_logs(self._cluster, self._folder, run_id, run.retries, NAMESPACE, plan.pods_to_delete)
+            await save_logs(self._cluster, self._folder, run_id, run.retries, run.namespace, plan.pods_to_delete)
 
             def ask(connection: Connection) -> str:
                 get_run(connection, actor, run_id, "retry")
@@ -151,9 +172,9 @@ class RunController:
                 return _new_token(connection, run)
 
             token = await self._database.write(ask)
-            secret = await self._cluster.get(SECRET, run_object_name(run_id), NAMESPACE)
+            secret = await self._cluster.get(SECRET, run_object_name(run_id), run.namespace)
             data = {"data": with_token(secret, token)["data"]}
-            await self._cluster.patch(SECRET, run_object_name(run_id), NAMESPACE, data)
+            await self._cluster.patch(SECRET, run_object_name(run_id), run.namespace, data)
             try:
                 after = await apply.retry(self._cluster, workflow)
             except cluster_errors.Conflict:
@@ -167,7 +188,7 @@ class RunController:
 
         def ask(connection: Connection) -> None:
             run = get_run(connection, actor, run_id, "delete")
-            connection.execute(insert(run_removals).values(run_id=run.id, created=now()))
+            connection.execute(insert(run_removals).values(run_id=run.id, namespace=run.namespace, created=now()))
             connection.execute(delete(runs).where(runs.c.id == run.id))
             revoke_run_tokens(connection, run.id)
             write_audit(connection, actor, "delete", "run", run.id, run.name)
@@ -179,7 +200,7 @@ class RunController:
         """Creates the Workflow. If it exists already, an earlier attempt was interrupted before it closed the
         request."""
         try:
-            await self._cluster.get(WORKFLOW, name_of(order.workflow), NAMESPACE)
+            await self._cluster.get(WORKFLOW, name_of(order.workflow), namespace_of(order.workflow))
         except NotFound:
 
             def token_for(connection: Connection) -> str:
@@ -190,6 +211,7 @@ class RunController:
             if not token:
                 await self._end(order.run_id, "stopped", "it was stopped before it began")
                 return
+            await self._namespaces.ensure(namespace_of(order.workflow))
             await self._put_secret(with_token(order.secret, token))
             await self._create(order.workflow)
         await self._database.write(lambda connection: close_request(connection, order.run_id))
@@ -223,9 +245,12 @@ class RunController:
 
     async def _delete(self, run_id: str) -> None:
         async with self._lock(run_id):
+            namespace = await self._database.read(lambda connection: find_removal(connection, run_id))
+            if namespace is None:
+                return  # it is done
             for kind in (WORKFLOW, SECRET):
                 try:
-                    await self._cluster.delete(kind, run_object_name(run_id), NAMESPACE)
+                    await self._cluster.delete(kind, run_object_name(run_id), namespace)
                 except NotFound:
                     continue
             await asyncio.to_thread(delete_logs, self._folder, run_id)
@@ -253,13 +278,13 @@ class RunController:
 
     async def _find_lost(self, informer: Informer) -> None:
         """Ends runs whose Workflows were deleted while no server was running."""
-        for run_id in await self._database.read(find_unfinished):
-            if Key(NAMESPACE, run_object_name(run_id)) not in informer.objects:
+        for run_id, namespace in await self._database.read(find_unfinished):
+            if Key(namespace, run_object_name(run_id)) not in informer.objects:
                 await self._lost(run_id)
 
     async def _lost(self, run_id: str) -> None:
         try:
-            await self._cluster.get(WORKFLOW, run_object_name(run_id), NAMESPACE)
+            await self._cluster.get(WORKFLOW, run_object_name(run_id), await self.namespace(run_id))
         except NotFound:
             await self._end(run_id, "failed", _GONE)
 
@@ -285,14 +310,14 @@ class RunController:
             return  # somebody has labelled a Workflow of their own
         if after is not None and self._versions.get(run_id) == version_of(after):
             return
-        self._changed[run_id] = after
+        self._changed[namespace_of(workflow), run_id] = after
         self._news.set()
 
     async def _write_down(self) -> None:
         while True:
             await self._news.wait()
             self._news.clear()
-            changed, self._changed = self._changed, {}
+            changed = await self._own(self._changed)
             for run_id in [run_id for run_id, workflow in changed.items() if workflow is None]:
                 del changed[run_id]
                 await self._lost(run_id)
@@ -308,6 +333,19 @@ class RunController:
                     self._versions[run_id] = each.version
                 else:
                     self._last[run_id] = each
+
+    async def _own(self, changed: dict[tuple[str, str], Object | None]) -> dict[str, Object | None]:
+        """Takes the changes, by run. A Workflow with the name and label of a run in another namespace is not the
+        run's."""
+        self._changed = {}
+        found = {}
+        for (namespace, run_id), workflow in changed.items():
+            try:
+                if await self.namespace(run_id) == namespace:
+                    found[run_id] = workflow
+            except NotFound:
+                continue
+        return found
 
     async def _masked(self, run_id: str, found: RunStatus) -> RunStatus:
         """Masks secrets in messages, which all users can see."""

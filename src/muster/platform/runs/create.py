@@ -25,11 +25,10 @@ from muster.platform.resources.virtual_clusters import all_clusters
 from muster.platform.runs.runs import check_name, get_run, parameters_given
 from muster.platform.runs.status import with_masks
 from muster.platform.users.audit import write_audit
+from muster.platform.users.namespace_names import namespace_of
 from muster.platform.users.teams import team_to_share_with
 from muster.platform.workflows.versions import LATEST, ContextLoader, document_of, find_version, get_version
 from muster.platform.workflows.workflows import check_not_archived, get_workflow
-
-NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,7 @@ class PreparedRun:
     workflow: Workflow
     version: Version
     team_id: str | None
+    namespace: str
     parameters: Mapping[str, str]
     copied_from: str
     nodes: tuple[NodePlan, ...]
@@ -86,13 +86,15 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
     if wrong:
         raise InvalidProblem.fields([_fault(problem) for problem in wrong])
     identifier = new_id()
+    team_id = _team(connection, actor, new.team, workflow)
+    namespace = namespace_of(connection, user=actor.id, team=team_id)
     run = graphs.RunInfo(
         identifier,
         run_object_name(identifier),
         actor.id,
         run_object_name(identifier),
         parameters=new.parameters,
-        namespace=NAMESPACE,
+        namespace=namespace,
     )
     try:
         made, secret = compile_run(document, run, context), secret_for(document, run, context, "")
@@ -106,7 +108,8 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
         name,
         workflow,
         version,
-        _team(connection, actor, new.team, workflow),
+        team_id,
+        namespace,
         dict(new.parameters),
         new.copied_from,
         plans,
@@ -161,6 +164,7 @@ def store_run(connection: Connection, actor: Actor, made: PreparedRun) -> Run:
                 retries=0,
                 created=moment,
                 seen="",
+                namespace=made.namespace,
                 revision=1,
             )
         )

@@ -58,11 +58,15 @@ def stored_versions(connection: Connection) -> dict[str, str]:
     return {str(row.id): str(row.seen) for row in connection.execute(query)}
 
 
-def find_unfinished(connection: Connection) -> list[str]:
-    """Runs that have not ended and should have a Workflow."""
+def find_unfinished(connection: Connection) -> list[tuple[str, str]]:
+    """Runs that have not ended and should have a Workflow, with their namespaces."""
     ordered = select(run_orders.c.run_id)
-    query = select(runs.c.id).where(runs.c.state.not_in(ENDED), runs.c.id.not_in(ordered))
-    return list(connection.execute(query).scalars())
+    query = select(runs.c.id, runs.c.namespace).where(runs.c.state.not_in(ENDED), runs.c.id.not_in(ordered))
+    return [(row.id, row.namespace) for row in connection.execute(query)]
+
+
+def find_namespace(connection: Connection, run_id: str) -> str | None:
+    return connection.execute(select(runs.c.namespace).where(runs.c.id == run_id)).scalar_one_or_none()
 
 
 def find_stopping(connection: Connection) -> list[str]:
@@ -74,6 +78,13 @@ def find_stopping(connection: Connection) -> list[str]:
 def find_removals(connection: Connection) -> list[str]:
     """The ids of deleted runs with Workflows or logs that are still to be deleted."""
     return list(connection.execute(select(run_removals.c.run_id)).scalars())
+
+
+def find_removal(connection: Connection, run_id: str) -> str | None:
+    """The namespace of a deleted run that is still to be removed."""
+    return connection.execute(
+        select(run_removals.c.namespace).where(run_removals.c.run_id == run_id)
+    ).scalar_one_or_none()
 
 
 def match_attempt(known: tuple[Attempt, ...], seen: AttemptStatus, round: int) -> Attempt | None:

@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
 from muster.kube.objects import Object, labels_of
+from muster.kube.pod_security import RUN_LABEL
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, select_page
 from muster.platform.database.tables import run_attempts, run_nodes, runs, teams, users, versions, workflows
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem
-from muster.platform.graphs.bindings import RUN_LABEL
 from muster.platform.permissions import Actor, may, require, visible
 from muster.platform.records import NodeAttempt, Page, Run, RunNode, RunState, SkuUse, Subject, run_object_name
 from muster.platform.runs.status import ENDED
@@ -199,6 +199,7 @@ _RUNS = (
         runs.c.started,
         runs.c.finished,
         runs.c.stopping,
+        runs.c.namespace,
         runs.c.revision,
     )
     .join(workflows, workflows.c.id == runs.c.workflow_id)
@@ -251,6 +252,7 @@ class OwningRun:
     id: str
     name: str
     owner_name: str
+    namespace: str
     open: bool
     """Whether the actor may inspect the run."""
 
@@ -263,15 +265,16 @@ def run_id_of(obj: Object) -> str:
 
 
 def find_owning_runs(connection: Connection, actor: Actor, run_ids: Iterable[str]) -> dict[str, OwningRun]:
-    """Returns the runs by id, without those that the actor may not see."""
+    """Returns the runs by id, without those that the actor may not see. An object belongs to a run only if it is in the
+    namespace of the run."""
     wanted = sorted(set(run_ids) - {""})
-    query = select(runs.c.id, runs.c.name, runs.c.owner_id, runs.c.team_id, users.c.name.label("owner_name")).join(
-        users, users.c.id == runs.c.owner_id
-    )
+    columns = (runs.c.id, runs.c.name, runs.c.owner_id, runs.c.team_id, runs.c.namespace)
+    query = select(*columns, users.c.name.label("owner_name")).join(users, users.c.id == runs.c.owner_id)
     found: dict[str, OwningRun] = {}
     for begin in range(0, len(wanted), _AT_ONCE):
         for row in connection.execute(query.where(runs.c.id.in_(wanted[begin : begin + _AT_ONCE]))):
             subject = Subject("run", row.id, owner=row.owner_id, team=row.team_id or "")
             if may(actor, "view", subject):
-                found[row.id] = OwningRun(row.id, row.name, row.owner_name, bool(may(actor, "inspect", subject)))
+                inspects = bool(may(actor, "inspect", subject))
+                found[row.id] = OwningRun(row.id, row.name, row.owner_name, row.namespace, inspects)
     return found

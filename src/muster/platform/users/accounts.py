@@ -16,6 +16,7 @@ from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
 from muster.platform.records import Page, Role, Subject, User
 from muster.platform.users.audit import write_audit
+from muster.platform.users.namespace_names import add_namespace, leave_shared_namespace
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
 
@@ -77,6 +78,7 @@ def insert_user(
                 revision=1,
             )
         )
+    add_namespace(connection, user=identifier, name=name)
     details = {"admin": admin, **({"issuer": issuer} if issuer else {})}
     write_audit(connection, actor, "create", "user", identifier, name, details)
     return get_user(connection, identifier)
@@ -121,6 +123,8 @@ def edit_user(
     connection.execute(update(users).where(users.c.id == user.id).values(**changed, revision=user.revision + 1))
     if changed.get("disabled") or "admin" in changed:
         connection.execute(sessions.delete().where(sessions.c.user_id == user.id))
+    if changed.get("admin") is False:
+        leave_shared_namespace(connection, user.id, user.name)
     write_audit(connection, actor, "edit", "user", user.id, user.name, changed)
     return get_user(connection, user.id)
 

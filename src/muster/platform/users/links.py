@@ -16,6 +16,7 @@ from muster.platform.records import User
 from muster.platform.users.accounts import free_name, get_user, insert_user, set_password
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import forget_link, hash_secret, local_token, new_secret, waiting_link
+from muster.platform.users.namespace_names import use_shared_namespace
 from muster.platform.users.tokens import ensure_token
 
 LINK_LIFETIME = timedelta(days=3)
@@ -82,6 +83,8 @@ def ensure_local_admin(connection: Connection, folder: Path) -> None:
             return
         admin_id = insert_user(connection, SYSTEM, _person(), admin=True).id
         connection.execute(insert(settings).values(key=_LOCAL_ADMIN, value=admin_id))
+    if get_user(connection, admin_id).role == "admin":
+        use_shared_namespace(connection, admin_id)
     ensure_token(connection, admin_id, "this machine", local_token(folder))
     link = waiting_link(folder)
     known = connection.execute(select(links.c.id).where(links.c.hash == hash_secret(link))).first()

@@ -21,6 +21,7 @@ from muster.platform.permissions import Actor, require
 from muster.platform.records import Member, Page, Subject, Team, TeamRole
 from muster.platform.users.accounts import NAME, get_user
 from muster.platform.users.audit import write_audit
+from muster.platform.users.namespace_names import add_namespace
 
 
 def create_team(connection: Connection, actor: Actor, name: str, description: str = "") -> Team:
@@ -31,6 +32,7 @@ def create_team(connection: Connection, actor: Actor, name: str, description: st
         connection.execute(
             insert(teams).values(id=identifier, name=name, description=description, created=now(), revision=1)
         )
+    add_namespace(connection, team=identifier, name=name)
     write_audit(connection, actor, "create", "team", identifier, name)
     return get_team(connection, identifier)
 

@@ -105,6 +105,7 @@ def platform_app(services: Services) -> FastAPI:
 def background_tasks(services: Services) -> list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
     """What runs beside the application until it is cancelled, each with a name for the log."""
     return [
+        ("namespaces", services.namespaces.run),
         ("run controller", services.runs.run),
         ("job watch", services.jobs.run),
         ("module builds", services.builds.run),

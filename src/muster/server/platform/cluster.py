@@ -179,7 +179,7 @@ async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
     clusters, behind = await here.database.read(
         lambda connection: (all_clusters(connection), find_owning_runs(connection, who, map(run_id_of, pods)))
     )
-    shown = [_pod(pod, behind.get(run_id_of(pod)), who) for pod in pods]
+    shown = [_pod(pod, _run_in(behind, run_id_of(pod), namespace_of(pod)), who) for pod in pods]
     shown.sort(key=lambda pod: (pod.owner_name or "", pod.run_name or "", pod.name or ""))
     return WholeMachine(**_machine(found, pods, clusters), there=shown)
 
@@ -217,7 +217,7 @@ async def all_pod_groups(
     names = await _cluster_names(here)
     items = []
     for (_, each), run_id in zip(chosen, run_ids, strict=True):
-        run = behind.get(run_id)
+        run = _run_in(behind, run_id, each.namespace)
         told = {**asdict(each), **_named(each.name, each.namespace, run, who), "cluster_name": names.get(each.queue)}
         items.append(PodGroupAnswer(**told))
     return Page(items, None, len(found))
@@ -296,6 +296,12 @@ def _named(name: str, namespace: str, run: OwningRun | None, who: Actor) -> dict
         "run_name": run.name if run else None,
         "owner_name": run.owner_name if run else None,
     }
+
+
+def _run_in(runs: Mapping[str, OwningRun], run_id: str, namespace: str) -> OwningRun | None:
+    """Returns the run of an object, if the object is where the objects of the run are."""
+    run = runs.get(run_id)
+    return run if run is not None and run.namespace == namespace else None
 
 
 async def _run_behind_group(cluster: Cluster, group: Object) -> str:

@@ -36,7 +36,6 @@ from muster.platform.jobs.submit import find_job
 from muster.platform.jobs.validation import ManifestFinding
 from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Job, JobDetail, JobState, KubernetesEvent, Page, Subject
-from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.node_detail import event_summary
 from muster.platform.runs.status import Masks
 from muster.platform.status_messages import explain
@@ -124,8 +123,9 @@ async def all_jobs(
     check_filter(only, [word_of(job_kind.kind) for job_kind in JOB_KINDS])
     jobs = list(await here.jobs.jobs())
     runs = await _runs(here, jobs)
-    visible = [job for job in jobs if may(who, "view", subject_of(job, runs))]
-    page = page_of_jobs(filter_jobs(visible, only, lambda job: subject_of(job, runs).owner), paging)
+    subjects = {job.uid: subject_of(job, runs, here.namespaces.owner_of) for job in jobs}
+    visible = [job for job in jobs if may(who, "view", subjects[job.uid])]
+    page = page_of_jobs(filter_jobs(visible, only, lambda job: subjects[job.uid].owner), paging)
     return Page(await _answers(here, who, page.items), page.next, page.total)
 
 
@@ -137,13 +137,13 @@ async def kinds_of_jobs(who: Who) -> list[JobKindAnswer]:
 @router.post("/validate", operation_id="check_jobs")
 async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedManifest:
     """Checks a manifest. Creates nothing."""
-    looked = await submit.check_manifest(here.database, here.cluster, who, body.manifest)
+    looked = await submit.check_manifest(here.database, here.cluster, here.namespaces, who, body.manifest)
     jobs = [
         ManifestJob(
             kind=str(document.object.get("kind")),
             api_version=str(document.object.get("apiVersion")),
             name=str(meta(document.object).get("name") or f"{meta(document.object).get('generateName')}*"),
-            namespace=str(meta(document.object).get("namespace") or NAMESPACE),
+            namespace=str(meta(document.object).get("namespace") or looked.namespace),
             line=document.line(),
         )
         for document in looked.documents
@@ -154,7 +154,7 @@ async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedM
 @router.post("", status_code=201, operation_id="create_jobs")
 async def new_jobs(body: JobBody, here: Here, who: Who) -> list[Job]:
     """Creates all jobs of a manifest, or none if one of them is not valid."""
-    made = await submit.submit(here.database, here.cluster, who, body.manifest, body.team)
+    made = await submit.submit(here.database, here.cluster, here.namespaces, who, body.manifest, body.team)
     jobs = [describe_job(job_kind, obj) for obj in made if (job_kind := job_kind_of(obj))]
     return await _answers(here, who, jobs)
 
@@ -226,7 +226,7 @@ async def visible_job(
     """Finds a job and checks that the user may do this to it."""
     job, obj = await find_job(here.cluster, kind, namespace, name)
     runs = await _runs(here, [job])
-    require(who, action, subject_of(job, runs), f"{namespace}/{name}")
+    require(who, action, subject_of(job, runs, here.namespaces.owner_of), f"{namespace}/{name}")
     return job, obj
 
 
@@ -278,7 +278,7 @@ def _with_parts(details: dict[str, Any]) -> dict[str, Any]:
 
 async def _answers(here: Services, who: Actor, jobs: Sequence[Job]) -> list[Job]:
     runs = await _runs(here, jobs)
-    subjects = [subject_of(job, runs) for job in jobs]
+    subjects = [subject_of(job, runs, here.namespaces.owner_of) for job in jobs]
     known = await here.database.read(
         lambda connection: find_names(
             connection,
@@ -327,7 +327,7 @@ async def _changes(here: Services, who: Actor, last: str) -> AsyncIterator[Event
         job: Job | None = event.data
         if job is None:
             yield event
-        elif may(who, "view", subject_of(job, await _runs(here, [job]))):
+        elif may(who, "view", subject_of(job, await _runs(here, [job]), here.namespaces.owner_of)):
             told = {name: value for name, value in vars_of(job).items() if name not in _NOT_IN_EVENTS}
             yield Event(event.id, told, event.name)
 

@@ -19,7 +19,6 @@ from muster.platform.jobs.jobs import ENDED as JOB_ENDED
 from muster.platform.jobs.jobs import job_kind_named
 from muster.platform.permissions import Actor
 from muster.platform.records import Job
-from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.logs import LogLine, LogSource, find_log_source, read_log_lines, read_log_text
 from muster.platform.runs.runs import Attempt
 from muster.platform.runs.status import DONE, ENDED, Masks
@@ -140,14 +139,17 @@ async def _place(
     if pod and not any(each.pod == pod for each in found.attempts):
         if not any(name_of(each) == pod for each in await training_pods(here, found)):
             raise InvalidProblem.field("pod", "run.pod", pod=pod)
-        return LogSource(NAMESPACE, pod, container), attempt
+        return LogSource(found.run.namespace, pod, container), attempt
     if attempt is None:
         return None, None
     if not attempt.pod:
         replicas = sorted(await training_pods(here, found), key=_rank)
-        return (LogSource(NAMESPACE, name_of(replicas[0]), container) if replicas else None), attempt
+        leader = LogSource(found.run.namespace, name_of(replicas[0]), container) if replicas else None
+        return leader, attempt
     newest = not any(each.pod == attempt.pod and each.number > attempt.number for each in found.attempts)
-    place = find_log_source(here.folder, found.run.id, attempt.round, NAMESPACE, attempt.pod, container or "main")
+    place = find_log_source(
+        here.folder, found.run.id, attempt.round, found.run.namespace, attempt.pod, container or "main"
+    )
     if newest and place.kept is not None and found.run.retries == attempt.round:
         place = place._replace(kept=None)
     return place, attempt

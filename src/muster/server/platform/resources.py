@@ -143,6 +143,7 @@ async def drop_virtual_cluster(cluster: str, here: Here, who: Who, seen: IfMatch
     """Deletes a virtual cluster. Versions that use it can no longer be run."""
     await here.database.write(lambda connection: delete_cluster(connection, who, cluster, seen))
     await settle(here)
+    await here.namespaces.sync()
 
 
 @router.get("/storage", operation_id="list_storage")
@@ -156,7 +157,9 @@ async def all_storage_roots(here: Here, who: Who, paging: Paging, q: Search = ""
 @router.post("/storage", status_code=201, operation_id="create_storage")
 async def new_storage_root(body: RootBody, here: Here, who: Who, response: Response) -> StorageRoot:
     new = NewRoot(**body.model_dump())
-    return _tagged(await here.database.write(lambda connection: create_root(connection, who, new)), who, response)
+    root = await here.database.write(lambda connection: create_root(connection, who, new))
+    await here.namespaces.sync()
+    return _tagged(root, who, response)
 
 
 @router.get("/storage/{root}", operation_id="get_storage")
@@ -171,6 +174,7 @@ async def change_storage_root(
     root: str, body: RootChange, here: Here, who: Who, seen: IfMatch, response: Response
 ) -> StorageRoot:
     found = await here.database.write(lambda connection: edit_root(connection, who, root, body.changes(), seen))
+    await here.namespaces.sync()
     return _tagged(found, who, response)
 
 
@@ -178,6 +182,7 @@ async def change_storage_root(
 async def drop_storage_root(root: str, here: Here, who: Who, seen: IfMatch) -> None:
     """Deletes a storage root. The stored files stay."""
     await here.database.write(lambda connection: delete_root(connection, who, root, seen))
+    await here.namespaces.sync()
 
 
 async def keep_queues(here: Services) -> None:
@@ -194,6 +199,7 @@ async def settle(here: Services) -> None:
 
 async def _settled(here: Services, who: Actor, cluster: VirtualCluster, response: Response) -> VirtualCluster:
     await settle(here)
+    await here.namespaces.sync()
     response.headers["ETag"] = etag(cluster.id, cluster.revision)
     return _shown(cluster, await _there(here), who)
 

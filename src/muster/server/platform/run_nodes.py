@@ -13,13 +13,12 @@ from sqlalchemy import Connection
 from muster.kube import errors as cluster_errors
 from muster.kube.builtin import EVENT, POD
 from muster.kube.objects import Object, name_of
+from muster.kube.pod_security import RUN_LABEL, TASK_LABEL
 from muster.platform.errors import ConflictProblem, NotFoundProblem, UnavailableProblem
-from muster.platform.graphs.bindings import RUN_LABEL
 from muster.platform.graphs.context import with_modules
 from muster.platform.graphs.model import Graph, Node, is_graph, read
 from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.records import KubernetesEvent, PodSummary, Run, RunNode, RunNodeDetail
-from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.node_detail import (
     artifact_in,
     describe_execution,
@@ -95,7 +94,7 @@ async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[
     for name in dict.fromkeys(
         [a.pod for a in found.attempts if a.pod] + [name_of(p) for p in await _pods(here, found)]
     ):
-        page = await here.cluster.list(EVENT, NAMESPACE, fields=f"involvedObject.name={name}")
+        page = await here.cluster.list(EVENT, found.run.namespace, fields=f"involvedObject.name={name}")
         told += [build_record(KubernetesEvent, masks.anything(event_summary(event))) for event in page.items]
     return sorted(told, key=lambda each: each.time or "")
 
@@ -171,7 +170,7 @@ async def _pods(here: Services, found: FoundNode) -> list[Object]:
     for attempt in found.attempts:
         try:
             if attempt.pod:
-                pods[attempt.pod] = await here.cluster.get(POD, attempt.pod, NAMESPACE)
+                pods[attempt.pod] = await here.cluster.get(POD, attempt.pod, found.run.namespace)
         except cluster_errors.ApiError:
             continue
     if found.node.kind == "training":
@@ -181,5 +180,5 @@ async def _pods(here: Services, found: FoundNode) -> list[Object]:
 
 async def training_pods(here: Services, found: FoundNode) -> list[Object]:
     task = template_of(await _workflow(here, found.run.id), found.node.name).get("name")
-    labels = f"{RUN_LABEL}={found.run.id},muster.dev/task={task}"
-    return (await here.cluster.list(POD, NAMESPACE, labels=labels)).items
+    labels = f"{RUN_LABEL}={found.run.id},{TASK_LABEL}={task}"
+    return (await here.cluster.list(POD, found.run.namespace, labels=labels)).items

@@ -19,6 +19,7 @@ from muster.platform.database.queries import new_id
 from muster.platform.jobs.jobs import JobWatch, RunOwner
 from muster.platform.modules.builds import Builds
 from muster.platform.modules.images import Engine, ImageEngines
+from muster.platform.namespaces import Namespaces
 from muster.platform.records import Job
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.persist import StoredRun
@@ -51,6 +52,7 @@ class Services:
     identities: Identities
     openid: OpenId | None
     artifacts: ArtifactClient | None
+    namespaces: Namespaces
     runs: RunController
     run_feed: EventFeed
     """Changes of all runs. Event ids belong to this process: after a restart, clients load everything again."""
@@ -95,6 +97,7 @@ async def create_services(
     def publish_job(job: Job, deleted: bool) -> None:
         job_feed.publish(job, "gone" if deleted else "job")
 
+    namespaces = Namespaces(database, cluster)
     return Services(
         database,
         cluster,
@@ -104,7 +107,8 @@ async def create_services(
         Identities(database),
         openid=OpenId(oidc, f"{url}{OPENID_CALLBACK}") if oidc else None,
         artifacts=artifacts,
-        runs=RunController(database, cluster, folder, publish_run, add_nodes),
+        namespaces=namespaces,
+        runs=RunController(database, cluster, folder, publish_run, add_nodes, namespaces),
         run_feed=run_feed,
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,

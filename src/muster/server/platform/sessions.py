@@ -268,6 +268,7 @@ async def openid_callback(
     user = await here.database.write(
         lambda connection: sign_in_user(connection, person, provider.settings.admin_groups)
     )
+    await here.namespaces.sync()  # the groups may have made the user an admin, or no longer
     here.logins.succeeded(counted)
     response = RedirectResponse(attempt.return_to, 302)
     await open_session(here, user, request, response, "openid")

@@ -123,6 +123,8 @@ async def edit_account(user_id: str, body: UserChange, here: Here, who: Who, see
     if "role" in changes:
         changes["admin"] = changes.pop("role") == "admin"
     user = await here.database.write(lambda connection: edit_user(connection, who, user_id, changes, seen))
+    if "admin" in changes:
+        await here.namespaces.sync()  # what the account may do on the cluster follows before the answer
     response.headers["ETag"] = etag(user.id, user.revision)
     return visible_user(user, who)
 
@@ -193,6 +195,7 @@ async def change_team(team_id: str, body: TeamChange, here: Here, who: Who, seen
 @teams_router.delete("/{team_id}", status_code=204, operation_id="delete_team")
 async def drop_team(team_id: str, here: Here, who: Who) -> None:
     await here.database.write(lambda connection: delete_team(connection, who, team_id))
+    await here.namespaces.sync()
 
 
 @teams_router.get("/{team_id}/members", operation_id="list_members")
@@ -204,11 +207,13 @@ async def members_of_team(team_id: str, here: Here, who: Who, paging: Paging) ->
 async def put_member(team_id: str, user_id: str, body: MemberChange, here: Here, who: Who) -> None:
     """Adds the user to the team, or changes their role. Both by id or name."""
     await here.database.write(lambda connection: set_member(connection, who, team_id, user_id, body.role))
+    await here.namespaces.sync()
 
 
 @teams_router.delete("/{team_id}/members/{user_id}", status_code=204, operation_id="remove_member")
 async def drop_member(team_id: str, user_id: str, here: Here, who: Who) -> None:
     await here.database.write(lambda connection: remove_member(connection, who, team_id, user_id))
+    await here.namespaces.sync()
 
 
 def _visible_team(team: Team, who: Actor) -> Team:

@@ -20,7 +20,7 @@ from muster.platform.graphs.schema import json_schema
 from muster.platform.graphs.validation import validate_graph
 from muster.platform.permissions import Actor, may, relations
 from muster.platform.permissions import Relation as RuleWho
-from muster.platform.pod_policy import list_shared, pod_allowances
+from muster.platform.pod_policy import list_usable, pod_allowances
 from muster.platform.records import (
     Change,
     Finding,
@@ -34,7 +34,7 @@ from muster.platform.records import (
     VersionDiff,
     Workflow,
 )
-from muster.platform.runs.create import NAMESPACE
+from muster.platform.users.namespace_names import namespaces_of
 from muster.platform.workflows.versions import (
     ContextLoader,
     NewVersion,
@@ -98,7 +98,8 @@ def look_of(here: Services) -> ContextLoader:
         if is_graph(document) or relations(actor, Subject("workflow")) & RuleWho.ADMIN:
             return context
         # Only manifests need the cluster, which is used on the event loop.
-        sharing = asyncio.run_coroutine_threadsafe(list_shared(here.cluster, NAMESPACE, actor), loop)
+        own = namespaces_of(connection, actor.id, actor.teams)
+        sharing = asyncio.run_coroutine_threadsafe(list_usable(here.cluster, own, actor), loop)
         roots = [root for root in context.roots.values() if root.usable]
         return replace(context, allowed=pod_allowances(roots, sharing.result()))
 
