@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.node.operations import AgentFiles
+from muster.embedded.node.settings import AgentSettings
 from muster.kube.builtin import EVENT, PERSISTENT_VOLUME_CLAIM, POD, new_catalogue
 from muster.kube.events import EventRecorder
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, owner_reference, timestamp
+from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.cleanup import FINALIZER, CleanupController, Strategy
 from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
-from muster.workflows.model import Node
-from tests.embedded.waiting import run_components, wait_for, wait_for_all
+from muster.workflows.model import PREVIOUS_LABEL, Node
+from tests.embedded.waiting import run_components, wait_for, wait_for_all, wait_until
 
 TEMPLATES = [{"name": "main", "container": {"image": "busybox", "command": ["true"]}}]
 
@@ -177,3 +180,114 @@ async def test_what_asks_for_nothing_keeps_everything(cluster: EmbeddedCluster) 
         await cluster.create({**other, "spec": spec})
         await gone(cluster, WORKFLOW, lambda names: names == ["flow"])
         assert [name_of(p) for p in (await cluster.list(POD)).items] == ["ended"]
+
+
+class Stored:
+    """Artifacts of workflows in the local repository, and the controller that deletes them."""
+
+    def __init__(self, cluster: EmbeddedCluster, home: Path) -> None:
+        self.cluster, self.home = cluster, home
+        self.artifacts = ArtifactClient(cluster, home)
+
+    async def save(self, flow: Object, key: str = "") -> str:
+        source = self.home / "source"
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text("x")
+        location = {"s3": {"key": key}} if key else {}
+        scope = {"workflow.name": name_of(flow), "pod.name": "pod"}
+        kept = await self.artifacts.save(flow, {"name": "a", "path": "/a", **location}, source, scope)
+        return str(kept["s3"]["key"])
+
+    def files(self) -> list[str]:
+        folder = self.home / "artifacts"
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+    def controller(self) -> CleanupController:
+        return controller(self.cluster, owners=self.artifacts.owners)
+
+    async def until(self, files: list[str]) -> None:
+        await wait_until(lambda: self.files() == files)
+
+
+@pytest.fixture
+def stored(cluster: EmbeddedCluster, tmp_path: Path) -> Stored:
+    return Stored(cluster, tmp_path / "workflows")
+
+
+async def test_what_a_workflow_stored_goes_with_it(cluster: EmbeddedCluster, stored: Stored) -> None:
+    flow = await workflow(cluster)
+    await stored.save(flow)
+    await stored.save(flow, "models/best")
+    async with run_components(stored.controller()):
+        await cluster.delete(WORKFLOW, "flow", "default")
+        await stored.until(["default/models/best"])
+    assert stored.artifacts.owners.all() == []
+
+
+async def test_what_is_left_after_a_crash_is_deleted_at_the_next_start(
+    cluster: EmbeddedCluster, stored: Stored
+) -> None:
+    await stored.save(await workflow(cluster))
+    await cluster.delete(WORKFLOW, "flow", "default")
+    stored.artifacts = ArtifactClient(cluster, stored.home)
+    async with run_components(stored.controller()):
+        await stored.until([])
+
+
+async def test_never_means_never(cluster: EmbeddedCluster, stored: Stored) -> None:
+    await stored.save(await workflow(cluster, artifactGC={"strategy": "Never"}))
+    await cluster.delete(WORKFLOW, "flow", "default")
+    async with run_components(stored.controller()):
+        other = {**await workflow(cluster), "metadata": {"name": "other", "namespace": "default", "uid": "2"}}
+        await stored.save(other)
+        await stored.until(["default/flow/pod/a.tgz", "default/other/pod/a.tgz"])
+
+
+async def test_what_a_resubmitted_workflow_uses_stays(cluster: EmbeddedCluster, stored: Stored) -> None:
+    flow = await workflow(cluster)
+    used = await stored.save(flow)
+    await stored.save(flow, "flow/unused")
+    again = {
+        **{name: value for name, value in flow.items() if name != "metadata"},
+        "metadata": {"name": "again", "namespace": "default", "labels": {PREVIOUS_LABEL: "flow"}},
+    }
+    node = {"id": "n", "name": "n", "type": "Pod", "outputs": {"artifacts": [{"name": "a", "s3": {"key": used}}]}}
+    again["status"] = {**flow["status"], "nodes": {"n": node}}
+    await cluster.create(again)
+    async with run_components(stored.controller()):
+        await cluster.delete(WORKFLOW, "flow", "default")
+        await stored.until([f"default/{used}"])
+
+
+async def test_a_namespace_that_is_made_again_is_empty(cluster: EmbeddedCluster, stored: Stored) -> None:
+    """Its artifacts were left when the server ended."""
+    await stored.save({"metadata": {"name": "flow", "namespace": "team"}, "spec": {}}, "models/best")
+    await stored.save(await workflow(cluster), "models/best")
+    async with run_components(stored.controller()):
+        await stored.until(["default/models/best"])
+
+
+def a_log(files: AgentSettings, pod: str, owner: Object) -> Path:
+    folder = files.log_folder / "default" / pod / f"{pod}-uid"
+    (folder / "main").mkdir(parents=True)
+    (folder / "main/0.log").write_text("line")
+    (folder / ".owner").symlink_to(f"Workflow@{owner['metadata']['uid']}")
+    return folder
+
+
+async def test_the_logs_of_a_workflow_go_with_it(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    """Also those of Pods that were deleted before, and those that the last server left."""
+    settings = AgentSettings(home=tmp_path / "home")
+    flow = await workflow(cluster)
+    other = await cluster.create(
+        {
+            **{name: flow[name] for name in ("apiVersion", "kind", "spec")},
+            "metadata": {"name": "o", "namespace": "default"},
+        }
+    )
+    logs = [a_log(settings, "flow-1", flow), a_log(settings, "gone-1", {"metadata": {"uid": "gone"}})]
+    kept = a_log(settings, "other-1", other)
+    async with run_components(controller(cluster, files=AgentFiles(settings))):
+        await cluster.delete(WORKFLOW, "flow", "default")
+        await wait_until(lambda: not any(log.parent.exists() for log in logs))
+    assert (kept / "main/0.log").exists()

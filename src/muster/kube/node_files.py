@@ -6,6 +6,7 @@ outputs.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +35,14 @@ class NodeFiles(Protocol):
 
     def write_log(self, pod: Object, container: str, target: Path) -> None:
         """Writes what is left of the log of the container's last attempt to a file."""
+        ...
+
+    def log_owners(self, kind: str) -> set[tuple[str, str]]:
+        """Returns the namespaces and uids of the objects of a kind whose Pods have logs, also of deleted Pods."""
+        ...
+
+    def drop_logs(self, kind: str, owners: Collection[str]) -> None:
+        """Deletes the logs of all Pods that the objects with these uids controlled."""
         ...
 
     def scratch_folder(self, pod: Object, container: str) -> str:

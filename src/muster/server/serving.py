@@ -60,9 +60,11 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
     metrics = MetricRegistry()
     read_manifest = artifact_reader(artifacts, home / "manifests")
 
+    files = AgentFiles(box.settings.agent)
+
     def leaves(report: ReportOutcome) -> dict[str, Executor]:
         return {
-            "pod": PodExecutor(cluster, report, files=AgentFiles(box.settings.agent), home=home, artifacts=artifacts),
+            "pod": PodExecutor(cluster, report, files=files, home=home, artifacts=artifacts),
             "resource": ResourceExecutor(
                 cluster, report, read_artifact=read_manifest, may=service_account_permissions(box.identity)
             ),
@@ -76,6 +78,8 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
         box.recorder("workflow-cleanup"),
         collect=partial(collect_garbage, artifacts),
         wants_collection=needs_finalizer,
+        owners=artifacts.owners,
+        files=files,
     )
     box.run_component(cleanup)
     return WorkflowServices(artifacts, metrics)

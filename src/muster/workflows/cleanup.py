@@ -7,19 +7,22 @@ field nothing is deleted. The rules are pure functions; the controller applies t
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from muster.kube.builtin import PERSISTENT_VOLUME_CLAIM, POD
+from muster.kube.builtin import CONFIG_MAP, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import BadRequest, Conflict, NotFound
 from muster.kube.field_errors import is_count
 from muster.kube.kinds import Kind
+from muster.kube.node_files import NodeFiles
 from muster.kube.objects import (
     Key,
     Object,
     annotations_of,
+    controller_of,
     is_deleting,
     key_of,
     labels_of,
@@ -38,11 +41,12 @@ from muster.kube.status_rows import StatusRowsCluster
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.artifacts.locations import is_supplied
+from muster.workflows.artifacts.ownership import ArtifactOwners, keys_used
 from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_time import SECOND, parse_duration
-from muster.workflows.model import FINISHED_PHASES, NODE_ID, WORKFLOW_LABEL, EventRecorder, Node
+from muster.workflows.model import FINISHED_PHASES, NODE_ID, PREVIOUS_LABEL, WORKFLOW_LABEL, EventRecorder, Node
 
 DELAY = timedelta(seconds=5)
 """How long a Pod is kept after its end, unless deleteDelayDuration says otherwise, so that watchers see how it
@@ -146,6 +150,9 @@ _TERMINAL = frozenset(("Succeeded", "Failed"))
 _SOON = 0.5
 """Time for a Pod's end to reach its node."""
 _RETRY = 60.0
+_LATER = 3600.0
+_LOG_SECONDS = 3.0
+_CACHES = "workflows.argoproj.io/configmap-type=Cache"
 
 
 Collect: TypeAlias = Callable[[Object, Mapping[str, Node], Strategy], Awaitable[tuple[Mapping[str, Node], list[str]]]]
@@ -156,7 +163,8 @@ class CleanupController:
     """Deletes what workflows leave behind.
 
     `collect` deletes artifacts; without it they stay. `wants_collection` says whether a workflow has artifacts to
-    delete; a finalizer then holds it until they are deleted.
+    delete; a finalizer then holds it until they are deleted. `owners` knows what workflows stored in the local
+    repository, and `files` has the logs of their Pods; both are deleted after them.
     """
 
     def __init__(
@@ -166,25 +174,38 @@ class CleanupController:
         *,
         collect: Collect | None = None,
         wants_collection: Callable[[Object], bool] = lambda workflow: False,
+        owners: ArtifactOwners | None = None,
+        files: NodeFiles | None = None,
     ) -> None:
+        self._owners = owners
+        self._files = files
+        self._deleted: set[str] = set()
+        """The uids of workflows whose logs have to be deleted."""
         self._cluster = cluster
         self._recorder = recorder
         self._collect = collect
         self._wants_collection = wants_collection
         self._queue: Controller[Key] = Controller("cleanup", self._reconcile)
         self._workflows = Informer(cluster, WORKFLOW, on_change=self._workflow_changed)
+        self._namespaces = Informer(cluster, NAMESPACE, on_change=self._namespace_changed)
         self._pods = Informer(
             cluster, POD, labels=WORKFLOW_LABEL, on_change=self._pod_changed, indexers={"workflow": _workflow_of}
         )
 
     async def run(self) -> None:
-        async with self._pods, self._workflows:
-            await self._queue.run()
+        async with self._pods, self._workflows, self._namespaces:
+            await self._find_orphans()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._queue.run())
+                group.create_task(self._drop_logs())
 
     async def _reconcile(self, key: Key) -> float | None:
+        if not key.name:
+            await self._delete_namespace(key.namespace)
+            return None
         workflow = self._workflows.get(*key)
         if workflow is None:
-            return None
+            return await self._delete_artifacts(key)
         try:
             return await self._clean(key, workflow)
         except Conflict:  # it has changed, so it will be reconciled again
@@ -200,6 +221,51 @@ class CleanupController:
             workflow, is_done = await self._collect_artifacts(workflow, "OnWorkflowCompletion")
             waits += [None if is_done else _RETRY, await self._expire(workflow)]
         return min((wait for wait in waits if wait is not None), default=None)
+
+    async def _find_orphans(self) -> None:
+        """Finds what the last server could not delete any more."""
+        if self._files is not None:
+            alive = {uid_of(workflow) for workflow in self._workflows.objects.values()}
+            found = await asyncio.to_thread(self._files.log_owners, WORKFLOW.kind)
+            self._deleted |= {uid for _, uid in found if uid not in alive}
+        if self._owners is None:
+            return
+        for workflow in await asyncio.to_thread(self._owners.all):
+            if self._workflows.get(*workflow) is None:
+                self._queue.enqueue(workflow)
+        for namespace in await asyncio.to_thread(self._owners.namespaces):
+            if self._namespaces.get("", namespace) is None:
+                self._queue.enqueue(Key(namespace, ""))
+
+    async def _drop_logs(self) -> None:
+        """Deletes the logs of the Pods of deleted workflows, as soon as the Pods are gone. Many at once, because all
+        logs are looked at."""
+        while self._files is not None:
+            await asyncio.sleep(_LOG_SECONDS)
+            if not self._deleted:
+                continue
+            running = {str((controller_of(pod) or {}).get("uid")) for pod in self._pods.objects.values()}
+            owners = frozenset(self._deleted - running)
+            await asyncio.to_thread(self._files.drop_logs, WORKFLOW.kind, owners)
+            self._deleted -= owners
+
+    async def _delete_artifacts(self, key: Key) -> float | None:
+        """The workflow is gone: deletes what it stored in the local repository, except what others use."""
+        if self._owners is None or not self._owners.has_stored(key):
+            return None
+        used: set[str] = set()
+        for other in self._workflows.objects.values():
+            if namespace_of(other) == key.namespace and PREVIOUS_LABEL in labels_of(other):
+                used |= keys_used(self._cluster.status_rows(WORKFLOW, uid_of(other)), key.name)
+        for cache in (await self._cluster.list(CONFIG_MAP, key.namespace, labels=_CACHES)).items:
+            used |= {match for text in (cache.get("data") or {}).values() for match in _keys_in(text, key.name)}
+        is_done = await asyncio.to_thread(self._owners.delete, key, used)
+        return None if is_done else _LATER
+
+    async def _delete_namespace(self, name: str) -> None:
+        """Whoever gets a namespace of this name next must not find anything."""
+        if self._owners is not None and self._namespaces.get("", name) is None and name != "default":
+            await asyncio.to_thread(self._owners.delete_namespace, name)
 
     async def _clean_pods(self, key: Key, workflow: Object) -> float | None:
         policy = pod_policy(workflow)
@@ -278,8 +344,16 @@ class CleanupController:
         except NotFound:
             return
 
+    def _namespace_changed(self, before: Object | None, after: Object | None) -> None:
+        if after is None and before is not None:
+            self._queue.enqueue(Key(name_of(before), ""))
+
     def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
         if after is None:
+            if before is not None:
+                if self._files is not None:
+                    self._deleted.add(uid_of(before))
+                self._queue.enqueue(key_of(before))
             return
         begins = before is None or status_of(before).get("phase") != status_of(after).get("phase")
         if begins or is_deleting(after) or status_of(after).get("phase") in FINISHED_PHASES:
@@ -298,6 +372,11 @@ class CleanupController:
 def _workflow_of(pod: Object) -> Iterable[Key]:
     name = labels_of(pod).get(WORKFLOW_LABEL)
     return [Key(namespace_of(pod), name)] if name else []
+
+
+def _keys_in(memo: str, owner: str) -> set[str]:
+    """Returns the keys of a workflow that an entry of a cache names."""
+    return set(re.findall(rf'"({re.escape(owner)}/[^"\\]+)"', memo))
 
 
 def _belongs_to(obj: Object, workflow: Object) -> bool:

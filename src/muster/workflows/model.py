@@ -16,6 +16,8 @@ from muster.kube.objects import Key, Object
 
 PHASE_LABEL = "workflows.argoproj.io/phase"
 COMPLETED_LABEL = "workflows.argoproj.io/completed"
+PREVIOUS_LABEL = "workflows.argoproj.io/resubmitted-from-workflow"
+"""The name of the workflow whose nodes, and so whose artifacts, this one may use."""
 WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
 """On the Pods and claims of a workflow: its name."""
 NODE_ID = "workflows.argoproj.io/node-id"

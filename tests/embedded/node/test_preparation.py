@@ -120,6 +120,13 @@ def test_of_one_main_container_the_log_is_meant(bench: Bench) -> None:
     assert os.readlink(f"{bench.layout.logs}/.default") == "m"
 
 
+def test_the_logs_know_the_owner_of_the_pod(bench: Bench) -> None:
+    owned = pod({"name": "m"})
+    owner = {"apiVersion": "v1", "kind": "Workflow", "name": "w", "uid": "u", "controller": True}
+    bench.prepare({**owned, "metadata": {**owned["metadata"], "ownerReferences": [owner]}})
+    assert os.readlink(f"{bench.layout.logs}/.owner") == "Workflow@u"
+
+
 def test_limits_user_and_termination(bench: Bench) -> None:
     main = bench.container(
         pod(

@@ -29,6 +29,8 @@ from muster.kube.file_names import LONGEST, path_component
 
 DEFAULT_CONTAINER_LINK = ".default"
 """A link in a Pod's log folder to the container that is meant if none is named."""
+OWNER_LINK = ".owner"
+"""A link in a Pod's log folder to the kind and the uid of the object that controlled the Pod: `Workflow@UID`."""
 _MODIFY, _MOVED_TO, _CREATE, _IGNORED, _OVERFLOW = 0x2, 0x80, 0x100, 0x8000, 0x4000
 _HEADER = struct.Struct("iIII")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -37,6 +39,23 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def pod_log_folder(root: str, namespace: str, pod: str, uid: str) -> str:
     """Returns the folder of a Pod's logs. `root` is AgentSettings.log_folder."""
     return "/".join([root, *map(path_component, (namespace, pod, uid))])
+
+
+def owned_logs(root: str, kind: str) -> Iterator[tuple[str, str, str]]:
+    """Yields (namespace, uid of the owner, folder) for the logs of all Pods that an object of this kind controlled."""
+    for namespace in _folders(root):
+        for pod in _folders(namespace):
+            for folder in _folders(pod):
+                with suppress(OSError):
+                    found, _, uid = os.readlink(f"{folder}/{OWNER_LINK}").partition("@")
+                    if found == kind:
+                        yield os.path.basename(namespace), uid, folder
+
+
+def _folders(parent: str) -> list[str]:
+    with suppress(OSError), os.scandir(parent) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return []
 
 
 class Logs:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import shutil
 import struct
 import termios
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from muster.embedded.node.log_files import DroppedLog, LineReader, log_files, read_dropped, read_last_output
-from muster.embedded.node.logs import Logs, pod_log_folder
+from muster.embedded.node.logs import Logs, owned_logs, pod_log_folder
 from muster.embedded.node.machine import UsageMeter
 from muster.embedded.node.pod_context import output_folder, scratch_folder
 from muster.embedded.node.pod_worker import PodWorker
@@ -412,6 +413,16 @@ class AgentFiles:
 
     def scratch_folder(self, pod: Object, container: str) -> str:
         return scratch_folder(f"{self._pods}/{path_component(uid_of(pod))}", container)
+
+    def log_owners(self, kind: str) -> set[tuple[str, str]]:
+        return {(namespace, uid) for namespace, uid, _ in owned_logs(self._logs, kind)}
+
+    def drop_logs(self, kind: str, owners: Collection[str]) -> None:
+        for _, uid, folder in owned_logs(self._logs, kind):
+            if uid in owners:
+                shutil.rmtree(folder, ignore_errors=True)
+                with suppress(OSError):
+                    os.rmdir(os.path.dirname(folder))  # another Pod of the same name may have logs, too
 
     def _log_folder(self, pod: Object, container: str) -> str:
         folder = pod_log_folder(self._logs, namespace_of(pod), name_of(pod), uid_of(pod))

@@ -25,7 +25,7 @@ from muster.embedded.node.images import (
     hidden_folders,
     plan_launch,
 )
-from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK
+from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK, OWNER_LINK
 from muster.embedded.node.pod_context import (
     ConfigError,
     ContainerError,
@@ -62,7 +62,7 @@ from muster.embedded.node.volumes import (
 )
 from muster.kube.budgets import Budgets, setting_name
 from muster.kube.ignored_pod_fields import ignored_fields
-from muster.kube.objects import Object, name_of, namespace_of, spec_of, uid_of
+from muster.kube.objects import Object, controller_of, name_of, namespace_of, spec_of, uid_of
 from muster.kube.quantity import milli_value, whole_value
 
 SHARED_MEMORY: Mount = {"type": "tmpfs", "target": "/dev/shm"}
@@ -153,6 +153,7 @@ def prepare(
     if not is_alone:
         shared.append(SHARED_MEMORY)
         _link_default_container(paths.logs, resolved_containers)
+        _link_owner(paths.logs, pod)
     containers = [
         prepare_container(
             pod,
@@ -423,6 +424,14 @@ def _link_default_container(logs: str, resolved_containers: list[ResolvedContain
     if len(mains) == 1 and not os.path.islink(f"{logs}/{DEFAULT_CONTAINER_LINK}"):
         os.makedirs(logs, exist_ok=True)
         os.symlink(mains[0], f"{logs}/{DEFAULT_CONTAINER_LINK}")
+
+
+def _link_owner(logs: str, pod: Object) -> None:
+    """Links the object that controls the Pod. Its logs are deleted with it, even if the Pod was deleted before."""
+    owner = controller_of(pod)
+    if owner is not None and not os.path.islink(f"{logs}/{OWNER_LINK}"):
+        os.makedirs(logs, exist_ok=True)
+        os.symlink(f"{owner.get('kind')}@{owner.get('uid')}", f"{logs}/{OWNER_LINK}")
 
 
 def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str) -> list[Mount]:

@@ -40,6 +40,7 @@ from muster.workflows.artifacts.locations import (
     with_key,
 )
 from muster.workflows.artifacts.member_locations import location_problem, prefixed_key
+from muster.workflows.artifacts.ownership import ArtifactOwners
 from muster.workflows.artifacts.stores import ArtifactStore, open_store
 
 CONFIG_MAP_NAME = "artifact-repositories"
@@ -153,6 +154,7 @@ class ArtifactClient:
         self._system_namespace = system_namespace
         self._limits = limits
         self._confined = ConfinedWork(self._transit, members)
+        self.owners = ArtifactOwners(home)
 
     async def repository(self, workflow: Object) -> Mapping[str, Any]:
         """Returns the repository that this workflow's keys refer to and its new artifacts go to."""
@@ -202,6 +204,7 @@ class ArtifactClient:
                     await self._confined.pack(namespace_of(workflow), source, name, ready, artifact)
                 else:
                     await asyncio.to_thread(pack, source, name, ready, artifact)
+                await asyncio.to_thread(self.owners.record, workflow, location)
                 await store.save(ready, location)
         finally:
             await asyncio.to_thread(_remove, work)

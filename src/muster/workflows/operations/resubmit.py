@@ -21,10 +21,9 @@ from muster.kube.objects import (
 from muster.workflows.engine.node_tree import node_id
 from muster.workflows.executors.resource import RETRIES
 from muster.workflows.executors.resource_actions import STEP_ANNOTATION
-from muster.workflows.model import COMPLETED_LABEL, PHASE_LABEL, Node
+from muster.workflows.model import COMPLETED_LABEL, PHASE_LABEL, PREVIOUS_LABEL, Node
 from muster.workflows.operations.retry import ARCHIVING_LABEL, retry, with_parameters, without_shutdown
 
-PREVIOUS_LABEL = "workflows.argoproj.io/resubmitted-from-workflow"
 _OWN_LABELS = (
     COMPLETED_LABEL,
     PHASE_LABEL,
