@@ -153,7 +153,7 @@ def prepare(
     if not is_alone:
         shared.append(SHARED_MEMORY)
         _link_default_container(paths.logs, resolved_containers)
-        _link_owner(paths.logs, pod)
+    _link_owner(paths.logs, pod)
     containers = [
         prepare_container(
             pod,
