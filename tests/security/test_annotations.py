@@ -38,7 +38,7 @@ async def start(home: Path, **settings: Any) -> Node:
 async def node(tmp_path: Path, unchecked: None) -> AsyncIterator[Node]:
     found = await start(tmp_path)
     yield found
-    await found.stop()
+    await found.clean_up()
 
 
 async def ended(node: Node, name: str, namespace: str = MEMBER) -> Object:

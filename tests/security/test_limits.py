@@ -46,7 +46,7 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await found.start()
     await found.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": MEMBER}})
     yield found
-    await found.stop()
+    await found.clean_up()
 
 
 async def run(node: Node, script: str, **more: Any) -> Object:

@@ -32,7 +32,7 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     found = Node(tmp_path, budgets=Budgets(output_files=50, output_megabytes=1))
     await found.start()
     yield found
-    await found.stop()
+    await found.clean_up()
 
 
 async def outputs(node: Node, script: str, *paths: str, **more: Any) -> tuple[dict[str, bytes], str]:

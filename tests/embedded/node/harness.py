@@ -16,7 +16,7 @@ from muster.kube.builtin import EVENT, POD, new_catalogue
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import NotFound
 from muster.kube.events import EventRecorder
-from muster.kube.objects import Object, name_of, status_of
+from muster.kube.objects import Object, name_of, namespace_of, status_of
 from tests.embedded.waiting import wait_until
 
 SECONDS = 30.0
@@ -54,6 +54,13 @@ class Node:
         for result in results:
             if isinstance(result, Exception):
                 raise result
+
+    async def clean_up(self) -> None:
+        """Deletes all Pods, waits until their folders are removed, and stops."""
+        for pod in (await self.cluster.list(POD)).items:
+            await self.cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=0)
+        await wait_until(lambda: not any(self.settings.pods.iterdir()))
+        await self.stop()
 
     async def restart(self, **settings: Any) -> None:
         await self.stop()

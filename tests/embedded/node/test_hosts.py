@@ -63,7 +63,10 @@ def test_host_names() -> None:
     assert hostname_of(pod("x" * 62 + "-y")) == "x" * 62
     assert hostname_of(pod("web-0", hostname="w")) == "w"
     stateful = PodHost.of(pod("web-0", hostname="w", subdomain="web"), "127.1.0.1")
-    assert pod_line(stateful) == "127.1.0.1 w.web.team.svc.cluster.local w.web.team.svc w.web.team w.web w web-0\n"
+    assert (
+        pod_line(stateful, stateful.names)
+        == "127.1.0.1 w.web.team.svc.cluster.local w.web.team.svc w.web.team w.web w web-0\n"
+    )
 
 
 def test_a_pod_is_known_at_once_and_costs_nothing_more_without_services(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ The decisions are pure functions; `ClaimController` carries them out on folders.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from muster.embedded.node.supervisor.output_files import remove_tree
 from muster.kube.builtin import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller, Informer
@@ -317,7 +317,7 @@ class ClaimController:
                 freed = {k: v for k, v in spec_of(volume).items() if k != "claimRef"}
                 await self._set_phase(await self._cluster.update({**volume, "spec": freed}), "Available")
             case "delete":
-                await asyncio.to_thread(shutil.rmtree, self._folder_to_delete(volume), ignore_errors=True)
+                await asyncio.to_thread(remove_tree, str(self._folder_to_delete(volume)))
                 await self._cluster.delete(PERSISTENT_VOLUME, name, uid=uid_of(volume))
 
     def _folder_to_delete(self, volume: Object) -> Path:
@@ -370,6 +370,6 @@ def _claim_keys(pod: Object) -> Iterable[Hashable]:
 def _empty_folder(folder: Path) -> None:
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
+            remove_tree(str(entry))
         else:
             entry.unlink()

@@ -102,7 +102,12 @@ class Agent:
         shims = settings.run / "shims"
         make_shims(shims)
         self._zygote = ZygoteClient(self.isolation, self._supervisor_killed)
-        self._hosts = HostsFiles(settings.run / "hosts", self._hosts_outdated)
+        self._hosts = HostsFiles(
+            settings.run / "hosts",
+            self._hosts_outdated,
+            is_restricted=self._is_restricted,
+            reserved=[settings.api.host] if settings.api is not None else [],
+        )
         self._references = ReferencedObjects(cluster, self._hosts, settings.api, self._reference_changed)
         self._logs = Logs(str(settings.log_folder))
         self._context = WorkerContext(

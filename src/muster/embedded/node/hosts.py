@@ -3,19 +3,25 @@
 All of 127.0.0.0/8 is local, so an address per Pod costs nothing. The file is bind-mounted into every Pod of the
 namespace, which pins its inode: it is changed in place, never replaced. A new Pod appends one line. The file is
 rewritten only if Services change or too many of its lines belong to deleted Pods.
+
+The Pods of a namespace share its file, so a Pod gets only names that are its own: its name, and a hostname and
+subdomain that no other Pod and no Service has. Names of localhost, of the API server and of public domains are not
+given away. Services of restricted namespaces are known only there.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from muster.kube.file_names import path_component
-from muster.kube.objects import Object, labels_of, name_of, namespace_of, spec_of, uid_of
+from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, spec_of, uid_of
 
 LOCALHOST = "127.0.0.1"
 DOMAIN = "svc.cluster.local"
@@ -23,6 +29,11 @@ DOMAIN = "svc.cluster.local"
 _FIRST, _LAST = (127 << 24) + (1 << 16) + 1, (127 << 24) + (255 << 16) + (255 << 8) + 254
 _HEADER = "# Written by the node agent.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 _STALE = 64
+_LOCAL_NAMES = frozenset(("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "broadcasthost"))
+_API_SERVICE = ("default", "kubernetes")
+_PUBLIC_DOMAIN = re.compile(r"(?:.*\.)(?:[a-z]{2,}|xn--[a-z0-9-]+)\.?", re.IGNORECASE)
+"""A name whose last part could be a top-level domain."""
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?", re.ASCII)
 
 
 class AddressPool:
@@ -65,32 +76,62 @@ class PodHost:
     address: str
     labels: Mapping[str, str] = field(hash=False)
     aliases: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    controller: str = ""
+    """The uid of the object that controls it."""
 
     @classmethod
     def of(cls, pod: Object, address: str) -> PodHost:
         spec = spec_of(pod)
-        aliases = tuple((a["ip"], tuple(a.get("hostnames") or ())) for a in spec.get("hostAliases") or ())
-        subdomain = str(spec.get("subdomain") or "")
         return cls(
-            uid_of(pod), namespace_of(pod), name_of(pod), hostname_of(pod), subdomain, address, labels_of(pod), aliases
+            uid_of(pod),
+            namespace_of(pod),
+            name_of(pod),
+            hostname_of(pod),
+            str(spec.get("subdomain") or ""),
+            address,
+            labels_of(pod),
+            _read_aliases(spec.get("hostAliases") or ()),
+            _controller_of(pod),
         )
+
+    @property
+    def names(self) -> list[str]:
+        """The names that it would like to have, the longest first."""
+        names = [self.hostname] if self.hostname == self.name else [self.hostname, self.name]
+        if self.subdomain:
+            names = [*_qualified_names(f"{self.hostname}.{self.subdomain}", self.namespace), *names]
+        return names
 
 
 def hostname_of(pod: Object) -> str:
     return str(spec_of(pod).get("hostname") or name_of(pod)[:63].rstrip("-."))
 
 
-def pod_line(pod: PodHost) -> str:
-    names = [pod.hostname] if pod.hostname == pod.name else [pod.hostname, pod.name]
-    if pod.subdomain:
-        names = [*_qualified_names(f"{pod.hostname}.{pod.subdomain}", pod.namespace), *names]
-    return f"{pod.address} {' '.join(names)}\n"
+def pod_line(pod: PodHost, names: Iterable[str]) -> str:
+    text = " ".join(names)
+    return f"{pod.address} {text}\n" if text else ""
+
+
+def may_be_given(name: str, reserved: Collection[str] = ()) -> bool:
+    """Whether a name may belong to a Pod: not if it has a meaning outside of the cluster, or for all of it."""
+    if name in reserved or name in _LOCAL_NAMES or not _HOST.fullmatch(name):
+        return False
+    inside = name.removesuffix(".cluster.local").removesuffix(".svc")
+    if tuple(reversed(inside.split(".")[:2])) == _API_SERVICE:
+        return False
+    return name.endswith((f".{DOMAIN}", ".svc")) or not _PUBLIC_DOMAIN.fullmatch(name)
+
+
+def is_selected(pod: PodHost, service: Object) -> bool:
+    selector: Mapping[str, str] = spec_of(service).get("selector") or {}
+    return bool(selector) and pod.namespace == namespace_of(service) and selector.items() <= pod.labels.items()
 
 
 def service_names(service: Object, namespace: str) -> list[str]:
     """Returns the names by which a Pod of `namespace` can reach a Service."""
     forms = _qualified_names(name_of(service), namespace_of(service))
-    return forms if namespace_of(service) == namespace else forms[:-1]
+    own = namespace_of(service) == namespace and forms[-1] not in _LOCAL_NAMES
+    return forms if own else forms[:-1]
 
 
 def service_lines(services: Iterable[tuple[Object, list[str]]], namespace: str) -> str:
@@ -103,11 +144,11 @@ def service_lines(services: Iterable[tuple[Object, list[str]]], namespace: str) 
 
 
 def render_hosts(
-    namespace: str, pods: Iterable[PodHost], services: Iterable[tuple[Object, list[str]]], others: str = ""
+    namespace: str, pods: Iterable[str], services: Iterable[tuple[Object, list[str]]], others: str = ""
 ) -> str:
-    """Returns the hosts file of a namespace: its Services, the lines in `others`, its Pods. Services come first: in
-    Kubernetes a Pod's plain name does not resolve, so it must not hide a Service of the same name."""
-    return "".join([_HEADER, service_lines(services, namespace), others, *map(pod_line, pods)])
+    """Returns the hosts file of a namespace: its Services, the lines in `others`, the lines of its Pods. Services come
+    first: in Kubernetes a Pod's plain name does not resolve, so it must not hide a Service of the same name."""
+    return "".join([_HEADER, service_lines(services, namespace), others, *pods])
 
 
 def alias_lines(pod: PodHost) -> str:
@@ -117,9 +158,20 @@ def alias_lines(pod: PodHost) -> str:
 class HostsFiles:
     """The files of all namespaces. `schedule` is called when `flush` should be called soon."""
 
-    def __init__(self, folder: Path, schedule: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        schedule: Callable[[], None],
+        *,
+        is_restricted: Callable[[str], bool] = lambda _namespace: False,
+        reserved: Iterable[str] = (),
+    ) -> None:
+        """`is_restricted` says whether a namespace belongs to people who are not admins. No Pod gets a name in
+        `reserved`."""
         self._folder = folder
         self._schedule = schedule
+        self._is_restricted = is_restricted
+        self._reserved = frozenset(reserved)
         self._namespaces: dict[str, _Namespace] = {}
         self._services: dict[tuple[str, str], Object] = {}
         self._pods: dict[str, PodHost] = {}
@@ -133,7 +185,7 @@ class HostsFiles:
             if known is not None:
                 space.remove(known)
             self._pods[pod.uid] = pod
-            space.add(pod)
+            space.add(pod, [name for name in pod.names if self._may_have(pod, name)])
             if self._services or space.outdated:
                 self._outdated(pod.namespace)
         return space.file_for(pod)
@@ -165,11 +217,24 @@ class HostsFiles:
         selected: dict[str, list[tuple[Object, list[str]]]] = {}
         for service in self._services.values():
             selected.setdefault(namespace_of(service), []).append((service, self._selected(service)))
-        afar = {namespace: service_lines(found, "") for namespace, found in selected.items()}
+        afar = {
+            namespace: service_lines(found, "")
+            for namespace, found in selected.items()
+            if not self._is_restricted(namespace)
+        }
         for name, space in self._namespaces.items():
             if space.outdated:
                 others = "".join(lines for namespace, lines in afar.items() if namespace != name)
-                space.write(render_hosts(name, space.pods.values(), selected.get(name, ()), others))
+                pods = space.assign_names(self._may_have)
+                space.write(render_hosts(name, pods, selected.get(name, ()), others))
+
+    def _may_have(self, pod: PodHost, name: str) -> bool:
+        """Whether no Service has the name, except one that leads to this Pod."""
+        if not may_be_given(name, self._reserved):
+            return False
+        first, _, rest = name.partition(".")
+        service = self._services.get((rest.partition(".")[0] or pod.namespace, first))
+        return service is None or is_selected(pod, service)
 
     def _namespace(self, name: str) -> _Namespace:
         space = self._namespaces.get(name)
@@ -187,11 +252,16 @@ class HostsFiles:
         self._schedule()
 
     def _selected(self, service: Object) -> list[str]:
+        """Returns the addresses of the Pods behind a Service. If an object controls the Service and some of these Pods,
+        as a training job does, the others only have the same labels."""
         selector: Mapping[str, str] = spec_of(service).get("selector") or {}
-        if not selector:
-            return []
         space = self._namespaces.get(namespace_of(service))
-        return space.select(selector) if space is not None else []
+        if not selector or space is None:
+            return []
+        pods = space.select(selector)
+        controller = _controller_of(service)
+        own = [pod for pod in pods if pod.controller == controller] if controller else []
+        return [pod.address for pod in own or pods]
 
 
 class _Namespace:
@@ -205,29 +275,55 @@ class _Namespace:
             self._text = bytearray(_HEADER.encode())
             _overwrite(path, self._text)
         self._names: dict[str, str] = {}
+        """The names in the file, with their addresses."""
+        self._owners: dict[str, str] = {}
+        """The names of Pods, with their uids."""
         self._stale = 0
         self._by_label: dict[tuple[str, str], dict[str, PodHost]] = {}
         self._private: dict[str, PodHost] = {}
 
-    def add(self, pod: PodHost) -> None:
+    def add(self, pod: PodHost, wanted: Iterable[str]) -> None:
+        """`wanted` are the names that it may have as far as Services are concerned."""
         self.pods[pod.uid] = pod
         for pair in pod.labels.items():
             self._by_label.setdefault(pair, {})[pod.uid] = pod
         if pod.aliases:
             self._private[pod.uid] = pod
-        if self._names.get(pod.hostname, pod.address) != pod.address:
+        if self._owners.get(pod.name, pod.uid) != pod.uid:
+            self.outdated = True  # Another Pod calls itself by this one's name, and has to give it up.
+        self._owners[pod.name] = pod.uid
+        names = self._take(pod, wanted)
+        if any(self._names.get(name, pod.address) != pod.address for name in names):
             # A new Pod with the name of an old one: the old line would win.
             self.outdated = True
-        self._names[pod.hostname] = pod.address
-        line = pod_line(pod).encode()
+        self._names.update(dict.fromkeys(names, pod.address))
+        line = pod_line(pod, names).encode()
         self._text += line  # in place, because it is a bytearray
         with open(self._path, "ab", buffering=0) as file:
             file.write(line)
         if pod.aliases:
             self._write_private(pod)
 
+    def _take(self, pod: PodHost, wanted: Iterable[str]) -> list[str]:
+        """The first Pod that asks for a name has it."""
+        return [name for name in wanted if self._owners.setdefault(name, pod.uid) == pod.uid]
+
+    def assign_names(self, may_have: Callable[[PodHost, str], bool]) -> list[str]:
+        """Returns the lines of all Pods. A Pod's own name comes before the hostname of another."""
+        self._owners = {pod.name: pod.uid for pod in self.pods.values()}
+        self._names = {}
+        lines = []
+        for pod in self.pods.values():
+            names = self._take(pod, [name for name in pod.names if may_have(pod, name)])
+            self._names.update(dict.fromkeys(names, pod.address))
+            lines.append(pod_line(pod, names))
+        return lines
+
     def remove(self, pod: PodHost) -> None:
         self.pods.pop(pod.uid, None)
+        for name in pod.names:
+            if self._owners.get(name) == pod.uid:
+                del self._owners[name]
         for pair in pod.labels.items():
             filed = self._by_label.get(pair)
             if filed is not None:
@@ -244,14 +340,13 @@ class _Namespace:
     def file_for(self, pod: PodHost) -> str:
         return self._private_path(pod) if pod.aliases else self._path
 
-    def select(self, selector: Mapping[str, str]) -> list[str]:
+    def select(self, selector: Mapping[str, str]) -> list[PodHost]:
         candidates = min((self._by_label.get(pair, {}) for pair in selector.items()), key=len)
         wanted = selector.items()
-        return [pod.address for pod in candidates.values() if wanted <= pod.labels.items()]
+        return [pod for pod in candidates.values() if wanted <= pod.labels.items()]
 
     def write(self, text: str) -> None:
         self.outdated, self._stale = False, 0
-        self._names = {pod.hostname: pod.address for pod in self.pods.values()}
         content = text.encode()
         if content != self._text or not os.path.exists(self._path):
             _overwrite(self._path, content)
@@ -263,7 +358,11 @@ class _Namespace:
         return f"{self._path}.{pod.uid}"
 
     def _write_private(self, pod: PodHost) -> None:
-        _overwrite(self._private_path(pod), alias_lines(pod).encode() + self._text)
+        """Aliases come before the names of the cluster, as the hosts file comes before DNS in Kubernetes, but after
+        localhost."""
+        header = _HEADER.encode()
+        rest = self._text.removeprefix(header)
+        _overwrite(self._private_path(pod), header + alias_lines(pod).encode() + rest)
 
 
 def _read(path: str) -> bytearray:
@@ -292,4 +391,24 @@ def _qualified_names(name: str, namespace: str) -> list[str]:
 
 
 def _routing(service: Object) -> tuple[Any, ...]:
-    return (spec_of(service).get("selector"), spec_of(service).get("type"))
+    return (spec_of(service).get("selector"), spec_of(service).get("type"), _controller_of(service))
+
+
+def _controller_of(obj: Object) -> str:
+    for reference in meta(obj).get("ownerReferences") or ():
+        if reference.get("controller"):
+            return str(reference.get("uid") or "")
+    return ""
+
+
+def _read_aliases(given: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Leaves out what is not an address or a name: a line break would start another line."""
+    found = []
+    for alias in given:
+        names = tuple(str(name) for name in alias.get("hostnames") or () if _HOST.fullmatch(str(name)))
+        with suppress(ValueError):
+            address = str(alias.get("ip") or "")
+            ipaddress.ip_address(address)
+            if names and "%" not in address:
+                found.append((address, names))
+    return tuple(found)

@@ -134,6 +134,8 @@ class WorkerContext:
 
 
 _POLL = 0.05
+_FEW = 20
+"""The number of files that can be removed without a thread."""
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -513,13 +515,24 @@ async def _remove(folder: str) -> None:
     with suppress(OSError):
         os.unlink(f"{folder}/{POD_FILE}")
     try:
-        is_large = any(name == "volumes" or name.startswith("rootfs-") for name in os.listdir(folder))
+        is_large = any(_is_large(f"{folder}/{name}") for name in os.listdir(folder))
     except FileNotFoundError:
         return
     if is_large:
         await asyncio.to_thread(remove_tree, folder)
     else:
         remove_tree(folder)
+
+
+def _is_large(path: str) -> bool:
+    """Whether a folder contains another one, or many files. The Pod decides what is in its /tmp."""
+    try:
+        with os.scandir(path) as entries:
+            return any(number > _FEW or entry.is_dir(follow_symlinks=False) for number, entry in enumerate(entries))
+    except NotADirectoryError:
+        return False
+    except OSError:
+        return True
 
 
 def _newer(known: Object, found: Object) -> Object:

@@ -137,3 +137,18 @@ def test_copies_of_an_engine_are_checked(tmp_path: Path) -> None:
     (tmp_path / "k/1").symlink_to("/etc/shadow")
     check_copies(str(tmp_path / "k"), CopyBudget(10, 10_000))
     assert [p.name for p in (tmp_path / "k").iterdir()] == [PROBLEM_FILE]
+
+
+def test_a_folder_is_removed_however_deeply_it_is_nested(tmp_path: Path) -> None:
+    here = os.getcwd()
+    (tmp_path / "layer").mkdir()
+    os.chdir(tmp_path / "layer")
+    try:
+        for _ in range(3000):
+            (Path() / "file").touch()
+            os.mkdir("x")
+            os.chdir("x")
+    finally:
+        os.chdir(here)
+    remove_tree(str(tmp_path / "layer"))
+    assert list(tmp_path.iterdir()) == []

@@ -31,6 +31,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK = 1 << 20
 _REMOVE_TRIES = 8
+_ASIDE = ".muster-remove-"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -276,7 +277,7 @@ def _is_of_kernel(descriptor: int) -> bool:
 
 def remove_tree(folder: str) -> None:
     """Removes a folder, even without access to parts of it: a container may have changed their mode, and the kernel
-    denies access to the work folder of an overlay."""
+    denies access to the work folder of an overlay. Folders may be nested without end."""
     from shutil import rmtree  # rarely needed, and expensive to import
 
     def grant_access(_function: object, path: str, _error: object) -> None:
@@ -289,4 +290,28 @@ def remove_tree(folder: str) -> None:
     for _ in range(_REMOVE_TRIES):
         if not os.path.lexists(folder):
             return
-        rmtree(folder, onerror=grant_access)
+        try:
+            rmtree(folder, onerror=grant_access)
+        except RecursionError:
+            _remove_deep_tree(folder)
+
+
+def _remove_deep_tree(folder: str) -> None:
+    """Moves nested folders up before it removes them, so that neither recursion nor the length of a path limits it."""
+    pending, moved = [folder], 0
+    while pending:
+        place = pending.pop()
+        with suppress(OSError):
+            with os.scandir(place) as found:
+                entries = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in found]
+            for path, is_folder in entries:
+                if not is_folder:
+                    os.unlink(path)
+                    continue
+                os.chmod(path, 0o700)
+                aside = f"{folder}/{_ASIDE}{moved}" if place != folder else path
+                moved += 1
+                os.rename(path, aside)
+                pending.append(aside)
+            if place != folder:
+                os.rmdir(place)
