@@ -1,7 +1,9 @@
 """Is a server at work in this data directory, where does it listen, and how is it started and stopped?
 
-The server holds a lock on `server.json` for as long as it lives. Whoever can take the lock knows that what the file
-says is out of date, even if the process id has been given to somebody else since.
+The server holds a lock on `server.json` for as long as it lives, and the file names its process. A process that can
+take the lock knows that the file is out of date. The reverse does not hold: a server that was killed keeps its lock
+until the kernel has freed its memory, which takes seconds for a large one. So a server counts only while its process
+lives, and the next server waits for the lock of a dying one.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import fcntl
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,10 +21,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Protocol
+from urllib.parse import urlsplit
 
 import orjson
 
 _LOOKING_SECONDS = 1.0
+_DYING_SECONDS = 30.0
+"""How long to wait for the lock of a server that has been killed."""
+_CONNECT_SECONDS = 5.0
+_EXITING = 0x4
+"""The flag of a process that is about to end (PF_EXITING)."""
 _LITTLE = 1 << 20
 """With less free disk space than this, a server cannot start."""
 
@@ -34,6 +43,7 @@ class ServerError(Exception):
 class ServerInfo:
     pid: int
     url: str
+    """'' until it accepts requests."""
     kubeconfig: str
     started: float
     web: str = ""
@@ -53,8 +63,23 @@ def running_server(home: Path) -> ServerInfo | None:
     with file:
         if _take(file, fcntl.LOCK_SH):
             return None
-        text = file.read()
-    return ServerInfo(**orjson.loads(text)) if text else None
+        found = _read(file)
+    return found if found is not None and found.url and is_alive(found) else None
+
+
+def is_alive(server: ServerInfo) -> bool:
+    """Whether the server's process lives: not if it has been killed and the kernel is still freeing its memory, nor if
+    its number belongs to another process now."""
+    try:
+        fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        booted = next(int(line.split()[1]) for line in Path("/proc/stat").read_text().splitlines() if "btime" in line)
+    except (OSError, StopIteration):
+        return False
+    pending = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
+    is_killed = any(signals >> (signal.SIGKILL - 1) & 1 for signals in pending)
+    began = booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return fields[0] not in "ZX" and not int(fields[6]) & _EXITING and not is_killed and began <= server.started + 2
 
 
 @contextmanager
@@ -65,14 +90,15 @@ def claim_home(home: Path) -> Iterator[Announce]:
     with (home / "server.json").open("ab+") as file:
         _make_private(home)
         _take_over(file, home)
-        file.truncate(0)
 
         def announce(url: str, kubeconfig: Path, web: str = "") -> ServerInfo:
             info = ServerInfo(os.getpid(), url, str(kubeconfig), time.time(), web)
+            file.truncate(0)
             file.write(orjson.dumps(asdict(info)))
             file.flush()
             return info
 
+        announce("", Path())
         try:
             yield announce
         finally:
@@ -110,7 +136,7 @@ def start_detached(home: Path, timeout: float = 60.0, options: Sequence[str] = (
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         info = running_server(home)
-        if info is not None:
+        if info is not None and info.pid == process.pid and _accepts_connections(info):
             return info
         if process.poll() is not None:
             said = log.read_bytes()[before:].decode(errors="replace").strip()
@@ -137,15 +163,40 @@ def stop_server(home: Path, timeout: float = 30.0) -> ServerInfo | None:
     raise ServerError(f"process {info.pid} did not stop within {timeout:.0f} s; stop it with: kill -9 {info.pid}")
 
 
+def _accepts_connections(server: ServerInfo) -> bool:
+    place = urlsplit(server.url)
+    try:
+        socket.create_connection((place.hostname or "", place.port or 443), timeout=_CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
 def _take_over(file: IO[bytes], home: Path) -> None:
-    """`running_server` holds the lock for a moment, so a taken lock is tried again."""
-    deadline = time.monotonic() + _LOOKING_SECONDS
+    """`running_server` holds the lock for a moment, and a killed server for longer, so a taken lock is tried again."""
+    began = time.monotonic()
     while not _take(file, fcntl.LOCK_EX):
-        other = running_server(home)
-        if other is not None or time.monotonic() > deadline:
-            who = f" (process {other.pid}, {other.url})" if other else ""
+        file.seek(0)
+        holder = _read(file)
+        waited = time.monotonic() - began
+        if holder is not None and not is_alive(holder):
+            if waited > _DYING_SECONDS:
+                raise ServerError(
+                    f"the server of {home} has ended (process {holder.pid}), but another process still holds its lock, "
+                    f"{home / 'server.json'}; find it with: fuser {home / 'server.json'}"
+                )
+        elif waited > _LOOKING_SECONDS or (holder is not None and holder.url):
+            who = f" (process {holder.pid}{f', {holder.url}' if holder.url else ''})" if holder is not None else ""
             raise ServerError(f"a server already runs in {home}{who}")
         time.sleep(0.005)
+
+
+def _read(file: IO[bytes]) -> ServerInfo | None:
+    """Returns what the file says; None if it is empty or just being written."""
+    try:
+        return ServerInfo(**orjson.loads(file.read()))
+    except (orjson.JSONDecodeError, TypeError):
+        return None
 
 
 def _take(file: IO[bytes], lock: int) -> bool:
