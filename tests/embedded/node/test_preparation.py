@@ -81,7 +81,7 @@ def test_a_container_sees_of_the_home_only_what_it_runs_from(bench: Bench, tmp_p
     (main,) = prepare(pod(), PodContext(pod_ip="127.1.0.1"), bench.layout, here).pod["containers"]
     kinds = {mount["target"]: mount["type"] for mount in main["mounts"]}
     assert kinds["/srv/box"] == "tmpfs"
-    assert kinds[str(shims)] == "bind"
+    assert kinds[str(shims)] == "own"
     order = [mount["target"] for mount in main["mounts"]]
     assert order.index("/tmp") < order.index(str(shims))
     inside = bench.container(pod())

@@ -162,7 +162,7 @@ def prepare(
             paths,
             node,
             engine=engine,
-            address=context.pod_ip,
+            context=context,
             is_alone=is_alone,
             processes=limits["processes"],
         )
@@ -176,6 +176,7 @@ def prepare(
         "hostname": hostname_of(pod),
         "address": context.pod_ip,
         "restartPolicy": spec.get("restartPolicy") or "Always",
+        "restricted": context.restricted,
         "grace": termination_grace(spec),
         "deadline": deadline,
         "isolation": isolation,
@@ -247,10 +248,10 @@ def resolve_container(
 
 def prepare_container(
     pod: Object, resolved: ResolvedContainer, mounts: list[Mount], paths: PodPaths, node: NodeContext, *,
-    engine: ImageEngine | None, address: str, is_alone: bool, processes: int = 0,
+    engine: ImageEngine | None, context: PodContext, is_alone: bool, processes: int = 0,
 ) -> PreparedContainer:  # fmt: skip
     """Creates the container's own files. `mounts` are those of its volumes."""
-    spec = resolved.spec
+    spec, address = resolved.spec, context.pod_ip
     termination_file = f"{paths.folder}/termination-{resolved.name}"
     _make_file(termination_file)
     termination = _bind(termination_file, spec.get("terminationMessagePath") or _TERMINATION_LOG)
@@ -263,6 +264,7 @@ def prepare_container(
         "uid": user,
         "gid": group,
         "groups": groups,
+        "allowsPrivilegeEscalation": allows_privilege_escalation(spec) and not context.restricted,
         "memoryLimit": whole_value(limits["memory"]) if limits.get("memory") else None,
         "cpuLimit": milli_value(limits["cpu"]) / 1000 if limits.get("cpu") else None,
         "logDir": f"{paths.logs}/{resolved.name}",
@@ -282,7 +284,7 @@ def prepare_container(
         prepared["keep"], prepared["keepFolder"] = keep, container_output_folder(paths.folder, resolved.name)
     if resolved.plan is None:
         assert engine is not None
-        hosts = _bind(paths.hosts_file, "/etc/hosts")
+        hosts = _bind(paths.hosts_file, "/etc/hosts", read_only=True)
         binds, gpus = [hosts, *mounts, termination], resolved.devices.get(ENGINE_DEVICES, "")
         prepare_engine_container(engine, pod, spec, prepared, binds, paths.folder, gpus, processes)
         return prepared
@@ -300,6 +302,7 @@ def prepare_container(
     if is_alone:
         private.append(SHARED_MEMORY)
     prepared["cwd"], more = _working_dir(resolved, resolved.plan, [*private, *mounts], paths)
+    prepared["createsCwd"] = True
     prepared["mounts"] = [*private, *more, *mounts, termination]
     if keep and not resolved.plan.rootfs:
         prepared["private"] = paths_outside_mounts(keep, [mount["target"] for mount in prepared["mounts"]])
@@ -308,6 +311,11 @@ def prepare_container(
             # A container may write `/result.txt` as `result.txt`: most images start in the root, which is now its own.
             prepared["cwd"] = "/"
     return prepared
+
+
+def allows_privilege_escalation(container: Mapping[str, Any]) -> bool:
+    """Only if the container asks for it: unlike in Kubernetes, root is a user of this machine here."""
+    return (container.get("securityContext") or {}).get("allowPrivilegeEscalation") is True
 
 
 def termination_grace(spec: Mapping[str, Any]) -> float:
@@ -439,7 +447,11 @@ def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str) -> 
     the files of other Pods, so the container sees only what it runs from there."""
     scratch = scratch_folder(paths.folder, resolved.name)
     _make_scratch(scratch)
-    own = [_bind(scratch, SCRATCH), _bind(paths.hosts_file, "/etc/hosts"), _bind(_HOSTNAME, "/etc/hostname")]
+    own = [
+        _bind(scratch, SCRATCH),
+        _bind(paths.hosts_file, "/etc/hosts", read_only=True),
+        _bind(_HOSTNAME, "/etc/hostname", read_only=True),
+    ]
     if resolved.plan is None or resolved.plan.rootfs:
         return own
     if not home.startswith(f"{SCRATCH}/"):
@@ -448,25 +460,25 @@ def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str) -> 
     for folder in needed:
         if folder.startswith(f"{SCRATCH}/"):
             os.makedirs(f"{scratch}{folder.removeprefix(SCRATCH)}", exist_ok=True)
-    return [*own, *(_bind_folder(folder, read_only=folder.startswith(f"{home}/")) for folder in needed)]
+    own += [_own_folder(folder) for folder in needed]
+    return own
 
 
-def _bind_folder(folder: str, *, read_only: bool) -> Mount:
-    return {"type": "bind", "source": folder, "target": folder, "readOnly": read_only}
+def _own_folder(path: str) -> Mount:
+    return {"type": "own", "target": path}
 
 
 def _working_dir(
     resolved: ResolvedContainer, plan: LaunchPlan, mounts: list[Mount], paths: PodPaths
 ) -> tuple[str, list[Mount]]:
-    """An image has its WORKDIR. If this machine lacks the folder, the container gets an empty one there."""
+    """An image has its WORKDIR. If this machine lacks the folder, the container gets an empty one there. Inside a
+    volume, the supervisor creates it, where links lead nowhere else."""
     cwd = os.path.normpath(plan.cwd)
     for mount in reversed(mounts):
         target = mount["target"]
         if cwd == target:
             return cwd, []
         if cwd.startswith(target.rstrip("/") + "/"):
-            if mount["type"] == "bind" and not mount.get("readOnly") and "within" not in mount:
-                os.makedirs(f"{mount['source']}{cwd[len(target.rstrip('/')) :]}", exist_ok=True)
             return cwd, []
     if os.path.isdir(f"{plan.rootfs}{cwd}"):
         return cwd, []
@@ -502,8 +514,8 @@ def _user(pod: Object, container: Mapping[str, Any]) -> tuple[int | None, int | 
     return context.get("runAsUser"), context.get("runAsGroup"), groups
 
 
-def _bind(source: str, target: str) -> Mount:
-    return {"type": "bind", "source": source, "target": target}
+def _bind(source: str, target: str, *, read_only: bool = False) -> Mount:
+    return {"type": "bind", "source": source, "target": target, "readOnly": read_only}
 
 
 def _make_scratch(path: str) -> None:

@@ -33,9 +33,10 @@ ControlResponse)."""
 
 class Mount(TypedDict, total=False):
     """Sources are paths of the machine, whatever is mounted over them in the container. A missing target is created
-    where that is harmless: inside a volume, as in Kubernetes, otherwise only in the container's own view."""
+    where that is harmless: inside a volume, as in Kubernetes, otherwise only in the container's own view. `own` mounts
+    a folder of the container's root over an earlier mount that hides it."""
 
-    type: Literal["bind", "tmpfs", "proc"]
+    type: Literal["bind", "tmpfs", "own"]
     source: str
     target: str
     readOnly: bool
@@ -97,6 +98,7 @@ class PreparedContainer(TypedDict, total=False):
     argv: list[str]
     env: dict[str, str]  # complete; with an engine, in addition to the supervisor's own, for the engine's command
     cwd: str
+    createsCwd: bool  # whether to create the working directory, in the container's own view
     rootfs: str  # '' means the machine's own root; it is never written to
     rootfsLayer: str  # the folder for what its attempts write over `rootfs`, with one folder per attempt
     missingProgram: str  # the message if a program is missing that the image would have
@@ -104,6 +106,7 @@ class PreparedContainer(TypedDict, total=False):
     uid: int | None
     gid: int | None
     groups: list[int]
+    allowsPrivilegeEscalation: bool  # whether setuid programs work
     memoryLimit: int | None
     cpuLimit: float | None  # cores
     logDir: (
@@ -144,6 +147,7 @@ class PreparedPod(TypedDict, total=False):
     address: str  # podIP; the agent reads it here after a restart, the supervisor does not need it
     restartPolicy: RestartPolicy
     grace: float
+    restricted: bool  # whether its namespace belongs to people who are not admins
     deadline: float | None  # when activeDeadlineSeconds is over, in epoch seconds
     isolation: Isolation  # 'none' if an engine runs the containers
     mounts: list[

@@ -1,27 +1,29 @@
-"""A container's view of the file system: the machine's root or a given one, with its mounts on top.
+"""A container's view of the file system: the machine's files or a given root, with its mounts on top.
 
-The view is built in a new mount namespace, so no mount can harm the machine. Creating a missing mount point could. It
-is done only inside volumes (as in Kubernetes) and in memory: a folder that lacks an entry is covered with a new one, in
-memory, into which all its entries are bind-mounted beside the missing one.
+The view is built in a copy of the base namespace (see base_namespace.py), so nothing that the container or a mount
+point needs is created on the machine: only inside volumes (as in Kubernetes), in the container's layer, and in memory.
+Where there is no layer, a folder that lacks an entry is covered with a new one, in memory, into which all its entries
+are bind-mounted beside the missing one.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from errno import EINVAL, ELOOP, ENOENT, ENOSPC, EROFS
 from typing import NamedTuple
 
+from muster.embedded.node.supervisor.base_namespace import BaseNamespace
 from muster.embedded.node.supervisor.contract import Mount
 from muster.embedded.node.supervisor.rootfs import RootFs, open_rootfs
 from muster.embedded.node.supervisor.syscalls import (
     AT_CWD,
     attach,
     clone_tree,
-    is_in_memory,
     make_read_only,
+    move,
     new_filesystem,
     pivot_to_here,
 )
@@ -35,13 +37,6 @@ _SCRATCH = ("etc", "run", "usr", "var")
 
 class MountFailed(Exception):
     """The message says which mount failed, and why."""
-
-
-class Covers(NamedTuple):
-    folders: dict[str, int]
-    """The covered folders, with the times of their last changes."""
-    created: list[int]
-    """Descriptors of the covers and of the created folders, valid until `build_view` returns."""
 
 
 class Private(NamedTuple):
@@ -58,46 +53,40 @@ class _PrivateFolder(NamedTuple):
     sealed: bool
 
 
-def build_view(
+def enter_view(
+    base: BaseNamespace,
     mounts: Sequence[Mount],
     root: RootFs | None = None,
-    on_covered: Callable[[Covers], None] | None = None,
     private: Private | None = None,
+    *,
+    owner: int = -1,
+    home: str = "",
 ) -> None:
-    """Mounts `mounts` in this order, and a new /proc, and makes `root` the root unless it is None. Call it in a new
-    mount namespace. If folders had to be covered, `on_covered` is called before anything is mounted; it may enter a
-    copy of the namespace."""
+    """Enters a new mount namespace with the `mounts`, in this order, and with `root` as the root, unless it is None.
+    Call it in the machine's namespace. For `owner` and `home`, see `BaseNamespace.add_layer`."""
     view = _View()
     try:
-        # Sources are paths of the machine, so all are opened before a mount can cover one.
+        # Sources are paths of the machine, so all are opened while this process is there.
         trees = [view.open_source(mount) for mount in mounts]
-        store = view.track(os.open(private.folder, _PATH)) if private is not None else -1
+        root_tree = view.open_root(root) if root is not None else -1
+        store = view.track(clone_tree(AT_CWD, private.folder)) if private is not None else -1
+        base.enter()
         if root is not None:
-            view.enter(root)
+            view.enter_root(root, root_tree)
+        elif base.add_layer(owner, home):
+            view.add_layer()
+        trees = [view.open_own(mount) if tree < 0 else tree for mount, tree in zip(mounts, trees, strict=True)]
         own = view.plan_private(private.paths) if private is not None else []
+        if own:
+            view.attach_store(store)
         view.make_private([folder for folder in own if not folder.names], store)
         view.make_mount_points(mounts, trees)
         view.make_private([folder for folder in own if folder.names], store)
-        if on_covered is not None and view.covers.folders and view.is_machines_own:
-            view.protect()
-            on_covered(view.covers)
-        view.place(view.track(new_filesystem(b"proc")), "/proc", folder=True)
         for mount, tree in zip(mounts, trees, strict=True):
             view.mount(mount, tree)
         view.finish()
     finally:
         view.close()
-
-
-def missing_mount_points(mounts: Sequence[Mount]) -> tuple[str, ...]:
-    """Returns the mount points that the machine lacks and that are not inside another mount."""
-    above, missing = list[str](), list[str]()
-    for mount in mounts:
-        target = mount["target"]
-        if not target.startswith(tuple(above)) and not os.access(target, os.F_OK):
-            missing.append(target)
-        above.append(target.rstrip("/") + "/")
-    return tuple(missing)
 
 
 def resolve_in_root(root: int, path: str) -> tuple[list[int], list[str], list[str]]:
@@ -144,16 +133,11 @@ class _View:
         self._open: list[int] = []
         self._volumes: list[int] = []
         """Descriptors of what is mounted. Mount points may be created inside."""
-        self.covers = Covers({}, [])
         self._protected: list[int] = []
         """Covers of folders that users may keep files in. What a program writes there would be lost, so they become
         read-only."""
         self._root = -1
-        """-1 means the machine's own root, where the kernel can resolve paths."""
-
-    @property
-    def is_machines_own(self) -> bool:
-        return self._root < 0
+        """-1 means the root of this process, where the kernel can resolve paths."""
 
     def track(self, descriptor: int) -> int:
         self._open.append(descriptor)
@@ -163,10 +147,10 @@ class _View:
         _close(self._open)
 
     def open_source(self, mount: Mount) -> int:
-        """Returns the source of a mount as a detached tree."""
+        """Returns the source of a mount as a detached tree, or -1 if the container's own root has it."""
         kind = mount["type"]
-        if kind == "proc":
-            return self.track(new_filesystem(b"proc"))
+        if kind == "own":
+            return -1
         if kind == "tmpfs":
             return self.track(new_tmpfs(mount.get("size")))
         source, within = mount["source"], mount.get("within")
@@ -181,18 +165,40 @@ class _View:
         except OSError as error:
             raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {_reason(error)}') from None
 
-    def enter(self, root: RootFs) -> None:
-        """`root` becomes the root, with the machine's devices and /sys. Mount points can be created in its layer."""
+    def open_own(self, mount: Mount) -> int:
         try:
-            devices, system = (self.track(clone_tree(AT_CWD, path)) for path in ("/dev", "/sys"))
-            tree = self.track(open_rootfs(root))
-            attach(tree, AT_CWD, root.path)
+            return self.track(clone_tree(AT_CWD, mount["target"]))
+        except OSError as error:
+            raise MountFailed(f'"{mount["target"]}": {_reason(error)}') from None
+
+    def open_root(self, root: RootFs) -> int:
+        try:
+            return self.track(open_rootfs(root))
         except OSError as error:
             raise MountFailed(f'root file system "{root.path}": {_reason(error)}') from None
+
+    def enter_root(self, root: RootFs, tree: int) -> None:
+        """The tree becomes the root, with the devices, /proc and /sys of the base namespace. Mount points can be
+        created in it."""
         self._root = tree
         self._volumes.append(tree)
-        self.place(devices, "/dev", folder=True)
-        self.place(system, "/sys", folder=True)
+        try:
+            attach(tree, AT_CWD, root.path)
+            for folder in ("/dev", "/sys", "/proc"):
+                point = self._find_mount_point(folder, folder=True)
+                move(folder, point)
+        except OSError as error:
+            raise MountFailed(f'root file system "{root.path}": {_reason(error)}') from None
+        self.finish()
+        self._root = -1
+
+    def add_layer(self) -> None:
+        """The root takes new entries."""
+        self._volumes.append(self.track(os.open("/", _PATH)))
+
+    def attach_store(self, store: int) -> None:
+        """Only a tree that is mounted can be cloned again. The container's own /tmp will cover it."""
+        attach(store, AT_CWD, "/tmp")
 
     def make_mount_points(self, mounts: Sequence[Mount], trees: list[int]) -> None:
         """Creates the mount points that are missing and not inside another mount. Covering a folder moves everything
@@ -286,9 +292,7 @@ class _View:
     def _make_mount_point(self, above: int, names: list[str], missing: list[str], folder: bool) -> int:
         if ".." in missing:
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
-        if self._is_in_volume(above) or (names == ["dev"] and is_in_memory(above)):
-            # /dev/termination-log only needs an empty file, in memory. Covering /dev would hide devices that appear
-            # later.
+        if self._is_in_volume(above):
             try:
                 return self._make_inside(above, missing, folder)
             except PermissionError:
@@ -311,9 +315,7 @@ class _View:
     def _make_folder(self, above: int, name: str) -> int:
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=above)
-        made = self.track(os.open(name, _PATH | os.O_DIRECTORY, dir_fd=above))
-        self.covers.created.append(made)
-        return made
+        return self.track(os.open(name, _PATH | os.O_DIRECTORY, dir_fd=above))
 
     def _is_in_volume(self, descriptor: int) -> bool:
         mount = _mount_id(descriptor)
@@ -342,7 +344,6 @@ class _View:
             cover = own
             os.chmod(f"/proc/self/fd/{own}", mode)
         else:
-            self.covers.folders["/" + "/".join(names)] = status.st_mtime_ns
             cover = self.track(new_filesystem(b"tmpfs", ((b"mode", b"%o" % mode),)))
         attach(cover, covered)
         for name, is_link, is_folder in entries:
@@ -361,7 +362,6 @@ class _View:
             finally:
                 os.close(tree)
         self._volumes.append(cover)
-        self.covers.created.append(cover)
         if not names:
             self._root = cover
         elif own < 0 and names[0] not in _SCRATCH:

@@ -18,6 +18,7 @@ from typing import cast
 
 from muster.embedded.node.supervisor import cgroups
 from muster.embedded.node.supervisor.attempt import Attempt, AttemptOutcome, cgroup_prefix
+from muster.embedded.node.supervisor.base_namespace import BaseNamespace
 from muster.embedded.node.supervisor.contract import (
     CONTROL_SOCKET,
     POD_FILE,
@@ -47,7 +48,7 @@ from muster.embedded.node.supervisor.lifecycle import (
 )
 from muster.embedded.node.supervisor.processes import Processes, StartError, kill_marked
 from muster.embedded.node.supervisor.resource_limits import ResourceLimits
-from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, BaseNamespace, Sandbox
+from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, Sandbox
 from muster.embedded.node.supervisor.syscalls import adopt_orphans
 
 CRASH_FILE = "supervisor.log"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import time
@@ -10,6 +11,7 @@ from contextlib import suppress
 from errno import EACCES, ENOENT, ENOEXEC
 from stat import S_ISDIR, S_ISFIFO
 
+from muster.embedded.node.supervisor.confinement import Confinement, confine
 from muster.embedded.node.supervisor.syscalls import NEW_USERS, die_with_parent, new_filesystem, unshare
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -43,9 +45,9 @@ class Identity:
 
 class Command:
     """What to start. `stdio` are the descriptors that become 0, 1 and 2; `cgroups` are descriptors of the files by
-    which it joins control groups."""
+    which it joins control groups. Without a `confinement` it has the rights of this process."""
 
-    __slots__ = ("argv", "cgroups", "cwd", "env", "identity", "stdio", "terminal")
+    __slots__ = ("argv", "cgroups", "confinement", "creates_cwd", "cwd", "env", "identity", "stdio", "terminal")
 
     def __init__(
         self,
@@ -55,16 +57,22 @@ class Command:
         stdio: Sequence[int],
         identity: Identity,
         *,
+        confinement: Confinement | None = None,
         cgroups: Sequence[int] = (),
         terminal: bool = False,
+        creates_cwd: bool = False,
     ) -> None:
         self.argv, self.env, self.cwd, self.stdio, self.identity = argv, env, cwd or "/", stdio, identity
-        self.cgroups, self.terminal = cgroups, terminal
+        self.confinement, self.cgroups, self.terminal = confinement, cgroups, terminal
+        self.creates_cwd = creates_cwd
 
 
 def launch(command: Command, *, ends_with_parent: bool) -> int:
     """Starts a process and returns its number when it executes the program. Raises StartError. Changes the working
-    directory of this process."""
+    directory of this process. For a moment, it has a second thread, which shares its folders."""
+    if command.creates_cwd and not os.path.isdir(command.cwd):
+        with suppress(OSError):  # the container's user may still be able to
+            os.makedirs(command.cwd)
     if ends_with_parent or command.cgroups or command.identity:
         return _fork(command, ends_with_parent)
     _change_folder(command.cwd)
@@ -75,7 +83,8 @@ def launch(command: Command, *, ends_with_parent: bool) -> int:
     if command.terminal:
         # The first terminal that a session leader opens becomes its controlling terminal.
         actions[0] = (os.POSIX_SPAWN_OPEN, 0, f"/proc/self/fd/{command.stdio[0]}", os.O_RDWR, 0)
-    try:
+
+    def spawn() -> int:
         return os.posix_spawn(
             program,
             command.argv,
@@ -85,6 +94,9 @@ def launch(command: Command, *, ends_with_parent: bool) -> int:
             setsigmask=(),
             setsigdef=_IGNORED_BY_PYTHON,
         )
+
+    try:
+        return spawn() if command.confinement is None else _call_confined(command.confinement, spawn)
     except (OSError, ValueError) as error:
         raise StartError(_explain_exec_error(command.argv[0], program, error)) from None
 
@@ -256,6 +268,32 @@ def send_signal(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
+def _call_confined(confinement: Confinement, function: Callable[[], int]) -> int:
+    """Calls the function in a thread that ends with it: a thread cannot undo its confinement. This is much cheaper than
+    a fork, which copies this process."""
+    results, errors = list[int](), list[Exception]()
+    running = _thread.allocate_lock()
+
+    def run() -> None:
+        try:
+            confine(confinement)
+            results.append(function())
+        except Exception as error:
+            errors.append(error)
+        finally:
+            running.release()
+
+    running.acquire()
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError as error:
+        raise StartError(f"cannot start a process: {error}") from None
+    running.acquire()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
 def _fork(command: Command, ends_with_parent: bool) -> int:
     """The slow way, for what only the new process itself can do before it executes the program."""
     _give_to_user(command.stdio, command.identity.uid)
@@ -296,12 +334,15 @@ def _exec_program(command: Command, parent: int) -> None:
     os.setsid()
     for cgroup in command.cgroups:
         os.write(cgroup, b"0")
-    _assume_identity(command.identity)
+    _assume_identity(command.identity, command.confinement)
     if parent:
         # Only now, because a change of identity undoes it.
         die_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
             return
+    if command.creates_cwd:
+        with suppress(OSError):
+            os.makedirs(command.cwd, exist_ok=True)
     _change_folder(command.cwd)
     program = find_program(command.argv[0], command.env.get("PATH"))
     if command.terminal:
@@ -317,9 +358,18 @@ def _exec_program(command: Command, parent: int) -> None:
         raise StartError(_explain_exec_error(command.argv[0], program, error)) from None
 
 
-def _assume_identity(identity: Identity) -> None:
-    if not identity:
-        return
+def _assume_identity(identity: Identity, confinement: Confinement | None) -> None:
+    """The order matters: a confined process cannot enter a user namespace, and a process that has become another user
+    has no right to confine itself in all ways."""
+    if identity and identity.mapped:
+        _change_ids(identity)
+    if confinement is not None:
+        confine(confinement)
+    if identity and not identity.mapped:
+        _change_ids(identity)
+
+
+def _change_ids(identity: Identity) -> None:
     uid = os.getuid() if identity.uid is None else identity.uid
     gid = os.getgid() if identity.gid is None else identity.gid
     try:

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from socket import sethostname
 
+from muster.embedded.node.supervisor.base_namespace import BaseNamespace
+from muster.embedded.node.supervisor.confinement import Confinement, confinement_of
 from muster.embedded.node.supervisor.contract import Isolation, Mount, PreparedContainer, PreparedPod
-from muster.embedded.node.supervisor.filesystem_view import (
-    Covers,
-    MountFailed,
-    Private,
-    build_view,
-    missing_mount_points,
-    new_tmpfs,
-)
+from muster.embedded.node.supervisor.filesystem_view import MountFailed, Private, enter_view, new_tmpfs
 from muster.embedded.node.supervisor.output_files import remove_tree
 from muster.embedded.node.supervisor.processes import Command, Identity, StartError, launch
 from muster.embedded.node.supervisor.rootfs import RootFs
@@ -29,52 +23,15 @@ from muster.embedded.node.supervisor.syscalls import (
     NEW_HOSTNAME,
     NEW_IPC,
     NEW_MOUNTS,
+    OWN_FOLDERS,
     attach,
-    follow_mounts_of_parent,
+    separate_mounts,
     setns,
     unshare,
 )
 
 CONTAINER_MARK = "MUSTER_CONTAINER"
 """Without namespaces, this environment variable marks a container's processes."""
-
-
-class BaseNamespace:
-    """A mount namespace to start containers in: the machine's, with the mount points that the machine lacks. Creating
-    these is half of the work of starting a container, and most containers need the same ones, so it is done once for
-    many."""
-
-    def __init__(self) -> None:
-        self._namespace = -1
-        self._points: tuple[str, ...] = ()
-        self._covered: dict[str, int] = {}
-        self._made: dict[int, int] = {}
-
-    def enter(self, points: tuple[str, ...]) -> bool:
-        """Enters the namespace if it has exactly these mount points, the covered folders of the machine have not
-        changed, and no container has left anything there."""
-        if self._namespace < 0 or points != self._points:
-            return False
-        try:
-            if any(os.stat(path).st_mtime_ns != changed for path, changed in self._covered.items()):
-                return False
-        except FileNotFoundError:
-            return False
-        if any(os.fstat(descriptor).st_ctime_ns != changed for descriptor, changed in self._made.items()):
-            return False
-        setns(self._namespace, NEW_MOUNTS)
-        return True
-
-    def adopt_current(self, points: tuple[str, ...], covers: Covers) -> None:
-        """Makes the current namespace the base. This process then enters a copy of it."""
-        for descriptor in (self._namespace, *self._made):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        self._points, self._covered = points, dict(covers.folders)
-        kept = [os.dup(descriptor) for descriptor in covers.created]
-        self._made = {descriptor: os.fstat(descriptor).st_ctime_ns for descriptor in kept}
-        unshare(NEW_MOUNTS)
 
 
 class Sandbox:
@@ -84,7 +41,8 @@ class Sandbox:
         self.isolation: Isolation = pod["isolation"]
         self._uid = pod["uid"]
         self._mounts = list(pod.get("mounts") or ())
-        self._base = base if len(pod["containers"]) == 1 else None
+        self._base = base or BaseNamespace()
+        self._is_restricted = bool(pod.get("restricted"))
         self._home = -1
         self._has_shared = False
         if self.isolation == "none":
@@ -93,7 +51,7 @@ class Sandbox:
         unshare(NEW_HOSTNAME | NEW_IPC | (NEW_MOUNTS if self._has_shared else 0))
         sethostname(pod["hostname"])
         if self._has_shared:
-            follow_mounts_of_parent()
+            separate_mounts()
             self._mounts = _mount_shared(self._mounts, pod["containers"], folder)
         self._home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -111,7 +69,14 @@ class Sandbox:
         none of its own). `cgroups` are descriptors of the files by which it joins control groups."""
         env = {**os.environ, **container["env"]} if container.get("engine") else container["env"]
         command = Command(
-            container["argv"], env, container.get("cwd") or "/", stdio, self._identity(container), cgroups=cgroups
+            container["argv"],
+            env,
+            container.get("cwd") or "/",
+            stdio,
+            self._identity(container),
+            confinement=self._confinement(container),
+            cgroups=cgroups,
+            creates_cwd=bool(container.get("createsCwd")),
         )
         if self._home < 0:
             if container.get("rootfs"):
@@ -123,7 +88,8 @@ class Sandbox:
         namespace = -1
         mounts = [*self._mounts, *(container.get("mounts") or ())]
         try:
-            self._enter_view(mounts, self._rootfs(container, attempt), _private(container, attempt))
+            root, private = self._rootfs(container, attempt), _private(container, attempt)
+            enter_view(self._base, mounts, root, private, home=self._home_folder(container))
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             return launch(command, ends_with_parent=False), namespace
         except (MountFailed, OSError, StartError) as error:
@@ -133,7 +99,16 @@ class Sandbox:
                 raise
             raise StartError(str(error)) from None
         finally:
-            setns(self._home, NEW_MOUNTS)
+            self._return()
+
+    def _return(self) -> None:
+        """Returns to the supervisor's own mount namespace. A thread that has just ended may still share the folders."""
+        unshare(OWN_FOLDERS)
+        setns(self._home, NEW_MOUNTS)
+
+    def _home_folder(self, container: PreparedContainer) -> str:
+        """Only the home of this machine's user gets a layer where everything else has none."""
+        return "" if self._is_restricted else container["env"].get("HOME", "")
 
     def _rootfs(self, container: PreparedContainer, attempt: int) -> RootFs | None:
         """Every attempt starts with a new layer; the layers of earlier attempts are removed."""
@@ -146,17 +121,6 @@ class Sandbox:
         os.makedirs(f"{layers}/{attempt}")
         return RootFs(path, f"{layers}/{attempt}", self.isolation == "user-namespaces")
 
-    def _enter_view(self, mounts: list[Mount], root: RootFs | None, private: Private | None) -> None:
-        base = None if self._has_shared or root is not None or private is not None else self._base
-        points = missing_mount_points(mounts) if base is not None else ()
-        if base is not None and points and base.enter(points):
-            unshare(NEW_MOUNTS)
-            build_view(mounts)
-            return
-        unshare(NEW_MOUNTS)
-        follow_mounts_of_parent()
-        build_view(mounts, root, partial(base.adopt_current, points) if base is not None else None, private)
-
     def root_of(self, namespace: int) -> int:
         """Returns a descriptor of the root that a container sees. It is valid as long as `namespace` is open."""
         if namespace < 0:
@@ -165,7 +129,7 @@ class Sandbox:
             setns(namespace, NEW_MOUNTS)
             return os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         finally:
-            setns(self._home, NEW_MOUNTS)
+            self._return()
 
     def run_inside(
         self,
@@ -187,6 +151,7 @@ class Sandbox:
             cwd or container.get("cwd") or "/",
             stdio,
             self._identity(container),
+            confinement=self._confinement(container),
             cgroups=cgroups,
             terminal=terminal,
         )
@@ -197,7 +162,7 @@ class Sandbox:
             setns(namespace, NEW_MOUNTS)
             return launch(command, ends_with_parent=False)
         finally:
-            setns(self._home, NEW_MOUNTS)
+            self._return()
 
     def run_engine(
         self,
@@ -214,6 +179,15 @@ class Sandbox:
 
     def mark(self, container: PreparedContainer, attempt: int) -> str:
         return f"{self._uid}/{container['name']}/{attempt}"
+
+    def _confinement(self, container: PreparedContainer) -> Confinement | None:
+        """An image engine confines its containers itself."""
+        if container.get("engine"):
+            return None
+        return confinement_of(
+            is_restricted=self._is_restricted,
+            allows_new_privileges=bool(container.get("allowsPrivilegeEscalation")),
+        )
 
     def _identity(self, container: PreparedContainer) -> Identity:
         mapped = self.isolation == "user-namespaces"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Container
+from collections.abc import Iterable
 from errno import EINVAL, ENOSYS
 
+OWN_FOLDERS = 0x00000200
 NEW_MOUNTS = 0x00020000
 NEW_HOSTNAME = 0x04000000
 NEW_IPC = 0x08000000
@@ -26,12 +27,12 @@ _OPEN_TREE_CLONE = 1
 _MOVE_FROM_EMPTY_PATH, _MOVE_TO_EMPTY_PATH = 0x04, 0x40
 _FS_SET_FLAG, _FS_SET_STRING, _FS_CREATE = 0, 1, 6
 _MS_REMOUNT_READ_ONLY = 1 | 32 | 4096
-_MS_REC, _MS_SLAVE = 1 << 14, 1 << 19
+_MS_REC, _MS_PRIVATE = 1 << 14, 1 << 18
 _MNT_DETACH = 2
-_PR_SET_DEATH_SIGNAL, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER = 1, 24, 36
-_MAX_CAPABILITY = 63
-_MOUNT_READ_ONLY = (1).to_bytes(8, "little") + bytes(24)
-_IN_MEMORY = (0x01021994, 0x858458F6)  # tmpfs (and devtmpfs, made of it), ramfs
+_PR_SET_DEATH_SIGNAL, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
+_SECCOMP_SET_MODE_FILTER = 1
+_READ_ONLY, _NO_DEVICES = 1, 4
+_IDMAP = 0x00100000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _int, _long, _text = ctypes.c_int, ctypes.c_long, ctypes.c_char_p
@@ -61,6 +62,7 @@ _fsopen = _numbered(430, _text, _int)
 _fsconfig = _numbered(431, _int, _int, _text, _text, _int)
 _fsmount = _numbered(432, _int, _int, _int)
 _mount_setattr = _numbered(442, _int, _text, _int, _text, _long)
+_seccomp = _numbered(317 if os.uname().machine == "x86_64" else 277, _int, _int, ctypes.c_void_p)
 _pivot_root = _numbered(155 if os.uname().machine == "x86_64" else 41, _text, _text)
 
 
@@ -82,19 +84,35 @@ def adopt_orphans() -> None:
     _check(_prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 
 
-def withhold_capabilities(kept: Container[int]) -> None:
-    """Removes the other capabilities from all programs that this process and its children will execute, but not from
-    the process itself."""
-    for capability in range(_MAX_CAPABILITY + 1):
-        if capability not in kept and _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            if ctypes.get_errno() == EINVAL:
-                return  # this kernel has no more
+def withhold_capabilities(withheld: Iterable[int]) -> None:
+    """Removes capabilities from all programs that this thread and its children will execute, but not from the thread
+    itself. Those that this kernel does not have are no error."""
+    for capability in withheld:
+        if _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0 and ctypes.get_errno() != EINVAL:
             _check(-1)
 
 
-def follow_mounts_of_parent() -> None:
-    """Later mounts of the machine appear in this namespace; mounts made here do not leave it."""
-    _check(_mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None))
+def refuse_new_privileges() -> None:
+    """Programs that this thread and its children execute get no more rights than it has, for example through a setuid
+    bit."""
+    _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def install_filter(program: bytes) -> None:
+    """Installs a seccomp filter (see seccomp.py) for this thread and its children."""
+    instructions = ctypes.create_string_buffer(program, len(program))
+    header = _FilterProgram(len(program) // 8, ctypes.addressof(instructions))
+    _call(_seccomp, _SECCOMP_SET_MODE_FILTER, 0, ctypes.byref(header))
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+def separate_mounts() -> None:
+    """Mounts made here do not leave this namespace, and later mounts of the machine, which nothing would make
+    read-only, do not appear in it."""
+    _check(_mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
 
 
 def clone_tree(folder: int, path: str) -> int:
@@ -104,14 +122,17 @@ def clone_tree(folder: int, path: str) -> int:
     return _call(_open_tree, folder, os.fsencode(path), flags)
 
 
-def new_filesystem(kind: bytes, options: tuple[tuple[bytes, bytes | None], ...] = ()) -> int:
-    """Creates a detached file system and returns a descriptor of its root. An option without a value is a flag."""
+def new_filesystem(
+    kind: bytes, options: tuple[tuple[bytes, bytes | None], ...] = (), *, has_devices: bool = True
+) -> int:
+    """Creates a detached file system and returns a descriptor of its root. An option without a value is a flag. Without
+    `has_devices`, device nodes in it cannot be opened."""
     context = _call(_fsopen, kind, 1)
     try:
         for name, value in options:
             _call(_fsconfig, context, _FS_SET_FLAG if value is None else _FS_SET_STRING, name, value, 0)
         _call(_fsconfig, context, _FS_CREATE, None, None, 0)
-        return _call(_fsmount, context, 1, 0)
+        return _call(_fsmount, context, 1, 0 if has_devices else _NO_DEVICES)
     finally:
         os.close(context)
 
@@ -122,11 +143,19 @@ def attach(tree: int, folder: int, path: str = "") -> None:
     _call(_move_mount, tree, b"", folder, os.fsencode(path), flags)
 
 
-def make_read_only(tree: int, *, recursive: bool = True) -> None:
-    """The tree must be attached already: kernels before 5.12 have no other way, and change only its topmost mount."""
+def move(mounted: str, folder: int, path: str = "") -> None:
+    """Moves the mount at `mounted`, with everything below, to `path`, or to where the descriptor `folder` points if the
+    path is empty."""
+    flags = 0 if path else _MOVE_TO_EMPTY_PATH
+    _call(_move_mount, AT_CWD, os.fsencode(mounted), folder, os.fsencode(path), flags)
+
+
+def make_read_only(tree: int, *, recursive: bool = True, has_devices: bool = True) -> None:
+    """The tree must be attached already: kernels before 5.12 have no other way, and change only its topmost mount.
+    Without `has_devices`, device nodes in it cannot be opened any more."""
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     try:
-        _call(_mount_setattr, tree, b"", flags, _MOUNT_READ_ONLY, len(_MOUNT_READ_ONLY))
+        _set_attributes(tree, flags, _READ_ONLY | (0 if has_devices else _NO_DEVICES))
     except OSError as error:
         if error.errno != ENOSYS:
             raise
@@ -134,17 +163,27 @@ def make_read_only(tree: int, *, recursive: bool = True) -> None:
         _check(_mount(None, b"/proc/self/fd/%d" % tree, None, _MS_REMOUNT_READ_ONLY | kept, None))
 
 
+def map_owners(tree: int, user_namespace: int) -> None:
+    """Shows the owners of the files in a detached tree as the user namespace maps them, and stores new files with the
+    ids that they have inside of it."""
+    _set_attributes(tree, _AT_EMPTY_PATH, _IDMAP, user_namespace)
+
+
+def _set_attributes(tree: int, flags: int, attributes: int, user_namespace: int = 0) -> None:
+    values = b"".join(value.to_bytes(8, "little") for value in (attributes, 0, 0, user_namespace))
+    _call(_mount_setattr, tree, b"", flags, values, len(values))
+
+
 def pivot_to_here() -> None:
     """The current folder, which must be a mount, becomes the root of the mount namespace. The old root is unmounted."""
     _call(_pivot_root, b".", b".")
-    _check(_umount(b".", _MNT_DETACH))
+    unmount(".")
     os.chdir("/")
 
 
-def is_in_memory(descriptor: int) -> bool:
-    buffer = ctypes.create_string_buffer(256)
-    _check(_libc.fstatfs(descriptor, buffer))
-    return int.from_bytes(buffer.raw[:8], "little") in _IN_MEMORY
+def unmount(path: str) -> None:
+    """Removes the topmost mount at `path`."""
+    _check(_umount(os.fsencode(path), _MNT_DETACH))
 
 
 def _call(numbered: tuple[ctypes._NamedFuncPointer, int], *arguments: object) -> int:

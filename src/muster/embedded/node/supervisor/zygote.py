@@ -18,6 +18,7 @@ import socket
 from contextlib import suppress
 from errno import EAGAIN
 
+from muster.embedded.node.supervisor.confinement import CAPABILITIES
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.pod_supervisor import SupervisorProcess, supervise
 from muster.embedded.node.supervisor.processes import map_user
@@ -25,18 +26,13 @@ from muster.embedded.node.supervisor.syscalls import (
     NEW_MOUNTS,
     NEW_PIDS,
     adopt_orphans,
-    follow_mounts_of_parent,
+    separate_mounts,
     setns,
     unshare,
     withhold_capabilities,
 )
 
 READY = b"ready\n"
-
-_CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31))
-"""The capabilities of root in a container: the default of image engines, without creating device nodes. (chown,
-dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, net_raw, sys_chroot, audit_write,
-setfcap.) It can neither undo mounts nor inspect the machine through a supervisor."""
 
 _IDLE = b"i"
 _MAX_IDLE = 16
@@ -55,7 +51,7 @@ def main(descriptor: int, isolation: Isolation) -> None:
     if isolation == "user-namespaces":
         enter_user_namespace()
     if isolation != "none":
-        withhold_capabilities(_CAPABILITIES)
+        withhold_capabilities(set(range(64)) - CAPABILITIES)
     zygote = Zygote(socket.socket(fileno=descriptor), isolation)
     os.dup2(0, 2)  # Until here the server reads the errors.
     gc.collect()
@@ -70,7 +66,7 @@ def enter_user_namespace() -> None:
     them: they are lost at exec."""
     map_user(os.getuid(), os.getgid())
     unshare(NEW_MOUNTS)
-    follow_mounts_of_parent()
+    separate_mounts()
 
 
 class Zygote:

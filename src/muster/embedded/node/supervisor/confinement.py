@@ -1,0 +1,47 @@
+"""What a container's processes may ask of the kernel: capabilities, setuid programs and system calls.
+
+All three belong to a thread and are inherited by what it starts. So the supervisor, which needs its own rights, starts
+a container from a thread that has given them up (see processes.py).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from muster.embedded.node.supervisor.seccomp import container_filter
+from muster.embedded.node.supervisor.syscalls import install_filter, refuse_new_privileges, withhold_capabilities
+
+CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 29, 31))
+"""The capabilities of root in a container: the default of image engines (chown, dac_override, fowner, fsetid, kill,
+setgid, setuid, setpcap, net_bind_service, sys_chroot, audit_write, setfcap), without creating device nodes, and without
+raw sockets: Pods share the machine's network. The zygote withholds all others from what it starts."""
+
+_RESTRICTED_CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7))
+"""Those of root in a Pod of a restricted namespace: what archives and package managers need to set owners and modes.
+They concern the ids of the Pod's user namespace only."""
+
+
+class Confinement(NamedTuple):
+    withheld: frozenset[int]
+    """Capabilities that root does not have in the container, besides those that the zygote withholds."""
+    filter: bytes
+    """A seccomp filter, or b''."""
+    allows_new_privileges: bool = False
+    """Whether setuid programs work."""
+
+
+def confinement_of(*, is_restricted: bool, allows_new_privileges: bool) -> Confinement:
+    if is_restricted:
+        return Confinement(CAPABILITIES - _RESTRICTED_CAPABILITIES, container_filter(refuse_set_id=True))
+    return Confinement(frozenset(), container_filter(), allows_new_privileges)
+
+
+def confine(confinement: Confinement) -> None:
+    """Confines this thread and what it starts. Without the rights of root, here or in a user namespace, only a process
+    that refuses new privileges can be confined."""
+    if confinement.withheld:
+        withhold_capabilities(confinement.withheld)
+    if not confinement.allows_new_privileges:
+        refuse_new_privileges()
+    if confinement.filter:
+        install_filter(confinement.filter)
