@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from muster.cli.errors import CommandError
 from muster.cli.output import echo, format_table
 from muster.cli.platform_login import connect_platform
-from muster.cli.platform_records import JsonOption, LimitOption, SearchOption, print_json, print_records
+from muster.cli.platform_records import (
+    JsonOption,
+    LimitOption,
+    SearchOption,
+    check_changes,
+    command_group,
+    given_options,
+    parse_pairs,
+    print_json,
+    print_records,
+)
 
-clusters_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Manage virtual clusters: SKUs, totals and usage.",
-)
-storage_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Manage the storage roots that nodes may mount.",
-)
+clusters_app = command_group("Manage virtual clusters: SKUs, totals and usage.")
+storage_app = command_group("Manage the storage roots that nodes may mount.")
 
 _Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="The name or id of the virtual cluster.")]
 _Root = Annotated[str, typer.Argument(metavar="ROOT", help="The name or id of the storage root.")]
@@ -93,11 +92,15 @@ def create_cluster(
     team: _Team = None,
 ) -> None:
     """Create a virtual cluster."""
-    more = _given_options(
-        description=description, total=total, team=team, node_selector=_parse_pairs(selector) if selector else None
+    more = given_options(
+        description=description,
+        total=total,
+        team=team,
+        node_selector=dict(parse_pairs("--node-selector", selector)) if selector else None,
     )
     with connect_platform() as muster:
-        echo(f"{muster.clusters.create(name, _parse_pairs(sku), **more).name} created")
+        created = muster.clusters.create(name, dict(parse_pairs("--sku", sku)), **more)
+    echo(f"{created.name} created")
 
 
 @clusters_app.command("edit")
@@ -112,18 +115,17 @@ def edit_cluster(
     team: _Team = None,
 ) -> None:
     """Edit a virtual cluster."""
-    changes = _given_options(
+    changes = given_options(
         name=name,
-        sku=_parse_pairs(sku) if sku else None,
+        sku=dict(parse_pairs("--sku", sku)) if sku else None,
         total=total,
-        node_selector=_parse_pairs(selector) if selector else None,
+        node_selector=dict(parse_pairs("--node-selector", selector)) if selector else None,
         description=description,
         team=team,
     )
     if unlimited:
         changes["total"] = None
-    if not changes:
-        raise CommandError("error: nothing to change; use --sku, --total, --unlimited, --node-selector, --team ...")
+    check_changes(changes, "--sku, --total, --unlimited, --node-selector, --team ...")
     with connect_platform() as muster:
         echo(f"{muster.clusters.edit(cluster, **changes).name} updated")
 
@@ -159,7 +161,7 @@ def create_root(
     team: _Team = None,
 ) -> None:
     """Create a storage root."""
-    more = _given_options(host_path=host_path, claim=claim, read_only=read_only, description=description, team=team)
+    more = given_options(host_path=host_path, claim=claim, read_only=read_only, description=description, team=team)
     with connect_platform() as muster:
         echo(f"{muster.storage.create(name, path, **more).name} created")
 
@@ -176,11 +178,10 @@ def edit_root(
     team: _Team = None,
 ) -> None:
     """Edit a storage root."""
-    changes = _given_options(
+    changes = given_options(
         name=name, path=path, host_path=host_path, claim=claim, read_only=read_only, description=description, team=team
     )
-    if not changes:
-        raise CommandError("error: nothing to change; use --path, --host-path, --claim, --read-only, --team ...")
+    check_changes(changes, "--path, --host-path, --claim, --read-only, --team ...")
     with connect_platform() as muster:
         echo(f"{muster.storage.edit(root, **changes).name} updated")
 
@@ -191,20 +192,6 @@ def delete_root(root: _Root) -> None:
     with connect_platform() as muster:
         muster.storage.delete(root)
     echo(f"{root} deleted")
-
-
-def _given_options(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _parse_pairs(given: list[str] | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in given or ():
-        name, sign, value = each.partition("=")
-        if not sign or not name:
-            raise CommandError(f'error: "{each}" is not NAME=VALUE')
-        found[name] = value
-    return found
 
 
 def _format_amounts(sku: dict[str, str]) -> str:

@@ -7,26 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from muster.cli.errors import CommandError, CommandExit
+from muster.cli.errors import CommandExit
 from muster.cli.output import echo, warn
 from muster.cli.platform_login import connect_platform
 from muster.cli.platform_records import (
     JsonOption,
     LimitOption,
     SearchOption,
+    check_changes,
+    command_group,
     format_time,
+    given_options,
+    parse_pairs,
     print_json,
     print_records,
     split_version,
 )
 from muster.sdk import Muster
 
-modules_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Manage modules, which are built from git repositories.",
-)
+modules_app = command_group("Manage modules, which are built from git repositories.")
 
 _Module = Annotated[str, typer.Argument(metavar="MODULE", help="The name or id of the module.")]
 _One = Annotated[
@@ -159,10 +158,8 @@ def edit_module(
 ) -> None:
     """Edit a module. Any change except description, category and team builds a new version."""
     fields = _module_fields(description, team, dockerfile, build_dir, readme_path, env, inputs, outputs)
-    places = {"category": category, "git_url": git_url, "git_ref": git_ref}
-    fields |= {name: value for name, value in places.items() if value is not None}
-    if not fields:
-        raise CommandError("error: nothing to change; use an option such as --git-ref v2")
+    fields |= given_options(category=category, git_url=git_url, git_ref=git_ref)
+    check_changes(fields, "an option such as --git-ref v2")
     with connect_platform() as muster:
         before = muster.modules.get(module)
         after = muster.modules.edit(module, **fields)
@@ -267,37 +264,23 @@ def _module_fields(
     env: list[str] | None, inputs: list[str] | None, outputs: list[str] | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Returns the fields for the API from the options that were given."""
-    plain = {
-        "description": description, "team": team, "dockerfile": dockerfile, "build_dir": build_dir,
-        "readme_path": readme_path,
-    }  # fmt: skip
-    fields: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
+    fields = given_options(
+        description=description, team=team, dockerfile=dockerfile, build_dir=build_dir, readme_path=readme_path
+    )
     if env:
-        fields["env"] = [{"name": name, "value": value} for name, value in _parse_pairs("--env", env)]
+        fields["env"] = [{"name": name, "value": value} for name, value in parse_pairs("--env", env)]
     if inputs:
         named = (given.partition("=") for given in inputs)
         fields["inputs"] = [{"name": name, "description": description} for name, _, description in named]
     if outputs:
         fields["outputs"] = [
             {"name": name, "path": place.removeprefix("file:"), "type": "file" if place.startswith("file:") else "text"}
-            for name, place in _parse_pairs("--output", outputs)
+            for name, place in parse_pairs("--output", outputs)
         ]
     return fields
 
 
-def _parse_pairs(option: str, written: list[str]) -> list[tuple[str, str]]:
-    pairs = [(name, value) for name, separator, value in (one.partition("=") for one in written) if separator]
-    if len(pairs) != len(written):
-        raise CommandError(f"{option} must be NAME=VALUE")
-    return pairs
-
-
-categories_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Manage the categories of modules (admins only).",
-)
+categories_app = command_group("Manage the categories of modules (admins only).")
 
 _Category = Annotated[str, typer.Argument(metavar="CATEGORY", help="The name or id of the category.")]
 
@@ -330,9 +313,8 @@ def edit_category(
     description: Annotated[str | None, typer.Option("--description", help="What the category contains.")] = None,
 ) -> None:
     """Edit a category."""
-    changes = {key: value for key, value in (("name", name), ("description", description)) if value is not None}
-    if not changes:
-        raise CommandError("error: nothing to change; use --name or --description")
+    changes = given_options(name=name, description=description)
+    check_changes(changes, "--name or --description")
     with connect_platform() as muster:
         echo(f"{muster.categories.edit(category, **changes).name} updated")
 
@@ -345,9 +327,7 @@ def delete_category(category: _Category) -> None:
     echo(f"{category} deleted")
 
 
-reviews_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage the reviews that publish modules."
-)
+reviews_app = command_group("Manage the reviews that publish modules.")
 
 _Review = Annotated[str, typer.Argument(metavar="REVIEW", help="The id of the review.")]
 

@@ -11,14 +11,21 @@ import typer
 from muster.cli.errors import CommandError, CommandExit
 from muster.cli.output import echo, format_table, warn
 from muster.cli.platform_login import connect_platform
-from muster.cli.platform_records import JsonOption, LimitOption, SearchOption, format_time, print_json, print_records
+from muster.cli.platform_records import (
+    JsonOption,
+    LimitOption,
+    SearchOption,
+    command_group,
+    format_time,
+    parse_pairs,
+    print_json,
+    print_records,
+)
 from muster.platform.records import Run, RunDetail
 from muster.sdk import Muster
 from muster.sdk.runs import ENDED
 
-runs_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage runs of the platform's workflows."
-)
+runs_app = command_group("Manage runs of the platform's workflows.")
 
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")]
 _Node = Annotated[str, typer.Argument(metavar="NODE", help="The name of a node.")]
@@ -80,7 +87,7 @@ def create_run(
     workflow, _, version = one.partition("@")
     with connect_platform() as muster:
         run = muster.runs.create(
-            workflow, version or "latest", name=name, parameters=_parse_parameters(values), team=team
+            workflow, version or "latest", name=name, parameters=dict(parse_pairs("--parameter", values)), team=team
         )
         _print_created(muster, run, wait)
 
@@ -95,9 +102,8 @@ def copy_run(
 ) -> None:
     """Create a run with the parameters of another run, and the given changes."""
     with connect_platform() as muster:
-        _print_created(
-            muster, muster.runs.copy(run, name=name, version=version, parameters=_parse_parameters(values)), wait
-        )
+        copied = muster.runs.copy(run, name=name, version=version, parameters=dict(parse_pairs("--parameter", values)))
+        _print_created(muster, copied, wait)
 
 
 @runs_app.command("get")
@@ -207,16 +213,6 @@ def _wait_for_end(muster: Muster, run_id: str) -> None:
             if found.state != "succeeded":
                 raise CommandExit(1)
             return
-
-
-def _parse_parameters(given: list[str] | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in given or ():
-        name, sign, value = each.partition("=")
-        if not sign or not name:
-            raise CommandError(f'error: "{each}" is not valid; use NAME=VALUE')
-        found[name] = value
-    return found
 
 
 def _print_run(found: RunDetail) -> None:

@@ -7,21 +7,24 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.errors import CommandError
 from muster.cli.output import echo, warn
 from muster.cli.platform_login import connect_platform
-from muster.cli.platform_records import JsonOption, LimitOption, SearchOption, format_time, print_json, print_records
-
-users_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage accounts, and show the audit log."
+from muster.cli.platform_records import (
+    JsonOption,
+    LimitOption,
+    SearchOption,
+    check_changes,
+    command_group,
+    format_time,
+    given_options,
+    print_json,
+    print_records,
 )
 
-teams_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage teams and their members."
-)
-tokens_app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Manage API tokens for scripts."
-)
+users_app = command_group("Manage accounts, and show the audit log.")
+
+teams_app = command_group("Manage teams and their members.")
+tokens_app = command_group("Manage API tokens for scripts.")
 
 _User = Annotated[str, typer.Argument(metavar="USER", help="The name or id of the user.")]
 _Team = Annotated[str, typer.Argument(metavar="TEAM", help="The name or id of the team.")]
@@ -78,10 +81,8 @@ def edit_user(
     role: Annotated[str | None, typer.Option("--role", help="The new role: admin or member.")] = None,
 ) -> None:
     """Edit an account."""
-    said = {"display_name": display_name, "email": email, "role": role}
-    changes = {name: value for name, value in said.items() if value is not None}
-    if not changes:
-        raise CommandError("error: nothing to change; use --display-name, --email or --role")
+    changes = given_options(display_name=display_name, email=email, role=role)
+    check_changes(changes, "--display-name, --email or --role")
     with connect_platform() as muster:
         echo(f"{muster.users.edit(user, **changes).name} updated")
 

@@ -15,6 +15,7 @@ from muster.cli.platform_records import (
     JsonOption,
     LimitOption,
     SearchOption,
+    command_group,
     format_time,
     print_json,
     print_records,
@@ -22,12 +23,7 @@ from muster.cli.platform_records import (
 )
 from muster.platform.records import StoredVersion
 
-workflows_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Manage the platform's workflows and their versions.",
-)
+workflows_app = command_group("Manage the platform's workflows and their versions.")
 
 _Workflow = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The name or id of the workflow.")]
 _One = Annotated[

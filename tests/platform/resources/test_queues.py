@@ -62,7 +62,8 @@ def test_a_queue_has_its_allocation_and_its_limit() -> None:
             "metadata": {"name": "vc-1", "labels": {"muster.dev/virtual-cluster": "1"}},
             "spec": {"weight": 2, "capability": {"cpu": 4}, "reclaimable": False},
             "status": {"state": "Open", "allocated": {"cpu": "1500m"}, "running": 2},
-        }
+        },
+        "research",
     )
     assert (found.cluster_id, found.weight, found.reclaimable) == ("1", 2, False)
     assert (found.capability, found.allocated) == ({"cpu": "4"}, {"cpu": "1500m"})

@@ -6,8 +6,8 @@ import { filledIn } from "./workflows"
 export type ClusterNode = Schema<"MachineAnswer">
 export type ClusterNodeDetail = Schema<"WholeMachine">
 export type Amount = Schema<"AmountAnswer">
-export type Queue = Schema<"QueueAnswer">
-export type PodGroup = Schema<"PodGroupAnswer">
+export type Queue = Schema<"QueueStatus">
+export type PodGroup = Schema<"ListedPodGroup">
 export type VirtualCluster = Schema<"VirtualCluster">
 export type Usage = Schema<"UsageAnswer">
 

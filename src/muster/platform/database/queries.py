@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 import orjson
-from sqlalchemy import Boolean, ColumnElement, Connection, Row, Select, and_, func, or_, select, true
+from sqlalchemy import Boolean, ColumnElement, Connection, Row, Select, Table, and_, func, or_, select, true
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
@@ -49,6 +49,13 @@ def as_record(row: AnyRow, record: type[T], **other: Any) -> T:
     """Makes a record of a row. Fields come from the columns of the same name; `other` sets the rest."""
     places = _places(cast(Hashable, record), row._fields)
     return record(**{name: row[place] for name, place in places if name not in other}, **other)
+
+
+def record_columns(record: type[Any], table: Table, **others: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    """Returns the columns to select for a record: those of `table` with the names of its fields, and `others` by field
+    name. Fields with neither are set by `as_record`."""
+    found = {name: table.c[name] for name in (each.name for each in fields(record)) if name in table.c}
+    return [column.label(name) for name, column in (found | others).items()]
 
 
 @cache

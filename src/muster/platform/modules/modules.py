@@ -23,7 +23,15 @@ from sqlalchemy import (
     update,
 )
 
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import (
+    AnyRow,
+    PageRequest,
+    as_record,
+    contains_words,
+    new_id,
+    record_columns,
+    select_page,
+)
 from muster.platform.database.tables import categories, module_versions, modules, now, teams, users, workflows
 from muster.platform.database.tables import versions as workflow_versions
 from muster.platform.errors import (
@@ -387,22 +395,9 @@ def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str |
 
 _MODULES = (
     select(
-        modules.c.id,
-        modules.c.name,
-        modules.c.description,
-        modules.c.category_id,
-        categories.c.name.label("category_name"),
-        modules.c.owner_id,
-        users.c.name.label("owner_name"),
-        modules.c.team_id,
-        teams.c.name.label("team_name"),
-        modules.c.created,
-        modules.c.updated,
-        modules.c.versions,
-        modules.c.state,
-        modules.c.public_number,
-        modules.c.public_state,
-        modules.c.revision,
+        *record_columns(
+            Module, modules, category_name=categories.c.name, owner_name=users.c.name, team_name=teams.c.name
+        )
     )
     .join(users, users.c.id == modules.c.owner_id)
     .join(categories, categories.c.id == modules.c.category_id)

@@ -7,7 +7,15 @@ from typing import Final
 
 from sqlalchemy import Connection, func, insert, or_, select, update
 
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import (
+    AnyRow,
+    PageRequest,
+    as_record,
+    contains_words,
+    new_id,
+    record_columns,
+    select_page,
+)
 from muster.platform.database.tables import module_versions, modules, now, reviews, teams, users
 from muster.platform.errors import (
     ConflictProblem,
@@ -130,24 +138,17 @@ def decide(
 _deciders = users.alias("deciders")
 _REVIEWS = (
     select(
-        reviews.c.id,
-        reviews.c.module_id,
-        modules.c.name.label("module_name"),
-        reviews.c.version_id,
-        module_versions.c.number,
+        *record_columns(
+            Review,
+            reviews,
+            module_name=modules.c.name,
+            number=module_versions.c.number,
+            author_name=users.c.name,
+            team_id=modules.c.team_id,
+            team_name=teams.c.name,
+            decided_by_name=_deciders.c.name,
+        ),
         module_versions.c.author_id.label("version_author_id"),
-        reviews.c.author_id,
-        users.c.name.label("author_name"),
-        modules.c.team_id,
-        teams.c.name.label("team_name"),
-        reviews.c.state,
-        reviews.c.message,
-        reviews.c.reason,
-        reviews.c.decided_by,
-        _deciders.c.name.label("decided_by_name"),
-        reviews.c.created,
-        reviews.c.decided,
-        reviews.c.revision,
     )
     .join(modules, modules.c.id == reviews.c.module_id)
     .join(module_versions, module_versions.c.id == reviews.c.version_id)

@@ -71,8 +71,9 @@ _UNPLACED = ("Pending", "Inqueue", "Unknown", "Scheduling")
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
     name: str
-    cluster_id: str
-    """The virtual cluster whose total it enforces; '' if it was created on the cluster itself."""
+    cluster_id: str | None
+    """The virtual cluster whose total it enforces; None if it was created on the cluster itself."""
+    cluster_name: str | None
     state: str
     parent: str
     weight: int
@@ -82,13 +83,14 @@ class QueueStatus:
     """Limits by resource; a resource that is not listed has no limit."""
     allocated: dict[str, str]
     groups: dict[str, int]
-    """How many PodGroups are in which phase."""
+    """How many PodGroups are in which phase: pending, inqueue, running, unknown, completed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodGroupStatus:
-    name: str
-    namespace: str
+    name: str | None
+    """None, like the namespace, for users who may not inspect its run."""
+    namespace: str | None
     flavour: str
     """volcano or scheduler-plugins"""
     queue: str
@@ -106,11 +108,21 @@ class PodGroupStatus:
     created: datetime | None
 
 
-def describe_queue(queue: Object) -> QueueStatus:
+@dataclass(frozen=True, slots=True)
+class ListedPodGroup(PodGroupStatus):
+    cluster_name: str | None
+    """The virtual cluster of its queue."""
+    run_id: str | None
+    run_name: str | None
+    owner_name: str | None
+
+
+def describe_queue(queue: Object, cluster_name: str | None) -> QueueStatus:
     spec, status = spec_of(queue), status_of(queue)
     return QueueStatus(
         name=name_of(queue),
-        cluster_id=labels_of(queue).get(LABEL, ""),
+        cluster_id=labels_of(queue).get(LABEL) or None,
+        cluster_name=cluster_name,
         state=status.get("state") or "Open",
         parent=spec.get("parent") or "",
         weight=int(spec.get("weight") or 1),

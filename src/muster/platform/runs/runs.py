@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, updat
 
 from muster.kube.objects import Object, labels_of
 from muster.kube.pod_security import RUN_LABEL
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, record_columns, select_page
 from muster.platform.database.tables import run_attempts, run_nodes, runs, teams, users, versions, workflows
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem
 from muster.platform.permissions import Actor, may, require, visible
@@ -178,29 +178,15 @@ def _version_ids(connection: Connection, only: RunFilter) -> list[str]:
 
 _RUNS = (
     select(
-        runs.c.id,
-        runs.c.name,
-        runs.c.workflow_id,
-        workflows.c.name.label("workflow_name"),
-        runs.c.version_id,
-        versions.c.number.label("version_number"),
-        versions.c.name.label("version_name"),
-        runs.c.owner_id,
-        users.c.name.label("owner_name"),
-        runs.c.team_id,
-        teams.c.name.label("team_name"),
-        runs.c.copied_from,
-        runs.c.state,
-        runs.c.message,
-        runs.c.nodes,
-        runs.c.done,
-        runs.c.retries,
-        runs.c.created,
-        runs.c.started,
-        runs.c.finished,
-        runs.c.stopping,
-        runs.c.namespace,
-        runs.c.revision,
+        *record_columns(
+            Run,
+            runs,
+            workflow_name=workflows.c.name,
+            version_number=versions.c.number,
+            version_name=versions.c.name,
+            owner_name=users.c.name,
+            team_name=teams.c.name,
+        )
     )
     .join(workflows, workflows.c.id == runs.c.workflow_id)
     # Each of these always exists. As outer joins they keep SQLite from starting with all users.

@@ -8,7 +8,15 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import (
+    AnyRow,
+    PageRequest,
+    as_record,
+    contains_words,
+    new_id,
+    record_columns,
+    select_page,
+)
 from muster.platform.database.tables import now, teams, users, workflows
 from muster.platform.errors import (
     ConflictProblem,
@@ -164,20 +172,7 @@ def _update(connection: Connection, workflow: Workflow, values: Mapping[str, Any
 
 
 _WORKFLOWS = (
-    select(
-        workflows.c.id,
-        workflows.c.name,
-        workflows.c.description,
-        workflows.c.owner_id,
-        users.c.name.label("owner_name"),
-        workflows.c.team_id,
-        teams.c.name.label("team_name"),
-        workflows.c.created,
-        workflows.c.updated,
-        workflows.c.archived,
-        workflows.c.versions,
-        workflows.c.revision,
-    )
+    select(*record_columns(Workflow, workflows, owner_name=users.c.name, team_name=teams.c.name))
     .join(users, users.c.id == workflows.c.owner_id)
     .outerjoin(teams, teams.c.id == workflows.c.team_id)
 )

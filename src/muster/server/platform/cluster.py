@@ -37,7 +37,14 @@ from muster.platform.resources.nodes import (
     parse_optional_time,
     skus_available,
 )
-from muster.platform.resources.queues import describe_pod_group, describe_queue, list_queues, skus_used
+from muster.platform.resources.queues import (
+    ListedPodGroup,
+    QueueStatus,
+    describe_pod_group,
+    describe_queue,
+    list_queues,
+    skus_used,
+)
 from muster.platform.resources.usage import KEPT, UsageSample, merge_steps, record_usage, step_for, usage_since
 from muster.platform.resources.virtual_clusters import all_clusters, get_cluster
 from muster.platform.runs.runs import OwningRun, find_owning_runs, run_id_of
@@ -100,46 +107,6 @@ class WholeMachine(MachineAnswer):
     """The Pods on the node."""
 
 
-class QueueAnswer(ApiModel):
-    name: str
-    cluster_id: str | None
-    """The virtual cluster whose total it enforces."""
-    cluster_name: str | None
-    state: str
-    parent: str
-    weight: int
-    priority: int
-    reclaimable: bool
-    capability: dict[str, str]
-    """Limits by resource; a resource that is not listed has no limit."""
-    allocated: dict[str, str]
-    groups: dict[str, int]
-    """How many PodGroups are in which phase: pending, inqueue, running, unknown, completed."""
-
-
-class PodGroupAnswer(ApiModel):
-    name: str | None
-    """Only for admins and users who may inspect its run."""
-    namespace: str | None
-    flavour: str
-    queue: str
-    cluster_name: str | None
-    phase: str
-    members: int
-    """How many have to start together."""
-    running: int
-    succeeded: int
-    failed: int
-    reason: str
-    message: str
-    """Why it waits."""
-    since: datetime | None
-    created: datetime | None
-    run_id: str | None
-    run_name: str | None
-    owner_name: str | None
-
-
 class UsagePoint(ApiModel):
     at: datetime
     """When the step began."""
@@ -185,15 +152,11 @@ async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
 
 
 @router.get("/queues", operation_id="list_queues")
-async def all_queues(here: Here, who: Who) -> Page[QueueAnswer]:
+async def all_queues(here: Here, who: Who) -> Page[QueueStatus]:
     """Lists all queues, those of virtual clusters first."""
     require(who, "view", Subject("queue"))
     names = await _cluster_names(here)
-    lines = [describe_queue(queue) for queue in (await here.cluster.list(QUEUE)).items]
-    found = [
-        QueueAnswer(**{**asdict(line), "cluster_id": line.cluster_id or None}, cluster_name=names.get(line.name))
-        for line in lines
-    ]
+    found = [describe_queue(queue, names.get(name_of(queue))) for queue in (await here.cluster.list(QUEUE)).items]
     found.sort(key=lambda queue: (queue.cluster_name is None, (queue.cluster_name or queue.name).lower()))
     return Page(found, None, len(found))
 
@@ -204,7 +167,7 @@ async def all_pod_groups(
     who: Who,
     queue: Annotated[str, Query(description="The name of a queue.")] = "",
     phase: Annotated[str, Query(description="Only this phase: Pending, Running, ...")] = "",
-) -> Page[PodGroupAnswer]:
+) -> Page[ListedPodGroup]:
     """Lists PodGroups, the newest first, with the reason why they wait; at most 500."""
     require(who, "view", Subject("queue"))
     objects = [each for kind in (POD_GROUP, PLUGIN_POD_GROUP) for each in (await here.cluster.list(kind)).items]
@@ -219,7 +182,7 @@ async def all_pod_groups(
     for (_, each), run_id in zip(chosen, run_ids, strict=True):
         run = _run_in(behind, run_id, each.namespace)
         told = {**asdict(each), **_named(each.name, each.namespace, run, who), "cluster_name": names.get(each.queue)}
-        items.append(PodGroupAnswer(**told))
+        items.append(ListedPodGroup(**told))
     return Page(items, None, len(found))
 
 
@@ -286,7 +249,7 @@ def _pod(pod: Object, run: OwningRun | None, who: Actor) -> PodThere:
     )
 
 
-def _named(name: str, namespace: str, run: OwningRun | None, who: Actor) -> dict[str, str | None]:
+def _named(name: str | None, namespace: str | None, run: OwningRun | None, who: Actor) -> dict[str, str | None]:
     """Names are for users who may inspect them; owners are for all users."""
     shown = bool(may(who, "inspect", Subject("node"))) or (run is not None and run.open)
     return {
