@@ -7,7 +7,29 @@ for workflow in muster.workflows.list(owner="ann"):
     print(workflow.name, workflow.versions)
 """
 
-from muster.sdk.client import Muster
-from muster.sdk.transport import PlatformError
+from muster.sdk.modules import Categories, Modules, Reviews
+from muster.sdk.resources import Clusters, Storage
+from muster.sdk.runs import Runs
+from muster.sdk.transport import PlatformError, Transport
+from muster.sdk.users import Audit, Teams, Tokens, Users
+from muster.sdk.workflows import Workflows
 
 __all__ = ["Muster", "PlatformError"]
+
+
+class Muster:
+    """A client for the platform at a URL, with a token."""
+
+    def __init__(self, url: str, token: str, *, timeout: float = 60.0) -> None:
+        self.transport = Transport(url, token, timeout)
+        self.workflows = Workflows(self.transport)
+        self.runs = Runs(self.transport)
+        self.clusters = Clusters(self.transport)
+        self.storage = Storage(self.transport)
+        self.modules = Modules(self.transport)
+        self.categories = Categories(self.transport)
+        self.reviews = Reviews(self.transport)
+        self.users = Users(self.transport)
+        self.teams = Teams(self.transport)
+        self.tokens = Tokens(self.transport)
+        self.audit = Audit(self.transport)

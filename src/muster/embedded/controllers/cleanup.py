@@ -6,11 +6,14 @@ Every namespace gets a `default` service account.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.store.bulk_delete import bulk_delete
-from muster.embedded.store.deletion import without_finalizer
+from muster.embedded.store import status_rows
+from muster.embedded.store.deletion import plan_deletion, without_finalizer
+from muster.embedded.store.store import Store
 from muster.embedded.store.view import Change, Transaction
 from muster.embedded.store.write_hooks import CRD_FINALIZER, CRDS, NAMESPACES
 from muster.embedded.store.writes import store_or_remove
@@ -18,6 +21,7 @@ from muster.kube.builtin import EVENT, NAMESPACE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import AlreadyExists, NotFound
+from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Key,
     Object,
@@ -34,6 +38,8 @@ from muster.kube.objects import (
 # Namespaces: each gets a `default` service account, and one that is being deleted is emptied
 # first.
 
+
+_PORTION = 200
 
 DEFAULT_SERVICE_ACCOUNT = "default"
 """The service account of Pods that name no other."""
@@ -112,7 +118,7 @@ class NamespaceController:
                 continue
             contents = True
             keys = [Key(name, each) for each in bucket.objects]
-            await bulk_delete(
+            await _bulk_delete(
                 self._store, self._cluster.catalogue.of_resource(resource), resource, keys, self._cluster.now()
             )
         if not contents:
@@ -167,7 +173,7 @@ class CrdController:
         kind = self._cluster.catalogue.of_resource(name)
         if kind is not None and kind in self._cluster.custom_kinds.kinds_of(name):
             left = [key_of(obj) for obj in self._store.view.objects(name)]
-            await bulk_delete(self._store, kind, name, left, self._cluster.now())
+            await _bulk_delete(self._store, kind, name, left, self._cluster.now())
             if left:
                 return
         await self._store.write(lambda tx: self._remove_finalizer(tx, name))
@@ -208,3 +214,24 @@ class EventExpiry:
             except NotFound:
                 continue
         return len(old)
+
+
+async def _bulk_delete(store: Store, kind: Kind | None, resource: str, keys: Sequence[Key], now: datetime) -> None:
+    """Deletes the objects that are not being deleted yet, in portions, so that other writes get their turn in between.
+    Objects of an unknown kind (None) are removed at once."""
+
+    def delete(tx: Transaction, portion: Sequence[Key]) -> None:
+        for key in portion:
+            obj = tx.get(resource, key)
+            if obj is None or is_deleting(obj):
+                continue
+            plan = plan_deletion(kind, obj, "Background", None, now) if kind is not None else None
+            if kind is None or plan is None:
+                tx.remove(resource, obj)
+            elif plan.remove:
+                status_rows.remove_object(tx, kind, obj)
+            else:
+                store_or_remove(tx, kind, obj, plan.object)
+
+    for start in range(0, len(keys), _PORTION):
+        await store.write(partial(delete, portion=keys[start : start + _PORTION]))

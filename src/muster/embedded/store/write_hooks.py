@@ -102,8 +102,8 @@ _MOST_SHOWN = 20
 
 
 def check_confined(tx: Transaction, kind: Kind, old: Object | None, new: Object) -> None:
-    """Raises Forbidden if an object of a restricted namespace reaches beyond it. It runs on every write, whoever
-    writes. What was wrong before stays possible, so that Pods from before a namespace was restricted can be stopped."""
+    """Raises Forbidden if an object of a restricted namespace reaches beyond it. It runs on every write of
+    every user. Existing violations may stay, so that Pods from before a namespace was restricted can be stopped."""
     if kind.resource not in CONFINED:
         return
     if old is not None and new.get("spec") is old.get("spec") and _same_metadata(old["metadata"], new["metadata"]):
