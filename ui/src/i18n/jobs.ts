@@ -65,7 +65,7 @@ export const jobTexts = texts({
   reasonSuspended: ["The job is suspended. Resume it to continue.", "任务已挂起，点击“恢复”继续。"],
   reasonGang: ["The gang is waiting for resources: {detail}", "成组（gang）正在等待资源：{detail}"],
   reasonPod: ["{about}: {detail}", "{about}：{detail}"],
-  moreReasons: ["{n} more||{n} more", "另外 {n} 条"],
+  moreReasons: ["{n} more||{n} more", "另有 {n} 条"],
   members: ["Replicas", "副本"],
   role: ["Role", "角色"],
   restartPolicy: ["Restart policy: {policy}", "重启策略：{policy}"],

@@ -60,9 +60,9 @@ export const moduleTexts = texts({
   ],
   gitUrl: ["Git URL", "git 地址"],
   gitUrlHint: ["For example https://git.example.com/team/module.git", "例如 https://git.example.com/team/module.git"],
-  gitRef: ["Branch or tag", "branch/tag"],
+  gitRef: ["Branch or tag", "分支/标签"],
   gitRefHint: ["For example main or v1.0", "例如 main、v1.0"],
-  dockerfile: ["Dockerfile path", "dockerfile 路径"],
+  dockerfile: ["Dockerfile path", "Dockerfile 路径"],
   dockerfileHint: [
     "Relative to the repository. It must have an ENTRYPOINT and no CMD.",
     "仓库中的相对路径；必须使用 ENTRYPOINT，不能使用 CMD。",

@@ -65,7 +65,7 @@ export const runTexts = texts({
   attempts: ["Attempts", "执行记录"],
   attempt: ["Attempt {n}", "第 {n} 次执行"],
   exitCode: ["exit code {code}", "退出码 {code}"],
-  host: ["Host", "所在主机"],
+  host: ["Node", "所在机器"],
   message: ["Message", "说明"],
   follow: ["Follow", "跟随"],
   logEmpty: ["No output yet.", "还没有日志。"],
