@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from random import Random, SystemRandom
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # The storm itself is the tests'.
+sys.path.insert(0, str(Path(__file__).parent.parent))  # the storm is shared with the tests
 
 from tests.chaos.real_server import RealServer
 from tests.chaos.storm import CONFIG, Storm
@@ -64,7 +64,7 @@ async def _measure(storm: Storm) -> list[str]:
 
 
 def _floor() -> float:
-    """Seconds for Python to start and load what any server needs: the best of a few, on a machine that is busy."""
+    """Seconds for Python to start and import what any server needs: the best of a few runs."""
     tries = []
     for _ in range(5):
         began = time.monotonic()

@@ -1,7 +1,7 @@
-"""CPU time of this process and everything below it, whoever waits for it or does not.
+"""CPU time of this process and all its descendants, including those that no parent waits for.
 
-The process is put into a control group of its own where that is possible, which counts what no parent waits for;
-elsewhere the sum of user and system time of the whole machine (/proc/stat) is all there is.
+If possible, the process gets its own control group, which counts them all. Otherwise the user and system time of the
+whole machine (/proc/stat) is used.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Cost:
 
     wall: float
     group: float | None
-    """of the control group"""
+    """Of the control group."""
     own: float
-    """of this process alone"""
+    """Of this process alone."""
     machine: float
-    """of the whole machine, whoever used it"""
+    """Of the whole machine."""
 
     @property
     def cpu(self) -> float:
@@ -36,7 +36,7 @@ class Cost:
 
 
 class Meter:
-    """Runs from when it is made."""
+    """Measures from when it is created."""
 
     def __init__(self) -> None:
         self._group = _own_group()
@@ -53,7 +53,7 @@ class Meter:
 
 
 def enter_group() -> None:
-    """A control group for this run. Without the right to make one, /proc/stat has to do."""
+    """A control group for this run. Without permission to create one, /proc/stat is used."""
     name = f"muster-bench-{os.getpid()}"
     with suppress(OSError):
         folder = (_CPUACCT if _CPUACCT.is_dir() else _UNIFIED) / name

@@ -1,4 +1,4 @@
-"""Other people's programs, each in an environment of its own, made the first time it is asked for."""
+"""Programs of other projects, each in its own environment, which is created on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PREFECT = ("prefect>=3,<4", "fastapi<0.120")
 
 
 def python_of(name: str, packages: tuple[str, ...]) -> str:
-    """The interpreter that has these packages; ours if there are none."""
+    """The interpreter with these packages; ours if there are none."""
     if not packages:
         return sys.executable
     folder = ROOT / ".environments" / f"peer-{name}"

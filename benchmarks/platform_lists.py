@@ -1,11 +1,11 @@
-"""The platform's lists: how soon they answer with 10,000 runs and 1,000 workflows in the store and 50 readers.
+"""The platform's lists: response times with 10,000 runs, 1,000 workflows and 50 readers.
 
     python -m benchmarks.platform_lists [--runs 10000] [--workflows 1000] [--readers 50] [--seconds 4] [--database URL]
 
-The server is a process of its own, and every reader somebody else. For every list: the 95th percentile when each reader
-asks once a second (people with the page open), the same when all ask again at once, the same while runs change all the
-time (so that no answer is good for long), the CPU time of the server per answer when it has to be worked out, and the
-floor: SQLite alone, with the same statements. Numbers of a busy machine do not compare; the ratios do.
+The server runs in its own process, and every reader is another user. For every list: the 95th percentile with one
+request per reader and second (users with the page open), the same with each reader requesting again at once, the same
+while runs change all the time (so that no response stays cached), the CPU time of the server per uncached response, and
+the floor: SQLite alone with the same statements. Times of a busy machine do not compare; the ratios do.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ GOAL = 0.050
 STATES = ("succeeded",) * 7 + ("failed", "stopped", "running")
 _NODES = 3
 _CHANGES = 5
-"""Runs that change in a second."""
+"""Runs that change per second."""
 _UNKNOWN = 200
 
 LISTS = {
@@ -88,17 +88,17 @@ NO_LISTS = ("one run",)
 
 class Figures(NamedTuple):
     calm: float
-    """The 95th percentile in seconds, everybody asking once a second."""
+    """The 95th percentile in seconds, with one request per reader and second."""
     stormy: float
-    """The same, everybody asking again at once."""
+    """The same, with each reader requesting again at once."""
     rate: float
-    """Answers per second then."""
+    """Responses per second in that case."""
     changing: float
-    """The 95th percentile, everybody asking once a second, while runs change."""
+    """The 95th percentile with one request per reader and second, while runs change."""
     cpu: float
-    """Seconds of the server's processor for an answer that nobody remembers."""
+    """CPU seconds of the server for a response that is not cached."""
     floor: float
-    """Seconds of SQLite alone for the same statements; 0 where that cannot be had."""
+    """Seconds of SQLite alone for the same statements; 0 if not available."""
 
 
 def main() -> None:
@@ -193,7 +193,7 @@ async def figures(
         changes.cancel()
         await asyncio.gather(changes, return_exceptions=True)
         before = cpu_of(pid)
-        # Each asks for another length, which nobody has asked for yet.
+        # Each request has another limit that was not used before.
         sign = "&" if "?" in path else "?"
         lengths = [50 + n % 10 for n in range(_UNKNOWN)]
         places = [path if path.endswith("states") or "runs/" in path else f"{path}{sign}limit={n}" for n in lengths]
@@ -204,7 +204,7 @@ async def figures(
 
 
 async def peer(folder: Path, options: argparse.Namespace) -> Figures:
-    """The same for 50 of a Prefect server's flow runs: everybody may see them all."""
+    """The same for 50 flow runs of a Prefect server, where every user may see all of them."""
     place = folder / "prefect"
     place.mkdir()
     async with (
@@ -263,7 +263,7 @@ def floor_of(path: Path, statements: list[tuple[str, Any]], times: int = 30) -> 
 
 
 async def statements_of(folder: Path, url: str, places: dict[str, str]) -> dict[str, list[tuple[str, Any]]]:
-    """What each list asks the database."""
+    """The statements of each list."""
     database = await Database.open(url)
     seen: list[tuple[str, Any]] = []
 
@@ -278,7 +278,7 @@ async def statements_of(folder: Path, url: str, places: dict[str, str]) -> dict[
             headers = {"Authorization": f"Bearer {local_token(platform_folder(folder))}"}
             async with aiohttp.ClientSession(headers=headers) as session:
                 for name, path in places.items():
-                    for _ in range(2):  # the second time it is known who asks, but no answer is good any more
+                    for _ in range(2):  # the second time the user is cached, but no response is
                         database.writes += 1
                         seen.clear()
                         async with session.get(f"{address}/api/v1/{path}") as response:
@@ -309,7 +309,8 @@ async def served(folder: Path, database: Database) -> AsyncIterator[str]:
 
 
 async def filled(folder: Path, url: str, options: argparse.Namespace) -> tuple[dict[str, str], str, list[str]]:
-    """The lists, with what is in the store filled in; the id of a run; and tokens of all readers but the first."""
+    """The lists, with ids from the database filled in; the id of a run; and the tokens of all readers except the
+    first."""
     database = await Database.open(url, survives_power_cut=False)
     try:
         await database.write(lambda connection: ensure_local_admin(connection, platform_folder(folder)))
@@ -321,7 +322,7 @@ async def filled(folder: Path, url: str, options: argparse.Namespace) -> tuple[d
 
 
 def readers(connection: Connection, count: int) -> list[str]:
-    """Admins, because one of the lists is for them alone."""
+    """Admins, because one of the lists is for admins only."""
     tokens = []
     for number in range(count):
         user = insert_user(connection, SYSTEM, f"reader-{number}", admin=True)

@@ -41,8 +41,8 @@ def main() -> None:
     chosen = parser.parse_args()
     enter_group()
     rows = []
-    # All of it is removed in the end, not in between: for some seconds, ext4 goes out of its way not to use the inodes
-    # of files that were just deleted, which makes each new file cost several times as much.
+    # Everything is removed at the end: for some seconds, ext4 avoids the inodes of deleted files, which makes each new
+    # file several times as expensive.
     with TemporaryDirectory(prefix="muster-bench-", dir=chosen.home) as home:
         for count in chosen.pods or [200, 1000]:
             bare = _bare(count)
@@ -85,7 +85,7 @@ async def _pods(home: Path, count: int, profile: bool) -> Cost:
 
 
 def _settings(home: Path, count: int) -> Settings:
-    """One node that takes them all, so that the machine is never idle for want of room."""
+    """One node with room for all of them, so that the machine is never idle."""
     return read_settings(
         home,
         {"node": {"name": "bench", "capacity": {"cpu": "100000", "pods": str(count + 10)}}, "durability": "process"},
@@ -111,7 +111,7 @@ async def _finish(box: Box, names: list[str]) -> None:
 
 
 async def _all_events(box: Box) -> None:
-    """The events belong to the bill."""
+    """Events are part of the cost."""
     before = -1
     while (found := len((await box.cluster.list(EVENT, "default")).items)) != before:
         before = found

@@ -1,4 +1,4 @@
-"""The list of flow runs of a Prefect server with as many of them, asked by as many readers: what our lists are like."""
+"""The list of flow runs of a Prefect server with as many runs and readers, for comparison with our lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE = 120.0
 
 @asynccontextmanager
 async def prefect(folder: Path, run_count: int) -> AsyncIterator[tuple[str, int]]:
-    """Its address and its process. It looks after nothing else meanwhile, and nobody has to log in."""
+    """Its address and its process. Its other services are off, and no login is needed."""
     python = await asyncio.to_thread(python_of, "prefect", PREFECT)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -68,7 +68,7 @@ async def _one_run(address: str) -> None:
 
 
 def _many(database: Path, count: int) -> None:
-    """Copies of the one that it made itself: over its API ten thousand would take longer than all that is measured."""
+    """Copies a run that it created itself: ten thousand over its API would take longer than the whole measurement."""
     with sqlite3.connect(database) as connection:
         connection.row_factory = sqlite3.Row
         row = dict(connection.execute("SELECT * FROM flow_run").fetchone())

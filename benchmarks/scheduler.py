@@ -36,17 +36,17 @@ NOW = 1_704_067_201.0
 class Measured:
     pods: int
     feed: float
-    """CPU seconds to read all objects into the scheduler's state"""
+    """CPU seconds to read all objects into the scheduler's state."""
     place: float
-    """CPU seconds of the one pass that places all of them"""
+    """CPU seconds of the cycle that places all of them."""
     placed: int
     shapes: int
     churn: float
-    """CPU milliseconds of a pass in which one gang has ended and another has come"""
+    """CPU milliseconds of a cycle after one gang has ended and another has been added."""
     stuck: float
-    """CPU milliseconds of a pass with as many Pods waiting again that fit nowhere, when a node has changed"""
+    """CPU milliseconds of a cycle after a node has changed, with as many unschedulable Pods waiting."""
     megabytes: float
-    """grown by nodes, Pods and plan together, objects included"""
+    """Growth by nodes, Pods and plan together, objects included."""
 
 
 def main() -> None:
@@ -95,7 +95,7 @@ def best_of(repeat: int, nodes: int, pods: int, kinds: int) -> Measured:
 
 
 def apart(nodes: int, pods: int, kinds: int) -> Measured:
-    """In a process of its own, so that memory is that of this run."""
+    """Runs in its own process, so that memory is that of this run."""
     command = [sys.executable, "-m", "benchmarks.scheduler", "--one", str(nodes), str(pods), str(kinds)]
     found = subprocess.run(command, check=True, capture_output=True, text=True)
     return Measured(**json.loads(found.stdout))
@@ -157,7 +157,7 @@ def stuck(state: SchedulerState, pods: int, rounds: int = 20) -> float:
 
 
 def first_fit(nodes: int, pods: int, kinds: int) -> float:
-    """CPU seconds of the loop anyone would write first."""
+    """CPU seconds of a naive loop."""
     rooms = [{"cpu": 128_000, "memory": 2**40, "nvidia.com/gpu": 16, "pods": 110} for _ in range(nodes)]
     wanted = [pod_requests(obj["spec"]) for obj in gangs(pods, kinds) if "containers" in obj["spec"]]
     start = time.process_time()
@@ -215,7 +215,7 @@ def a_node(number: int) -> Object:
 
 
 def resident() -> float:
-    """Megabytes, at their highest."""
+    """The peak, in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

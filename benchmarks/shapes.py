@@ -20,7 +20,7 @@ def tasks(shape: str, count: int) -> list[tuple[str, list[str]]]:
 
 
 def _above(names: list[str], number: int) -> list[str]:
-    """Two of the layer above."""
+    """Two tasks of the layer above."""
     layer, column = divmod(number, WIDTH)
     if not layer:
         return []

@@ -33,7 +33,7 @@ from muster.kube.objects import Object, name_of
 
 @dataclass
 class Measured:
-    """Seconds on the clock, of this process, and of the event loop's thread."""
+    """Seconds of wall time, of this process, and of the event loop's thread."""
 
     wall: float = 0.0
     process: float = 0.0
@@ -110,7 +110,7 @@ async def writes(directory: Path, durability: Durability, count: int, writers: i
 
 
 def floor(directory: Path, synchronous: Literal["FULL", "NORMAL"], count: int, batch: int) -> None:
-    """SQLite and nothing else: the same bytes, by executemany, one transaction for every batch."""
+    """SQLite alone: the same bytes with executemany, one transaction per batch."""
     blob = orjson.dumps({**pod(0), **status("Running")})
     directory.mkdir()
     connection = sqlite3.connect(directory / "floor.db", isolation_level=None)
@@ -161,7 +161,7 @@ async def delivery(directory: Path, count: int, watchers: int, selector: str) ->
 
 
 async def memory(directory: Path, count: int) -> None:
-    """Wants a process of its own: what earlier measurements freed would hide the growth."""
+    """Needs its own process: memory that earlier measurements freed would hide the growth."""
 
     def resident() -> int:
         for line in Path("/proc/self/status").read_text().splitlines():

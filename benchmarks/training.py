@@ -29,7 +29,7 @@ TORCHX = ("torchx>=0.7,<1",)
 SCRIPT = ROOT / "benchmarks" / "programs" / "started.py"
 RANKS = 2
 TARGET = 1.3
-# torch 1.13 insists on redirecting or teeing, later ones do not mind.
+# torch 1.13 requires redirecting or teeing; later versions do not.
 TORCH = {**os.environ, "OMP_NUM_THREADS": "1", "PET_REDIRECTS": "1", "PET_TEE": "1"}
 MUSTER = [sys.executable, "-m", "muster"]
 

@@ -9,8 +9,8 @@ first submission on: until every Pod has been Running, until every job has Succe
 the operator's process; and its requests per job, from the API server's audit log (without watches and leases).
 Contenders take turns on the same API server, each in a namespace of its own; none has a webhook, so that submitting
 costs the same. One that is named several times has several turns, of which medians are compared: a machine is not as
-fast in every minute (100 shipped tuned muster tuned muster tuned muster). 1,000 jobs are possible: there are as many
-fake nodes as that takes, and how far it is, is told on the way.
+fast in every minute (100 shipped tuned muster tuned muster tuned muster). 1,000 jobs are possible: there are enough
+fake nodes, and progress is printed.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ MEMBERS = 4
 PARALLEL = 32
 SECONDS = "2"
 PODS_PER_NODE = 400
-"""A fake node takes 1,000; this way the scheduler never has to look for room."""
+"""A fake node takes 1,000 Pods, so the scheduler always finds room."""
 REST = 20
-"""Seconds after which a word is said about how far it is."""
+"""Seconds between progress messages."""
 RAISED = ("--kube-api-qps=1000", "--kube-api-burst=2000", "--controller-threads=8")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -62,10 +62,10 @@ class Result:
     cpu: float
     megabytes: float
     requests: float
-    """per job"""
+    """Per job."""
     verbs: Counter[str]
     lags: tuple[float, float]
-    """median and worst seconds from the end of a job's Master to the job's"""
+    """Median and worst seconds from the end of a job's Master to the end of the job."""
 
 
 def main(jobs: int, contenders: Sequence[str]) -> None:
@@ -91,7 +91,7 @@ def main(jobs: int, contenders: Sequence[str]) -> None:
 
 
 def listen(cluster: Cluster) -> Path:
-    """The API server writes down who asks for what. Answers where."""
+    """Turns on the API server's audit log, and returns its path."""
     policy = cluster.layout.configuration / "audit.yaml"
     users = ["muster:operator", "muster:training-operator"]
     rules = [{"level": "Metadata", "users": users}, {"level": "None"}]
@@ -111,7 +111,7 @@ def listen(cluster: Cluster) -> Path:
 
 
 def start(cluster: Cluster, contender: str) -> str:
-    """Answers the name of its process."""
+    """Returns the name of its process."""
     if contender != "muster":
         cluster.restart(PEER, *(RAISED if contender == "tuned" else ()))
         return PEER
@@ -125,7 +125,7 @@ def start(cluster: Cluster, contender: str) -> str:
 
 async def measure(cluster: Cluster, contender: str, jobs: int, audit: Path) -> Result:
     name = start(cluster, contender)
-    await asyncio.sleep(5.0)  # both have started by then, and settled
+    await asyncio.sleep(5.0)  # both have started and settled by then
     namespace = f"bench-{uuid.uuid4().hex[:8]}"
     async with RemoteCluster(load_kubeconfig(cluster.kubeconfig)) as remote:
         await remote.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
@@ -150,8 +150,8 @@ async def measure(cluster: Cluster, contender: str, jobs: int, audit: Path) -> R
 
 
 async def _all_told(audit: Path, seen: int, namespace: str) -> list[Object]:
-    """What was asked about the namespace from that place in the log on, once nothing more comes: events and numbers may
-    still be on their way when the last job has ended."""
+    """Returns the requests about the namespace since this position in the log, once no more arrive: events may still
+    be sent when the last job has ended."""
     told: list[Object] = []
     while True:
         await asyncio.sleep(6.0)
@@ -183,8 +183,8 @@ async def _until_account(remote: RemoteCluster, namespace: str) -> None:
 
 
 async def drive(remote: RemoteCluster, namespace: str, jobs: int) -> tuple[float, float, tuple[float, float]]:
-    """Submits, and waits. Answers when all Pods had been Running, when all jobs had Succeeded, and how long that took
-    after their Masters had."""
+    """Submits and waits. Returns when all Pods had been Running, when all jobs had Succeeded, and how long that took
+    after their Masters ended."""
     ran: set[str] = set()
     masters: dict[str, float] = {}
     done: dict[str, float] = {}
@@ -257,7 +257,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def most_memory(pid: int) -> float:
-    """in megabytes"""
+    """In megabytes."""
     status = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(row.split()[1]) for row in status if row.startswith("VmHWM")) / 1024
 
@@ -272,7 +272,7 @@ def line(contender: str, result: Result, jobs: int) -> str:
 
 
 def report(results: dict[str, list[Result]]) -> None:
-    """Of several turns, their medians."""
+    """The medians of several turns."""
 
     def typical(contender: str, figure: Callable[[Result], float]) -> float:
         return statistics.median(map(figure, results[contender]))

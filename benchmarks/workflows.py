@@ -46,7 +46,7 @@ class Peer(NamedTuple):
     name: str
     packages: tuple[str, ...]
     sizes: tuple[int, int]
-    """Small and large, as its speed allows."""
+    """Small and large sizes, depending on its speed."""
 
 
 PEERS = (
@@ -112,7 +112,7 @@ def _row(name: str, measure: Callable[[str], float]) -> list[float]:
 
 
 def _peer(peer: Peer, home: Path, shape: str) -> float:
-    """Marginal CPU milliseconds per task; not a number if it fails, which says nothing about us."""
+    """Marginal CPU milliseconds per task; NaN if the engine fails."""
     python = python_of(peer.name, peer.packages)
     costs = []
     for size in peer.sizes:
@@ -147,7 +147,7 @@ async def _muster(home: Path, shape: str, count: int, profiler: cProfile.Profile
 
 
 async def _memoized(home: Path, count: int) -> tuple[float, float]:
-    """Wall seconds of the run that fills the cache and of the one that finds everything there."""
+    """Wall seconds of the run that fills the cache and of the one that uses it."""
     memoize = {"key": "{{inputs.parameters.task}}", "maxAge": "1h", "cache": {"configMap": {"name": "cache"}}}
     seconds = []
     async with run_server(_settings(home, count)) as server:

@@ -50,13 +50,13 @@ SURROUNDINGS: Sequence[Object] = (
         "data": {"msg": "hello world"},
     },
 )
-"""What upstream's own tests have in place before they run the examples."""
+"""What upstream's own tests set up before they run the examples."""
 INTERNET = "https://raw.githubusercontent.com"
 NEEDS = {
     "artifact-passing-explicit-plugin.yaml": "an artifact plugin",
     "input-artifact-http.yaml": "the internet",
 }
-"""Of files that are not labelled: what they need that a machine without the internet does not have."""
+"""For files without labels: what they need that a machine without internet access does not have."""
 SUBSTITUTES = Path(__file__).parents[1] / "tests" / "conformance" / "images.yaml"
 AT_ONCE = 4
 PATIENCE = 120.0
@@ -72,7 +72,7 @@ class Case(NamedTuple):
 
     @property
     def may_succeed(self) -> bool:
-        """Though something in it fails."""
+        """Succeeds although something in it fails."""
         written = str(self.workflow.get("spec"))
         return "continueOn" in written or "retryStrategy" in written
 
@@ -116,7 +116,7 @@ def default_folder() -> Path:
 
 
 async def run(folder: Path, only: Sequence[str] = (), *, everything: bool = False) -> list[Outcome]:
-    """Templates and whatever else the workflows refer to are there before the first one starts."""
+    """Creates the templates and other objects that the workflows refer to before the first one starts."""
     documents: list[tuple[str, Document]] = []
     unreadable: list[Outcome] = []
     for file in sorted(folder.rglob("*.yaml")):
@@ -261,7 +261,7 @@ async def _ended(cluster: EmbeddedCluster, workflow: Object) -> Object:
 
 
 def _why(cluster: EmbeddedCluster, workflow: Object) -> str:
-    """The workflow's own message, and what its first node in trouble says."""
+    """The message of the workflow and of its first failed node."""
     whole = cluster.with_status_rows(workflow, WORKFLOW)
     message = str(status_of(whole).get("message") or "")
     for node in (status_of(whole).get("nodes") or {}).values():

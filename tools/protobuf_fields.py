@@ -49,7 +49,7 @@ TAGGED = re.compile(r'^\s*(?:\w+\s+)?(\*?)[^\s`]*\s*`json:"([^"]*)" protobuf:"[a
 
 
 class Tag(NamedTuple):
-    """What the Go type says of a field."""
+    """The type of a field in Go."""
 
     pointer: bool
     json: str
@@ -84,8 +84,8 @@ def go_tags(folder: Path) -> dict[str, dict[int, Tag]]:
 
 
 def line(package: str, tags: dict[int, Tag], label: str, type_: str, value: str, name: str, number: str) -> str:
-    """` number name type`, then `repeated` or `map`, then `set` where a zero is only sent if it was meant, or `always`
-    where JSON has it anyway."""
+    """` number name type`, then `repeated` or `map`, then `set` if a zero is sent only if it was set, or `always` if
+    JSON always has it."""
     tag = tags.get(int(number), Tag(False, f"{name},omitempty"))
     json_name, *options = tag.json.split(",")
     inline = "inline" in options

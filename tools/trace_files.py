@@ -171,7 +171,7 @@ class TracedPackage:
 
 
 class TracedCommand:
-    """The `muster` command of a traced package, with a data folder of its own."""
+    """The `muster` command of a traced package, with its own data directory."""
 
     def __init__(self, package: TracedPackage, folder: Path) -> None:
         self._folder = folder

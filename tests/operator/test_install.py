@@ -166,7 +166,9 @@ async def test_removing_it_keeps_jobs_and_what_was_there_before(cluster: Embedde
         await put(cluster)
     said: list[str] = []
     await uninstall(cluster, OPTIONS, said.append)
-    assert said[0].startswith("validatingwebhookconfiguration"), "so that nobody asks one that is no longer there"
+    assert said[0].startswith("validatingwebhookconfiguration"), (
+        "first, so that the API server does not call a missing webhook"
+    )
     assert "namespace/muster-system deleted" in said
     assert len((await cluster.list(CUSTOM_RESOURCE_DEFINITION)).items) == 8
     for kind in (DEPLOYMENT, SERVICE, BUDGET, POLICY, CONFIGURATION):

@@ -103,7 +103,7 @@ def test_every_rule_is_in_the_table() -> None:
 PEOPLE = list(product([True, False], ["leader", "member", None], [True, False], [True, False]))
 
 
-def somebody(admin: bool, role: str | None, scopes: frozenset[Scope] = FULL) -> Actor:
+def an_actor(admin: bool, role: str | None, scopes: frozenset[Scope] = FULL) -> Actor:
     return Actor("me", "me", admin, {"crew": role} if role else {"others": "leader"}, scopes)  # type: ignore[dict-item]
 
 
@@ -114,12 +114,12 @@ def test_the_rule(kind: Kind, action: str, who: str, scope: Scope) -> None:
         expected = bool(set(letters) & set(who)) and not ("!" in who and owner)
         subject = Subject(kind, "it", owner="me" if owner else "you", team="crew", public=public)
         for held in (FULL, frozenset({scope, "admin"})):
-            verdict = may(somebody(admin, role, held), action, subject)
+            verdict = may(an_actor(admin, role, held), action, subject)
             assert bool(verdict) is expected, letters
             assert (verdict.error is None) is expected, "a refusal has a reason"
         without: frozenset[Scope] = frozenset({"read", "write", "admin"} - {scope})  # type: ignore[arg-type]
-        assert not may(somebody(admin, role, without), action, subject), "the token has no such scope"
-        plain = may(somebody(admin, role, frozenset({"read", "write"})), action, subject)
+        assert not may(an_actor(admin, role, without), action, subject), "the token has no such scope"
+        plain = may(an_actor(admin, role, frozenset({"read", "write"})), action, subject)
         assert bool(plain) is (expected and bool((set(letters) - {"A"}) & set(who))), (
             "an admin's token without the admin scope"
         )
@@ -145,11 +145,11 @@ def test_an_object_without_team_and_owner_belongs_to_no_user() -> None:
 @pytest.mark.parametrize(
     ("action", "subject", "actor", "reason"),
     [
-        ("edit", Subject("workflow", "it", "you"), somebody(False, None),
+        ("edit", Subject("workflow", "it", "you"), an_actor(False, None),
          "only an admin or a leader of its team or its owner may edit this workflow"),
-        ("decide", Subject("review", "it", "me"), somebody(True, None),
+        ("decide", Subject("review", "it", "me"), an_actor(True, None),
          "you may not decide your own review; ask someone else to do it"),
-        ("create", Subject("category"), somebody(True, None, frozenset({"read", "admin"})),
+        ("create", Subject("category"), an_actor(True, None, frozenset({"read", "admin"})),
          'this token lacks the scope "write", which "create" needs'),
         ("stop", Subject("run", "r", "me"), Actor("me", "me", scopes=frozenset({"run"}), run="r"),
          "the token of a run may not stop a run"),
@@ -166,11 +166,11 @@ def test_a_refusal_has_a_reason(action: str, subject: Subject, actor: Actor, rea
 @pytest.mark.parametrize(
     ("actor", "action", "subject", "error"),
     [
-        (somebody(False, None), "edit", Subject("workflow", "it", "you"), ForbiddenProblem),
-        (somebody(False, None), "edit", Subject("module", "it", "you"), NotFoundProblem),
-        (somebody(False, None), "edit", Subject("module", "it", "you", public=True), ForbiddenProblem),
-        (somebody(False, None), "create", Subject("category"), ForbiddenProblem),
-        (somebody(False, None), "view", Subject("review", "it", "you"), NotFoundProblem),
+        (an_actor(False, None), "edit", Subject("workflow", "it", "you"), ForbiddenProblem),
+        (an_actor(False, None), "edit", Subject("module", "it", "you"), NotFoundProblem),
+        (an_actor(False, None), "edit", Subject("module", "it", "you", public=True), ForbiddenProblem),
+        (an_actor(False, None), "create", Subject("category"), ForbiddenProblem),
+        (an_actor(False, None), "view", Subject("review", "it", "you"), NotFoundProblem),
     ],
 )
 def test_an_invisible_object_is_not_found(actor: Actor, action: str, subject: Subject, error: type[Exception]) -> None:

@@ -110,7 +110,7 @@ async def test_a_job_from_its_submission_to_its_end(cluster: EmbeddedCluster) ->
         ports = {
             env["value"] for p in pods for env in p["spec"]["containers"][0]["env"] if env["name"] == "MASTER_PORT"
         }
-        assert len(ports) == 1, "all are told the same"
+        assert len(ports) == 1, "all have the same port"
         await wait_for(cluster, PYTORCH, "job", is_in("Created"))
 
         await all_run(cluster)

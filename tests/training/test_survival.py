@@ -58,7 +58,7 @@ def test_a_training_goes_on_while_its_server_is_dead(muster: Muster) -> None:
     server = running_server(muster.home)
     assert server is not None
     os.kill(server.pid, signal.SIGKILL)
-    assert muster("get", "pods").code == 1, "nobody answers"
+    assert muster("get", "pods").code == 1, "no server runs"
     muster("up", "-d").ok()
     after = wait_for(muster, "step 3 ")
     assert after.startswith(before), "nothing of the log is lost, and it did not begin again"

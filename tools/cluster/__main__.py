@@ -1,4 +1,5 @@
-"""python -m tools.cluster up|down|status|run|logs|restart|fake-nodes: what `make cluster-up` and its like call."""
+"""python -m tools.cluster up|down|status|run|logs|restart|fake-nodes: called by `make cluster-up` and similar
+targets."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from tools.cluster.sources import KUBERNETES
 
 
 def main(arguments: list[str]) -> int:
-    # Ended from outside, we end what we have begun.
+    # When terminated, stop what was started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     told = _parser().parse_args(arguments)
     cluster = Cluster(told.name)
     try:
         return _do(told, cluster)
     except BrokenPipeError:
-        # Whoever reads has read enough. What is left in the buffer shall not complain either.
+        # The reader has closed the pipe. Discard the rest of the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (BuildError, ClusterError, ComponentFailed, ImageError, KubectlFailed) as error:
@@ -71,7 +72,7 @@ def _status(cluster: Cluster) -> int:
 
 
 def _run(cluster: Cluster, command: list[str]) -> int:
-    """In place of this process."""
+    """Replaces this process."""
     if not cluster.is_up():
         raise ClusterError("the cluster is down: make cluster-up")
     folder = program(KUBERNETES, "kubectl").parent

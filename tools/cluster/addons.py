@@ -120,8 +120,8 @@ def argo(layout: Layout) -> Component:
 
 
 def prepare_training_operator(layout: Layout) -> None:
-    """Everything of upstream's manifests but the Deployment: its process runs beside the cluster. The Service of its
-    webhook leads there."""
+    """Upstream's manifests except the Deployment: its process runs beside the cluster, and the Service of its
+    webhook points there."""
     rendered = kubectl(layout, "kustomize", str(manifest(TRAINING_OPERATOR, "manifests") / "overlays" / "standalone"))
     objects = [obj for obj in yaml.safe_load_all(rendered) if obj and obj["kind"] != "Deployment"]
     namespaces = [obj for obj in objects if obj["kind"] == "Namespace"]
@@ -139,7 +139,7 @@ def prepare_training_operator(layout: Layout) -> None:
 
 
 def training_operator(layout: Layout) -> Component:
-    """As shipped. It insists on its certificate below /tmp, so it gets one of its own."""
+    """Unchanged. It requires its certificate below /tmp, so it gets its own /tmp."""
     private = _operator_tmp(layout)
     (private / "k8s-webhook-server" / "serving-certs").mkdir(parents=True, exist_ok=True)
     command = [
@@ -148,7 +148,7 @@ def training_operator(layout: Layout) -> Component:
         f"--kubeconfig={layout.kubeconfig_of('training-operator')}",
         "--metrics-bind-address=127.0.0.1:8080",
         "--health-probe-bind-address=127.0.0.1:8081",
-        # The image it would use cannot be had here; this one has the nslookup that it calls.
+        # Its default image is not available here; this one has the nslookup that it calls.
         f"--pytorch-init-container-image={BUSYBOX}",
     ]  # fmt: skip
     return Component("training-operator", command, health=Health(8081, "/readyz"))

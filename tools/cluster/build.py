@@ -26,7 +26,7 @@ GO_NEEDED = (1, 25)
 
 
 class BuildError(RuntimeError):
-    """Says which program could not be built, and the last that the compiler said."""
+    """Names the program that could not be built, with the last output of the compiler."""
 
 
 def cache_folder() -> Path:
@@ -35,7 +35,7 @@ def cache_folder() -> Path:
 
 
 def program(source: Source, name: str) -> Path:
-    """Where it is, once built."""
+    """Its path, once built."""
     assert name in source.programs, name
     return cache_folder() / source.key / "bin" / name
 
@@ -46,7 +46,7 @@ def manifest(source: Source, path: str) -> Path:
 
 
 def missing(sources: Sequence[Source]) -> list[tuple[Source, str]]:
-    """The programs that are still to be built."""
+    """The programs that still have to be built."""
     return [(source, name) for source in sources for name in source.programs if not program(source, name).exists()]
 
 
@@ -62,8 +62,8 @@ def build(sources: Sequence[Source]) -> None:
 
 
 def module_file(source: Source, upstream: dict[str, Any]) -> str:
-    """The go.mod of a module of our own that requires the source, and replaces what upstream replaces: `go install`
-    ignores replacements, and folders of the repository are not in the module."""
+    """Returns the go.mod of a module that requires the source, with upstream's replacements: `go install` ignores
+    them, and folders of the repository are not in the module."""
     lines = [f"module build/{source.name}", "", f"go {upstream.get('Go', '1.25')}", ""]
     lines += [f"require {source.module} {source.version}", ""]
     for replacement in upstream.get("Replace") or ():
@@ -121,7 +121,7 @@ def _own(source: Source, upstream: Path) -> tuple[Path, list[str]]:
     told = json.loads(_go("mod", "edit", "-json", str(upstream / "go.mod")))
     text = module_file(source, told)
     stamp = workplace / "wanted.mod"
-    # Go adds to go.mod what it finds; that is kept while we want the same.
+    # Go adds to go.mod what it finds; keep that while the requirements are the same.
     if not stamp.exists() or stamp.read_text() != text:
         (workplace / "go.sum").unlink(missing_ok=True)
         (workplace / "go.mod").write_text(text)
@@ -147,7 +147,7 @@ def _copied(source: Source, upstream: Path) -> tuple[Path, list[str]]:
 
 
 def _download(source: Source) -> Path:
-    """The module's folder in Go's own cache."""
+    """The module's folder in Go's module cache."""
     told = json.loads(_go("mod", "download", "-json", f"{source.module}@{source.version}"))
     if told.get("Error"):
         raise BuildError(f"{source.module} {source.version} cannot be downloaded: {told['Error']}")
@@ -194,7 +194,7 @@ def _alone(source: Source) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"{source.name} is being built by somebody else; waiting")
+            say(f"{source.name} is being built by another process; waiting")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -1,4 +1,4 @@
-"""`Cluster`: a real Kubernetes in parts, started, looked at, broken on purpose and removed."""
+"""`Cluster`: a real Kubernetes in parts that tests start, inspect, break on purpose and remove."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ CONTROLLERS = (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something that can be left out: what it is built from, what it runs, and what else it needs."""
+    """An optional part: what it is built from, what it runs, and what else it needs."""
 
     components: Mapping[str, Callable[[Layout], Component]]
     sources: tuple[Source, ...]
     packages: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     on_demand: bool = False
-    """Whether only those who name it get it: building it takes minutes that few need to spend."""
+    """Whether it is installed only if named: building it takes minutes."""
 
 
 PARTS: Mapping[str, Part] = {
@@ -100,17 +100,17 @@ class Cluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's. Of use only inside the cluster's network: `run`, `start` and `entered`."""
+        """The administrator's kubeconfig. It works only inside the cluster's network: `run`, `start` and `entered`."""
         return self.layout.kubeconfig
 
     def kubeconfig_of(self, user: str) -> Path:
-        """Of another user: "operator" may do everything, as any other component, and is not exempt from the server's
-        priority and fairness."""
+        """The kubeconfig of another user: "operator" may do everything, like any other component, and is not exempt
+        from the server's priority and fairness."""
         return self.layout.kubeconfig_of(user)
 
     def up(self, parts: Sequence[str] = USUAL, *, fake_nodes: int | None = None) -> None:
-        """Starts what does not run yet of these parts. `fake_nodes` are KWOK's; untold, those that are there stay, and
-        a new cluster gets four."""
+        """Starts those of these parts that do not run yet. `fake_nodes` is the number of KWOK's nodes; by default
+        existing ones stay, and a new cluster gets four."""
         if os.geteuid():
             raise ClusterError("the cluster needs root: it makes network namespaces, mounts and control groups")
         wanted = chosen(parts)
@@ -132,7 +132,7 @@ class Cluster:
                 kwok.fake_nodes(self.layout, 4 if fake_nodes is None else fake_nodes)
 
     def down(self) -> None:
-        """Removes everything of it, however little there is."""
+        """Removes all of it, even if it was started only in part."""
         with self._alone():
             self._remove()
 
@@ -152,27 +152,27 @@ class Cluster:
     def run(
         self, command: Sequence[str], *, seconds: float | None = None, environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Inside the cluster's network, with KUBECONFIG set."""
+        """Runs inside the cluster's network, with KUBECONFIG set."""
         return subprocess.run(
             network.inside(self.layout, command), capture_output=True, text=True, timeout=seconds,
             env={**os.environ, "KUBECONFIG": str(self.kubeconfig), **(environment or {})},
         )  # fmt: skip
 
     def entered(self) -> AbstractContextManager[None]:
-        """This thread is in the cluster's network."""
+        """Puts this thread into the cluster's network."""
         return network.entered(self.layout.network)
 
     def start(self, component: Component) -> None:
-        """A process of yours beside the others: in the cluster's network, with a log, gone when the cluster is."""
+        """Starts a process beside the others: in the cluster's network, with a log, and stopped with the cluster."""
         processes.start(self.layout, component)
         processes.wait_ready(self.layout, component)
 
     def stop(self, name: str, *, force: bool = False) -> None:
-        """`force` is the power cut: it gets no signal that it could handle."""
+        """`force` is like a power cut: the component gets no signal that it could handle."""
         processes.stop(self.layout, name, force=force)
 
     def restart(self, name: str, *more: str, environment: Mapping[str, str] | None = None) -> None:
-        """A component of ours: stopped where it runs, and started with these further arguments."""
+        """Stops a component of ours if it runs, and starts it with these additional arguments."""
         self.stop(name)
         component = self._component(name)
         variables = {**(component.environment or {}), **(environment or {})}
@@ -180,8 +180,8 @@ class Cluster:
         self._finish(name)
 
     def reconnect(self) -> None:
-        """Starts the controllers that run again, as they were: after an API server was away, each waits for a while of
-        its own, up to minutes, before it asks again."""
+        """Restarts the running controllers unchanged: after an API server was away, each waits up to minutes before
+        its next request."""
         running = [name for name in CONTROLLERS if self.pid(name)]
         for name in running:
             command = processes.command_of(self.layout, name)
@@ -192,7 +192,7 @@ class Cluster:
             self._finish(name)
 
     def wait_ready(self, name: str) -> None:
-        """Until that component says so; an error with the end of its log if it ends instead."""
+        """Waits until the component is ready. Raises an error with the end of its log if it exits instead."""
         processes.wait_ready(self.layout, self._component(name))
 
     def pid(self, name: str) -> int | None:
@@ -202,7 +202,7 @@ class Cluster:
         return processes.log_of(self.layout, name).read_text(errors="replace")
 
     def load(self, image: images.Image) -> str:
-        """Makes the image known to the node. Answers its name, for `image:`, with `imagePullPolicy: Never`."""
+        """Imports the image into the node. Returns its name for `image:`, with `imagePullPolicy: Never`."""
         images.load(image, self.layout)
         return image.name
 
@@ -246,7 +246,7 @@ class Cluster:
         processes.wait_ready(self.layout, component)
 
     def _finish(self, name: str) -> None:
-        """What a component needs from outside before it is ready."""
+        """What a component needs from others before it is ready."""
         layout = self.layout
         if name == "training-operator":
             addons.finish_training_operator(layout)
@@ -255,7 +255,7 @@ class Cluster:
         elif name == "vc-controller-manager":
             addons.finish_volcano(layout)
         elif name == "kube-controller-manager":
-            # Pods are refused before it has made this one.
+            # Pods are refused before this object exists.
             processes.wait_until(layout, name, lambda: succeeds(layout, "get", "serviceaccount", "default"), 60)
 
     def _component(self, name: str) -> Component:
@@ -275,13 +275,13 @@ class Cluster:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                say("somebody else starts or stops this cluster; waiting")
+                say("another process starts or stops this cluster; waiting")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
 
 def chosen(parts: Sequence[str]) -> list[str]:
-    """These parts and what they need, in the order they are started in."""
+    """These parts and what they need, in the order of their start."""
     wanted = {"control-plane"}
     waiting = list(parts)
     while waiting:

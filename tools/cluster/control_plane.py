@@ -52,10 +52,11 @@ def api_server(layout: Layout) -> Component:
         f"--kubelet-client-certificate={certificates / 'apiserver-kubelet-client.crt'}",
         f"--kubelet-client-key={certificates / 'apiserver-kubelet-client.key'}",
         "--kubelet-preferred-address-types=InternalIP",
-        # Webhooks are reached at their Service's endpoints, also where no kube-proxy runs.
+        # Webhooks are reached at their Service's endpoints, even without kube-proxy.
         "--enable-aggregator-routing=true",
         "--allow-privileged=true",
-        # Tests decide on admission what the one node cannot do: pull images, hold what many machines would.
+        # Tests use admission policies for what the single node cannot do: pull images, and hold the Pods of many
+        # machines.
         "--feature-gates=MutatingAdmissionPolicy=true",
         "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
         "--shutdown-send-retry-after=true",
@@ -77,7 +78,7 @@ def controller_manager(layout: Layout) -> Component:
         "--use-service-account-credentials=true",
         "--leader-elect=false",
         "--bind-address=127.0.0.1",
-        # What is measured is never this.
+        # This is never measured.
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
         "--concurrent-gc-syncs=20",
@@ -105,7 +106,7 @@ def scheduler(layout: Layout) -> Component:
         str(program(KUBERNETES, "kube-scheduler")),
         f"--config={configuration}",
         "--bind-address=127.0.0.1",
-        # By itself it asks for the API server's authentication settings, which it may read only as somebody else.
+        # By default, it reads the API server's authentication settings, which needs another user's permissions.
         "--authentication-tolerate-lookup-failure=true",
     ]
     return Component("kube-scheduler", command, health=Health(10259, tls=True))

@@ -1,4 +1,4 @@
-"""Who is who in the cluster: a certificate authority, certificates, static tokens and a kubeconfig for each user."""
+"""The users of the cluster: a certificate authority, certificates, static tokens and a kubeconfig for each user."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tools.cluster.layout import API_PORT, API_SERVICE_ADDRESS, DOMAIN, NODE_ADDRESS, Layout
 
 COMPONENTS = "muster:components"
-"""The group of controllers that came with the cluster. They may do everything, but are not `system:masters`: those are
-exempt from the server's priority and fairness."""
+"""The group of the cluster's own controllers. They may do everything, but are not `system:masters`, which is exempt
+from the server's priority and fairness."""
 
 _CONTROLLERS = (
     "coredns", "kwok", "volcano", "argo", "training-operator", "scheduler-plugins", "kueue", "operator",
@@ -27,7 +27,7 @@ _DAYS = 365
 
 
 def make(layout: Layout) -> None:
-    """Makes what is missing. What is there stays valid."""
+    """Creates what is missing. Existing credentials stay valid."""
     certificates = layout.certificates
     if (certificates / "complete").exists():
         return
@@ -52,7 +52,7 @@ def make(layout: Layout) -> None:
 
 
 def users(layout: Layout) -> dict[str, tuple[str, str]]:
-    """Short name to the user and the group that the API server knows."""
+    """Short name to the user and group that the API server sees."""
     return {
         "admin": ("muster:admin", "system:masters"),
         "kube-controller-manager": ("system:kube-controller-manager", ""),
@@ -109,7 +109,7 @@ def _certificate(
     organization: str = "",
     names: Sequence[str] = (),
 ) -> x509.Certificate:
-    """Without an issuer it is an authority and signs itself."""
+    """Without an issuer, it is a self-signed authority."""
     attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
     if organization:
         attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))

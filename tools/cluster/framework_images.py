@@ -22,16 +22,17 @@ FRAMEWORKS: Mapping[str, str] = {
     **{name: f"examples/training/{name}" for name in ("pytorch", "xgboost", "lightgbm", "paddle", "tensorflow", "jax")},
     "mpi": "tests/frameworks/openmpi",
 }
-"""Each with the folder that says which packages it is made of."""
+"""Each framework with the folder that lists its packages."""
 
 _LIBRARIES = ("libgomp1",)
-"""What Python packages expect of Debian and do not bring along."""
+"""What Python packages expect of Debian and do not include."""
 _ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
     "mpi": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
 }
 _SITE = "usr/local/lib/python3.11/dist-packages"
 _UNNEEDED = ("tests", "include", "clang", "libclang-*", "pip", "pip-*", "*.a", "*.lib", "*.pyi", "requirements.txt")
-"""Of Python packages: what no training reads. Compiled modules stay: without them every Pod compiles for seconds."""
+"""Files of Python packages that no training reads. Compiled modules stay: without them, every Pod compiles for
+seconds."""
 
 
 def framework_image(
@@ -57,10 +58,10 @@ def framework_image(
 
 
 def _site(folder: Path, source: Path) -> None:
-    """The environment's packages, where Debian's Python looks for those that are not its own."""
+    """The environment's packages, at the place where Debian's Python looks for packages of others."""
     environments = ROOT / ".environments"
     environments.mkdir(exist_ok=True)
-    # The same as tests of frameworks take: of two who make it at the same moment, one waits.
+    # The framework tests use the same one: of two processes that create it at the same time, one waits.
     with (environments / f"{source.name}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         programs = Path(checked([str(ROOT / "scripts" / "environment"), str(source.relative_to(ROOT))]).split()[-1])
@@ -73,7 +74,7 @@ def _unneeded(folder: str, names: list[str]) -> set[str]:
 
 
 def _link(source: str, target: str) -> str:
-    """Beside each other the file is needed once."""
+    """A hard link saves a copy of the file."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError as error:

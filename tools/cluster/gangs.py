@@ -17,7 +17,7 @@ from tools.cluster.sources import KUEUE, SCHEDULER_PLUGINS
 from tools.cluster.webhooks import deliver_certificate, endpoint
 
 PLUGINS_SCHEDULER = "scheduler-plugins-scheduler"
-"""What Pods write in schedulerName, as upstream's chart calls it."""
+"""The schedulerName of Pods, as in upstream's chart."""
 
 KUEUE_NAMESPACE = "kueue-system"
 _KUEUE_SECRET = "kueue-webhook-server-cert"  # noqa: S105 (its name)
@@ -31,7 +31,7 @@ def prepare_scheduler_plugins(layout: Layout) -> None:
 
 
 def plugins_scheduler(layout: Layout) -> Component:
-    """With upstream's configuration of coscheduling, as a second scheduler."""
+    """A second scheduler with upstream's coscheduling configuration."""
     wanted = yaml.safe_load(manifest(SCHEDULER_PLUGINS, "manifests/coscheduling/scheduler-config.yaml").read_text())
     wanted["clientConnection"] = {
         "kubeconfig": str(layout.kubeconfig_of("scheduler-plugins")), "qps": 1000, "burst": 2000,
@@ -63,9 +63,9 @@ def plugins_controller(layout: Layout) -> Component:
 
 
 def prepare_kueue(layout: Layout) -> None:
-    """Of upstream's manifests what a process beside the cluster needs: definitions, the Secret of its certificate, and
-    the webhooks for its own kinds and for training jobs. Those for Pods and other kinds would be asked about everything
-    in the cluster, and answer nothing: their integrations are off."""
+    """Selects from upstream's manifests what a process beside the cluster needs: CRDs, the Secret of its
+    certificate, and the webhooks for its own kinds and for training jobs. Those for Pods and other kinds would be
+    called for everything in the cluster without effect: their integrations are off."""
     rendered = kubectl(layout, "kustomize", str(manifest(KUEUE, "config") / "default"))
     objects = [obj for obj in yaml.safe_load_all(rendered) if obj]
     by_kind: dict[str, list[dict[str, Any]]] = {}
@@ -95,7 +95,7 @@ def kueue(layout: Layout) -> Component:
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"qps": 1000, "burst": 2000},
         "integrations": {"frameworks": [f"{_JOBS}/{kind}" for kind in kinds]},
-        # An API server of its own, for which Kueue wants a folder at the root of the file system.
+        # Its own API server, for which Kueue needs a folder at the root of the file system.
         "featureGates": {"VisibilityOnDemand": False},
     }
     configuration.write_text(yaml.safe_dump(wanted))
@@ -112,5 +112,5 @@ def _concerns_jobs(webhook: dict[str, Any]) -> bool:
 
 
 def _has_certificate(layout: Layout) -> bool:
-    """Applying an empty Secret again would empty it."""
+    """Applying an empty Secret again would clear it."""
     return bool(kubectl(layout, "get", "secret", _KUEUE_SECRET, f"--namespace={KUEUE_NAMESPACE}", "--ignore-not-found"))

@@ -40,12 +40,12 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class ImageError(RuntimeError):
-    """Says which program could not do its part, and what it said."""
+    """Names the program that failed, with its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A name with a tag, the tars of its layers, and what it runs unless told otherwise. It may have further names."""
+    """A name with a tag, the tars of its layers, and its default command. It may have additional names."""
 
     name: str
     layers: tuple[Path, ...]
@@ -57,7 +57,7 @@ class Image:
 
 
 def pause() -> Image:
-    """What holds a Pod's network: it sleeps."""
+    """The container that holds a Pod's network: it sleeps."""
     return Image(PAUSE, (_busybox_layer(),), ("/bin/busybox", "sleep", "2147483647"))
 
 
@@ -66,7 +66,7 @@ def busybox() -> Image:
 
 
 def argoexec() -> Image:
-    """What Argo puts beside and before the user's containers."""
+    """The image that Argo puts beside and before the user's containers."""
     binary = program(ARGO, "argoexec")
     above = layer("argoexec", [ARGO.version, str(binary.stat().st_mtime_ns)], lambda folder: _argoexec(folder, binary))
     return Image(ARGOEXEC, (_busybox_layer(), above), ("argoexec",))
@@ -84,7 +84,7 @@ def python(name: str = PYTHON, requirements: Sequence[str] = (), debian: Sequenc
 
 
 def with_files(image: Image, name: str, files: Mapping[str, Path]) -> Image:
-    """The image with files of this machine in it: path inside to path here."""
+    """The image with files of this machine added: path inside to path here."""
     parts = [f"{inside}={hashlib.sha256(here.read_bytes()).hexdigest()}" for inside, here in sorted(files.items())]
 
     def fill(folder: Path) -> None:
@@ -97,7 +97,8 @@ def with_files(image: Image, name: str, files: Mapping[str, Path]) -> Image:
 
 
 def load(image: Image, layout: Layout) -> None:
-    """Into the cluster's containerd, where the kubelet finds it under its name. Does nothing where it is already."""
+    """Imports it into the cluster's containerd, where the kubelet finds it by name. Does nothing if it is there
+    already."""
     digest = _digest_of(image)
     loaded = layout.root / "images" / image.name.replace("/", "_")
     if loaded.exists() and loaded.read_text() == digest:
@@ -108,7 +109,7 @@ def load(image: Image, layout: Layout) -> None:
     ) as importing:
         assert importing.stdin is not None
         assert importing.stdout is not None
-        with suppress(BrokenPipeError), importing.stdin:  # it says itself why it does not listen
+        with suppress(BrokenPipeError), importing.stdin:  # its own error says why it does not listen
             write_archive(image, importing.stdin)
         said = importing.stdout.read().decode(errors="replace")
     if importing.returncode:
@@ -118,7 +119,7 @@ def load(image: Image, layout: Layout) -> None:
 
 
 def write_archive(image: Image, target: IO[bytes]) -> None:
-    """Piece by piece, for one who reads along."""
+    """Writes in pieces to a process that reads at the same time."""
     digests = [_digest(content) for content in image.layers]
     configuration = json.dumps(_configuration(image, digests)).encode()
     configuration_name = f"{hashlib.sha256(configuration).hexdigest()}.json"
@@ -134,7 +135,7 @@ def write_archive(image: Image, target: IO[bytes]) -> None:
 
 
 def layer(name: str, parts: Sequence[str], fill: Callable[[Path], None]) -> Path:
-    """A layer with what `fill` puts into a folder; made once for the same parts."""
+    """A layer with what `fill` puts into a folder; created once for the same parts."""
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     path = _folder() / f"{name}-{key}.tar"
     with (_folder() / f"{name}.lock").open("w") as lock:
@@ -185,7 +186,7 @@ def _digest_of(image: Image) -> str:
 
 
 def _digest(layer: Path) -> str:
-    """Of the tar; remembered beside it, because some are large."""
+    """The digest of the tar; stored beside it, because some are large."""
     remembered = layer.with_suffix(".sha256")
     if not remembered.exists():
         with layer.open("rb") as content:
@@ -204,7 +205,8 @@ def _busybox_layer() -> Path:
 
 
 def _busybox(folder: Path) -> None:
-    """Debian's, with the C library it needs. Taken from the package: installing it would replace the static one."""
+    """Debian's busybox with the C library it needs, taken from the package: installing it would replace the static
+    one."""
     programs = folder / "bin"
     programs.mkdir()
     with tempfile.TemporaryDirectory() as place:
@@ -250,7 +252,7 @@ def _debootstrap(folder: Path, packages: Sequence[str]) -> None:
 
 
 def _apt(folder: Path, base: Path, packages: Sequence[str]) -> None:
-    """What installing the packages adds to the base, their own set-up done: alternatives, caches of libraries."""
+    """What installing the packages adds to the base, including their set-up: alternatives, library caches."""
     with tempfile.TemporaryDirectory(dir=_folder(), prefix=".apt-") as place:
         root, files, before = Path(place, "root"), Path(place, "root", "debs"), Path(place, "before")
         root.mkdir()
@@ -286,7 +288,7 @@ def _pip(folder: Path, requirements: Sequence[str]) -> None:
 
 
 def _mirror() -> str:
-    """Where this machine's own packages come from."""
+    """The package sources of this machine."""
     told = checked(["apt-get", "indextargets", "--format", "$(SITE)|$(CODENAME)"])
     for line in told.splitlines():
         site, _, release = line.partition("|")

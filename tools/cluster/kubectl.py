@@ -15,11 +15,11 @@ from tools.cluster.sources import KUBERNETES
 
 
 class KubectlFailed(RuntimeError):
-    """With what kubectl said."""
+    """With kubectl's output."""
 
 
 def kubectl(layout: Layout, *arguments: str, given: str = "", seconds: float = 120.0) -> str:
-    """What it prints. `given` is its input."""
+    """Returns its output. `given` is its input."""
     command = [str(program(KUBERNETES, "kubectl")), f"--kubeconfig={layout.kubeconfig}", *arguments]
     ran = subprocess.run(
         network.inside(layout, command), input=given, capture_output=True, text=True, timeout=seconds, cwd="/"
@@ -38,20 +38,20 @@ def succeeds(layout: Layout, *arguments: str) -> bool:
 
 
 def apply(layout: Layout, objects: Sequence[Mapping[str, Any]]) -> None:
-    """On the server's side: some definitions are too long for kubectl's own note of what it applied."""
+    """Uses server-side apply: some CRDs are too long for kubectl's last-applied annotation."""
     listing = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     kubectl(layout, "apply", "--server-side", "--force-conflicts", "-f", "-", given=json.dumps(listing))
 
 
 def apply_definitions(layout: Layout, *folders: str) -> None:
-    """CustomResourceDefinitions, and waits until the server serves them."""
+    """Applies CustomResourceDefinitions, and waits until the server serves them."""
     files = [argument for folder in folders for argument in ("-f", folder)]
     names = kubectl(layout, "apply", "--server-side", "--force-conflicts", "-o", "name", *files).split()
     wait_until_established(layout, *names)
 
 
 def wait_until_established(layout: Layout, *definitions: str, seconds: float = 60.0) -> None:
-    """kubectl gives up at once on a definition that has no conditions yet, so it is asked again."""
+    """kubectl fails at once for a CRD that has no conditions yet, so retry."""
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -1,4 +1,4 @@
-"""KWOK: nodes and Pods that only look like it, thousands of them on a small machine."""
+"""KWOK: simulated nodes and Pods, thousands of them on a small machine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tools.cluster.processes import Component, Health
 from tools.cluster.sources import KWOK
 
 FAKE_NODE = "kwok"
-"""Value of the label `type` of nodes that only look like nodes."""
+"""Value of the label `type` of simulated nodes."""
 
 FAKE_TOLERATION = {"key": "kwok.x-k8s.io/node", "operator": "Exists"}
-"""What a Pod needs to be placed on one."""
+"""What a Pod needs to be scheduled to one."""
 
 SECONDS = "muster.dev/simulated-seconds"
-"""Annotation: after so many seconds a Pod on a fake node has Succeeded; with a `muster.dev/simulated-exit-code` other
-than 0, Failed. The first means the same to Muster's own cluster."""
+"""Annotation: after this many seconds, a Pod on a fake node has Succeeded; with a `muster.dev/simulated-exit-code`
+other than 0, Failed. The first has the same meaning in Muster's own cluster."""
 
 EXIT_CODE = "muster.dev/simulated-exit-code"
 
@@ -46,7 +46,7 @@ def controller(layout: Layout) -> Component:
 
 
 def fake_nodes(layout: Layout, count: int, *, cpu: int = 32, memory: str = "256Gi", gpus: int = 0) -> None:
-    """As many nodes as that, no more and no less."""
+    """Creates or deletes nodes until there are exactly this many."""
     listed = _listed(layout)
     wanted = [f"fake-{number:04d}" for number in range(count)]
     surplus = [name for name in listed if name.removeprefix("node/") not in wanted]
@@ -64,7 +64,7 @@ def has_nodes(layout: Layout) -> bool:
 
 
 def _listed(layout: Layout) -> list[str]:
-    """Without those that a test has made for itself."""
+    """Without those that a test has created."""
     found = kubectl(layout, "get", "nodes", f"--selector=type={FAKE_NODE}", "--output=name").split()
     return [name for name in found if name.startswith("node/fake-")]
 
@@ -87,7 +87,7 @@ def fake_node(
 
 
 def _finish_stage() -> dict[str, Any]:
-    """Pods end as their annotations say."""
+    """Pods end according to their annotations."""
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "Stage",
@@ -113,7 +113,7 @@ def _finish_stage() -> dict[str, Any]:
 _OPTIONS = {
     "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
     "kind": "KwokConfiguration",
-    # Of a thousand real nodes, each would tell of its own Pods, at the same time.
+    # A thousand real nodes would each report on their own Pods at the same time.
     "options": {"podPlayStageParallelism": 64},
 }
 

@@ -1,4 +1,4 @@
-"""Where a cluster keeps what it has, and its addresses. Several may run side by side: each has its own name."""
+"""The files and addresses of a cluster. Several can run side by side: each has its own name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NODE_ADDRESS = "10.77.0.1"
-"""Of everything that runs beside the Pods: the API server, the kubelet, the controllers. The same in every cluster:
-each has a network of its own."""
+"""The address of everything that runs beside the Pods: the API server, the kubelet, the controllers. It is the same
+in every cluster, as each has its own network."""
 
 NODE_RANGE = "10.77.0.0/24"
 POD_RANGE = "10.88.0.0/16"
@@ -20,7 +20,7 @@ DOMAIN = "cluster.local"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Folders and names of one cluster. All of it goes when the cluster does."""
+    """Folders and names of one cluster. All of them are removed with the cluster."""
 
     name: str = "muster"
 
@@ -34,12 +34,12 @@ class Layout:
 
     @property
     def network(self) -> Path:
-        """The network namespace, as `ip netns` knows it."""
+        """The name of the network namespace for `ip netns`."""
         return Path("/run/netns") / self.identity
 
     @property
     def identity(self) -> str:
-        """What the cluster is called where the machine has but one list for all: namespaces and control groups."""
+        """The name of the cluster in machine-wide lists: namespaces and control groups."""
         return "muster-cluster" if self.name == "muster" else f"muster-cluster-{self.name}"
 
     @property
@@ -52,7 +52,7 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self.kubeconfig_of("admin")
 
     def kubeconfig_of(self, user: str) -> Path:

@@ -1,4 +1,4 @@
-"""The cluster's network namespace: made, entered, removed. No traffic leaves it."""
+"""Creates, enters and removes the cluster's network namespace. No traffic leaves it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _homes: list[IO[str]] = []
 
 
 def make(layout: Layout) -> None:
-    """Makes what is missing of it."""
+    """Creates what is missing of it."""
     if not layout.network.exists():
         _ip("netns", "add", layout.identity)
     inside = ("-netns", layout.identity)
     _ip(*inside, "link", "set", "lo", "up")
     if subprocess.run(["ip", *inside, "link", "show", "node0"], capture_output=True).returncode:
-        # Not every kernel has dummy links; a bridge without ports serves as well.
+        # Not every kernel has dummy links; a bridge without ports works too.
         _ip(*inside, "link", "add", "node0", "type", "bridge")
     _ip(*inside, "address", "replace", f"{NODE_ADDRESS}/24", "dev", "node0")
     _ip(*inside, "link", "set", "node0", "up")
@@ -39,14 +39,14 @@ def remove(layout: Layout) -> None:
 
 
 def inside(layout: Layout, command: Sequence[str]) -> list[str]:
-    """The command, run in the namespace. `ip netns exec` would mount another /sys, in which the kubelet finds no
-    control groups."""
+    """Returns the command that runs in the namespace. `ip netns exec` would mount another /sys, in which the kubelet
+    finds no control groups."""
     return ["nsenter", f"--net={layout.network}", "--", *command]
 
 
 @contextmanager
 def entered(network: Path) -> Iterator[None]:
-    """This thread, and the threads and processes it starts, are in the namespace."""
+    """Puts this thread, and the threads and processes it starts, into the namespace."""
     with _current() as home, network.open() as there:
         _homes.append(home)
         _enter(there)
@@ -59,7 +59,7 @@ def entered(network: Path) -> Iterator[None]:
 
 @contextmanager
 def left() -> Iterator[None]:
-    """This thread is where it was before it entered any: where packages can be had."""
+    """Returns this thread to the original namespace, where packages can be downloaded."""
     if not _homes:
         yield
         return

@@ -1,4 +1,4 @@
-"""The real node: containerd, the kubelet, kube-proxy and CoreDNS, all beside each other in the cluster's network."""
+"""The real node: containerd, the kubelet, kube-proxy and CoreDNS, side by side in the cluster's network."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PLUGINS = Path("/usr/lib/cni")
 def containerd(layout: Layout) -> Component:
     folder = layout.configuration / "cni"
     folder.mkdir(exist_ok=True)
-    # Routed, not bridged: a Service's answer then passes the rules that its request passed, whatever the kernel does
-    # with bridges.
+    # Routed, not bridged: the response of a Service then passes the rules of its request, whatever the kernel does with
+    # bridges.
     network = {
         "cniVersion": "0.4.0",
         "name": layout.identity,
@@ -73,7 +73,7 @@ def kubelet(layout: Layout) -> Component:
         "kubeAPIQPS": 100,
         "kubeAPIBurst": 200,
         "maxPods": 250,
-        # Whoever may not raise the score of others may not lower his own.
+        # A process that may not raise the score of others may not lower its own.
         "oomScoreAdj": 0,
         "podLogsDir": str(layout.root / "pod-logs"),
         "resolvConf": str(resolver),
@@ -127,7 +127,7 @@ def coredns(layout: Layout) -> Component:
 
 
 def make_control_groups(layout: Layout) -> None:
-    """The kubelet wants its root to be there in every hierarchy."""
+    """The kubelet requires its root group in every hierarchy."""
     for group in control_groups(layout):
         group.mkdir(exist_ok=True)
         if (group / "cpuset.cpus").exists() and group.parent != CGROUPS:

@@ -1,4 +1,4 @@
-"""Muster's operator as an image for the node: what deploy/Containerfile makes, but without a registry to begin from."""
+"""Muster's operator as an image for the node, like deploy/Containerfile but without a registry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SITE = "/usr/local/lib/python3.11/dist-packages"
 
 
 def operator_image() -> Image:
-    """Under the name that `muster operator install` expects, with this checkout's code."""
+    """Under the name that `muster operator install` expects, with the code of this checkout."""
     source = ROOT / "src"
     code = {f"{_SITE}/{path.relative_to(source)}": path for path in _package(source)}
     image = with_files(python("muster-operator-base:1", _requirements()), IMAGE, code)
@@ -23,7 +23,7 @@ def operator_image() -> Image:
 
 
 def _package(source: Path) -> list[Path]:
-    """Without the web UI, which an operator does not show."""
+    """Without the web UI, which the operator does not serve."""
     web = source / "muster" / "server" / "platform" / "ui"
     files = (path for path in (source / "muster").rglob("*") if path.is_file() and path.suffix != ".pyc")
     return sorted(path for path in files if web not in path.parents)

@@ -26,12 +26,12 @@ _JOIN = 'echo $$ > "$0"/cgroup.procs && exec "$@"'
 
 
 class ComponentFailed(RuntimeError):
-    """Says which component, what happened, and the last lines of its log."""
+    """Names the component, what happened, and the last lines of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Where a component tells that it is ready."""
+    """Where a component reports that it is ready."""
 
     port: int
     path: str = "/healthz"
@@ -57,15 +57,15 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A process of the cluster: how it is started and how it tells that it is ready."""
+    """A process of the cluster: how it is started and how it reports that it is ready."""
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str] | None = None
-    """In addition to ours."""
+    """In addition to our own environment."""
     health: Health | None = None
     seconds: float = 90.0
-    """How long it may take to be ready."""
+    """How long it may take to become ready."""
 
 
 def start(layout: Layout, component: Component) -> bool:
@@ -80,7 +80,7 @@ def start(layout: Layout, component: Component) -> bool:
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, **(component.environment or {})}, cwd="/",
         )  # fmt: skip
-    # Whoever starts a process reaps it; it may end long before us.
+    # The parent of a process reaps it; it may end long before this process.
     Thread(target=process.wait, name=f"reaper of {component.name}", daemon=True).start()
     record = {"pid": process.pid, "started": _start_time(process.pid), "command": list(component.command)}
     unfinished = layout.processes / f".{component.name}"
@@ -98,7 +98,7 @@ def wait_ready(layout: Layout, component: Component) -> None:
 
 
 def wait_until(layout: Layout, name: str, is_so: Callable[[], bool], seconds: float, what: str = "ready") -> None:
-    """Until that is so; at once an error when the component ends meanwhile."""
+    """Waits until the condition holds. Raises an error as soon as the component exits."""
     end = time.monotonic() + seconds
     while not is_so():
         if not is_running(layout, name):
@@ -109,7 +109,7 @@ def wait_until(layout: Layout, name: str, is_so: Callable[[], bool], seconds: fl
 
 
 def stop(layout: Layout, name: str, *, seconds: float = 10.0, force: bool = False) -> None:
-    """Ends it and waits until it is gone. `force` gives it no chance to say good-bye."""
+    """Stops it and waits until it is gone. With `force`, it cannot shut down cleanly."""
     pid = pid_of(layout, name)
     if pid:
         _signal(pid, signal.SIGKILL if force else signal.SIGTERM)
@@ -120,7 +120,7 @@ def stop(layout: Layout, name: str, *, seconds: float = 10.0, force: bool = Fals
 
 
 def stop_everything(layout: Layout) -> None:
-    """The recorded processes first, then whatever else is in the cluster's control groups."""
+    """Stops the recorded processes first, then whatever else is in the cluster's control groups."""
     for name in recorded(layout):
         if pid := pid_of(layout, name):
             _signal(pid, signal.SIGTERM)
@@ -139,7 +139,7 @@ def stop_everything(layout: Layout) -> None:
 
 
 def recorded(layout: Layout) -> list[str]:
-    """The names of what was started, in that order."""
+    """The names of started components, in that order."""
     if not layout.processes.exists():
         return []
     found = [path for path in layout.processes.iterdir() if not path.name.startswith(".")]
@@ -151,7 +151,7 @@ def is_running(layout: Layout, name: str) -> bool:
 
 
 def pid_of(layout: Layout, name: str) -> int | None:
-    """None when it does not run; a pid that the kernel gave to another process meanwhile is not taken for it."""
+    """None if it does not run. A pid that the kernel has reused for another process does not count."""
     record = _record(layout, name)
     pid = int(record.get("pid") or 0)
     started = _start_time(pid)
@@ -175,7 +175,7 @@ def failure(layout: Layout, name: str, what: str) -> ComponentFailed:
 
 
 def control_groups(layout: Layout) -> list[Path]:
-    """The cluster's group in every hierarchy. The first is the one that knows its processes."""
+    """The cluster's group in every hierarchy. The first one lists its processes."""
     if (CGROUPS / "cgroup.controllers").exists():
         return [CGROUPS / layout.identity]
     hierarchies = sorted(path for path in CGROUPS.iterdir() if (path / "cgroup.procs").exists())
@@ -210,7 +210,7 @@ def _gone(layout: Layout, name: str, seconds: float) -> bool:
 
 
 def _start_time(pid: int) -> str | None:
-    """In clock ticks since boot; None when there is no such process, or only what is left of one."""
+    """In clock ticks since boot; None if there is no such process, or only a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         # Its first thread may have ended before the others, which then still hold its ports.
@@ -228,7 +228,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _unverified() -> ssl.SSLContext:
-    """Health is no secret, and components make certificates of their own for it."""
+    """Health needs no authentication, and components create their own certificates for it."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

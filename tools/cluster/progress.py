@@ -1,4 +1,4 @@
-"""Lines that say what is going on, how far it is and how long it takes."""
+"""Prints what is going on, its progress and how long it takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def step(what: str, doing: Callable[[], str] = str) -> Iterator[None]:
-    """Says what begins, that it still goes on (with what `doing` tells), and how long it took."""
+    """Prints when it starts, that it still runs (with the result of `doing`), and how long it took."""
     began = time.monotonic()
     over = Event()
 

@@ -41,12 +41,12 @@ def _unmount(root: Path) -> None:
             return
         for place in mounted:
             subprocess.run(["umount", "--lazy", str(place)], capture_output=True)
-    # Removing files below a mount would remove those of somebody else.
+    # Removing files below a mount would remove files that are not the cluster's.
     raise RuntimeError(f"these mounts of the cluster cannot be removed: {', '.join(map(str, mounted))}")
 
 
 def _remove_sockets(layout: Layout) -> None:
-    """containerd's shims listen at a place that is the same for every containerd."""
+    """containerd's shims listen at the same place for every containerd."""
     for address in (layout.root / "containerd-state").glob("io.containerd.runtime.v2.task/*/*/address"):
         Path(address.read_text().removeprefix("unix://")).unlink(missing_ok=True)
 
@@ -83,7 +83,8 @@ def _remove_log_links(layout: Layout) -> None:
 
 
 def _remove_network_results(layout: Layout) -> None:
-    """The network plugins' notes have but one place, too. Of a Pod's two notes only one says whose it is."""
+    """The network plugins' files are in one place for all clusters. Of the two files of a Pod, only one names its
+    cluster."""
     ours = re.compile(rf"{re.escape(layout.identity)}-([0-9a-f]{{64}})-\w+")
     for note in list(_NETWORK_RESULTS.glob(f"{layout.identity}-*")):
         if found := ours.fullmatch(note.name):

@@ -1,4 +1,4 @@
-"""What the cluster is made of: Go modules, their versions, and what is wanted of each."""
+"""The Go modules of the cluster, their versions, and what is used of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Go module, the programs to build of it and the manifests to keep of it."""
+    """A Go module, the programs to build from it and the manifests to keep."""
 
     name: str
     module: str
@@ -16,21 +16,22 @@ class Source:
     programs: Mapping[str, str]
     """Name of the program to its package, relative to the module."""
     staged: Mapping[str, str] = field(default_factory=dict)
-    """Modules that upstream replaces by a folder of its repository, which no module zip carries: a path, or a prefix
-    that ends in `/`, to the published version that takes its place."""
+    """Modules that upstream replaces by a folder of its repository, which is not in the module zip: a path, or a
+    prefix that ends in `/`, to the published version to use instead."""
     instead: Mapping[str, str] = field(default_factory=dict)
-    """Modules in another version than upstream's: a path, or a prefix for those that upstream replaces, to the version.
-    What another source is built from is in Go's cache already, and some cannot be had."""
+    """Modules in another version than upstream's: a path, or a prefix for those that upstream replaces, to the
+    version. Versions of other sources are in Go's cache already, and some cannot be downloaded."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Go variables set by the linker, such as the version."""
     manifests: tuple[str, ...] = ()
-    """Folders and files kept beside the programs."""
+    """Folders and files to keep beside the programs."""
     empty_files: tuple[str, ...] = ()
-    """Files the build needs but not what is in them. Naming any, or a symlink, builds in a copy of the module."""
+    """Files that the build needs, whatever their content. With any of them, or a symlink, a copy of the module is
+    built."""
     main: str = ""
-    """A main package to build instead of upstream's, for a program of which only a part is needed."""
+    """A main package to build instead of upstream's, if only a part of a program is needed."""
     symlinks: Mapping[str, str] = field(default_factory=dict)
-    """Upstream's symlinks, which no module zip carries either: where to what, both relative to the module."""
+    """Upstream's symlinks, which are not in the module zip either: link to target, both relative to the module."""
 
     @property
     def key(self) -> str:
@@ -53,7 +54,7 @@ KUBERNETES = Source(
 )
 
 KUBERNETES_NODE = replace(KUBERNETES, programs={name: f"cmd/{name}" for name in ("kubelet", "kube-proxy")})
-"""What only a real node needs."""
+"""Needed only for a real node."""
 
 ETCD = Source(name="etcd", module="go.etcd.io/etcd/server/v3", version="v3.6.6", programs={"etcd": ""})
 
@@ -118,7 +119,7 @@ TRAINING_OPERATOR = Source(
 )
 
 _AS_VOLCANO = {
-    # Kubernetes' scheduler, and what that is made of: with Volcano's versions, Go's cache has half of it.
+    # Kubernetes' scheduler and its dependencies: with Volcano's versions, Go's cache has half of them.
     "k8s.io/": "v0.34.1",
     "k8s.io/kubernetes": "v1.34.1",
     "github.com/go-openapi/jsonpointer": "v0.21.1",
@@ -177,6 +178,6 @@ HELM = Source(
         "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": "35",
     },
 )
-"""No part of the cluster: the tests of the chart build it when they first run."""
+"""Not part of the cluster: the chart's tests build it on first use."""
 
 SOURCES = (ETCD, KUBERNETES, KUBERNETES_NODE, KWOK, COREDNS, VOLCANO, ARGO, TRAINING_OPERATOR, SCHEDULER_PLUGINS, KUEUE)

@@ -1,4 +1,4 @@
-"""Webhooks of processes that run beside the cluster: what a Service and the kubelet do for those in Pods."""
+"""Webhooks of processes that run beside the cluster: does what a Service and the kubelet do for Pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.cluster.processes import is_running, wait_until
 
 
 def endpoint(namespace: str, service: str, ports: Mapping[str, int]) -> dict[str, Any]:
-    """Where a Service without a selector leads. Ports are named as the Service names them."""
+    """The endpoints of a Service without a selector. Ports have the names of the Service's ports."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -30,7 +30,8 @@ def endpoint(namespace: str, service: str, ports: Mapping[str, int]) -> dict[str
 
 
 def deliver_certificate(layout: Layout, component: str, namespace: str, secret: str, folder: Path) -> None:
-    """What the kubelet would do for a Pod: a component that writes its certificate to a Secret waits for the files."""
+    """Does what the kubelet would do for a Pod: a component that writes its certificate to a Secret waits for the
+    files."""
     found: dict[str, str] = {}
 
     def is_written() -> bool:

@@ -54,7 +54,7 @@ describe("which logs are shown first", () => {
       [role("Worker", ...[0, 1, 2, 3, 4, 5].map((n) => member(`w-${n}`, { state: "failed" })))],
       ["w-0", "w-1", "w-2", "w-3"],
     ],
-    ["nobody's, if there is nobody", [], []],
+    ["none, if there are no replicas", [], []],
   ])("%s", (_, roles, pods) => expect(podsToShowFirst(roles)).toEqual(pods))
 
   it("the Pods in the address come first, if they exist", () => {

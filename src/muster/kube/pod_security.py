@@ -505,7 +505,7 @@ _OUR_ANNOTATIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
     f"{PREFIX}attempt": _is_number,
     f"{PREFIX}restarts": lambda value: _json_object(value) is not None,
 }
-"""Annotations that controllers set on Pods, with the values that are safe whoever sets them."""
+"""Annotations that controllers set on Pods, with the values that are safe from every user."""
 
 _HTTP: Final[Fields] = {"host": _refused("probe"), "httpHeaders": None, "path": None, "port": None, "scheme": None}
 _TCP: Final[Fields] = {"host": _refused("probe"), "port": None}

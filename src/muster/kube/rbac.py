@@ -258,7 +258,7 @@ def _split(resource: str) -> tuple[str, str]:
 
 
 class Authorizer(Protocol):
-    """Answers what users may do, from the Roles and bindings of a cluster."""
+    """Decides what users may do, from the Roles and bindings of a cluster."""
 
     def is_allowed(self, user: User, action: Action) -> bool: ...
 

@@ -158,7 +158,7 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("token", "view"): Rule(_A | _O, "read"),
     ("token", "create"): Rule(_O, "write"),
     ("token", "revoke"): Rule(_A | _O, "write"),
-    ("audit", "view"): Rule(_A | _O, "read"),  # of an entry, the owner is whoever did it
+    ("audit", "view"): Rule(_A | _O, "read"),  # the owner of an entry is the user who did it
     ("settings", "view"): Rule(_A, "read"),
     ("settings", "edit"): Rule(_A, "write"),
     # All users see how full the nodes are; the names of Pods on them are for admins and their owners.

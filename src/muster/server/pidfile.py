@@ -1,4 +1,4 @@
-"""Is a server at work in this data directory, where does it listen, and how is it started and stopped?
+"""The server of a data directory: whether it runs, where it listens, and how it is started and stopped.
 
 The server holds a lock on `server.json` for as long as it lives, and the file names its process. A process that can
 take the lock knows that the file is out of date. The reverse does not hold: a server that was killed keeps its lock

@@ -405,7 +405,7 @@ class TrainingController:
             self._queue.enqueue(item, urgent=True)
 
     def _group_changed(self, before: Object | None, after: Object | None) -> None:
-        """A PodGroup concerns the job of its name, whoever created it."""
+        """A PodGroup belongs to the job of the same name, even if a user created it."""
         group = after or before or {}
         key = key_of(group)
         for name, jobs in self._jobs.items():

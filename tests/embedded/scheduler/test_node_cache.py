@@ -48,7 +48,7 @@ def tainted(name: str, effect: str = "NoSchedule", value: str = "v") -> Object:
             "nodeSelectorTerms": [{"matchFields": [{"key": "spec.x", "operator": "In", "values": ["1"]}]}]}}}),
          'matchFields: "spec.x" In: only metadata.name with In or NotIn is supported'),
     ],
-    ids=["no nodes", "gpu", "a resource nobody has", "two resources", "pods", "sorted with counts", "NoExecute",
+    ids=["no nodes", "gpu", "a resource that no node has", "two resources", "pods", "sorted with counts", "NoExecute",
          "cordoned", "not ready", "affinity", "empty term", "malformed"],
 )  # fmt: skip
 def test_no_node_will_do(nodes: list[Object], pod: Object, message: str) -> None:

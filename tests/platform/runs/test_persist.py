@@ -40,7 +40,7 @@ from tests.platform.graphs.samples import graph, node
 T = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def somebody(connection: Connection, name: str) -> Actor:
+def new_actor(connection: Connection, name: str) -> Actor:
     return Actor(create_user(connection, SYSTEM, name).id, name)
 
 
@@ -82,7 +82,7 @@ def test_the_number_of_an_attempt() -> None:
 
 async def test_a_run_is_recorded_from_its_creation_to_its_end(database: Database) -> None:
     def story(connection: Connection) -> None:
-        ann = somebody(connection, "ann")
+        ann = new_actor(connection, "ann")
         with_workflow(connection, ann)
         run = begun(connection, ann, name="first")
         assert (run.state, run.nodes, run.done) == ("waiting", 2, 0)
@@ -119,7 +119,7 @@ async def test_a_run_is_recorded_from_its_creation_to_its_end(database: Database
 
 async def test_lists_are_filtered_sorted_and_paged(database: Database) -> None:
     def story(connection: Connection) -> None:
-        ann, bob = somebody(connection, "ann"), somebody(connection, "bob")
+        ann, bob = new_actor(connection, "ann"), new_actor(connection, "bob")
         with_workflow(connection, ann, "w")
         with_workflow(connection, ann, "v")
         first, second = begun(connection, ann, name="alpha"), begun(connection, bob, "v", name="Beta")
@@ -154,7 +154,7 @@ async def test_lists_are_filtered_sorted_and_paged(database: Database) -> None:
 
 async def test_copies_keep_values(database: Database) -> None:
     def story(connection: Connection) -> None:
-        ann, bob = somebody(connection, "ann"), somebody(connection, "bob")
+        ann, bob = new_actor(connection, "ann"), new_actor(connection, "bob")
         with_workflow(connection, ann)
         run = begun(connection, ann, parameters={"p": "1"}, name="one")
         copy = prepare_copy(
@@ -176,7 +176,7 @@ async def test_copies_keep_values(database: Database) -> None:
 
 async def test_runs_that_cannot_start_are_refused(database: Database) -> None:
     def story(connection: Connection) -> None:
-        ann = somebody(connection, "ann")
+        ann = new_actor(connection, "ann")
         with_workflow(connection, ann)
         with pytest.raises(InvalidProblem) as wrong:
             begun(connection, ann, parameters={"q": "1", "p": "\0"})

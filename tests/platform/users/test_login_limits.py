@@ -63,7 +63,7 @@ def test_unknown_addresses_together_are_limited_per_account_and_the_owner_is_not
 def test_an_address_may_not_try_many_accounts() -> None:
     limits = LoginLimits()
     assert [allowed(limits, f"user{number}", place(1)) for number in range(100)].count(True) == PER_ADDRESS
-    assert allowed(limits, "ann", LoginPlace(place(1).network, "", True)), "whoever logged in from there before"
+    assert allowed(limits, "ann", LoginPlace(place(1).network, "", True)), "a user with an earlier login from there"
     assert allowed(limits, "ann", place(2))
 
 

@@ -103,7 +103,7 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, str]]] = {
         """,
         {"wf": "Running", "wf.d": "Succeeded"},
     ),
-    "dag: a failure that a dependent went on from is left alone, be it the last one or not": (
+    "dag: a failure that a dependent went on from is kept, whether or not it is the last one": (
         dag(step("a"), step("b", depends="a.Failed"), step("c", depends="b")),
         """
         - DAG     wf   -> wf.a

@@ -118,7 +118,7 @@ class AccessChanges:
 
     def announce(self) -> None:
         """May be called on any thread."""
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
             self._loop.call_soon_threadsafe(self._announce)
 
     def _announce(self) -> None:
@@ -250,7 +250,7 @@ class Database:
             except DBAPIError as error:
                 if attempt == _ATTEMPTS or getattr(error.orig, "sqlstate", None) not in _TRY_AGAIN:
                     raise
-                time.sleep(random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 (nobody gains by guessing it)
+                time.sleep(random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 (it is no secret)
         if access == "write":
             with self._counting:
                 self.writes += 1

@@ -328,7 +328,7 @@ _TASK: Final = obj(
 _PARAMETER: Final = obj(
     {
         "name": _text("What nodes refer to it by: letters, digits, _ and -, beginning with a letter.", _NAME),
-        "description": _text("For whoever fills it in.", 2_000),
+        "description": _text("For the user who fills it in.", 2_000),
         "default": _text("The value of a run that gives none.", LONGEST_TEXT),
         "required": boolean(default=False, description="A run has to have a value for it: its own, or the default."),
     },

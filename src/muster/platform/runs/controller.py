@@ -307,7 +307,7 @@ class RunController:
         workflow = after or before or {}
         run_id = labels_of(workflow).get(RUN_LABEL, "")
         if name_of(workflow) != run_object_name(run_id):
-            return  # somebody has labelled a Workflow of their own
+            return  # a user has put the label on another Workflow
         if after is not None and self._versions.get(run_id) == version_of(after):
             return
         self._changed[namespace_of(workflow), run_id] = after

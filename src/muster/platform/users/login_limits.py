@@ -3,8 +3,8 @@
 An attempt is counted before the password is checked, in one step that cannot be interrupted: guesses that arrive
 together count as much as guesses that arrive one after the other. A success takes its own count back.
 
-Nobody can lock the owner of an account out: failures from elsewhere only hold up places from which nobody has logged
-in to this account yet. A browser with a device cookie of the account, and an address with an earlier success, have
+The owner of an account cannot be locked out: failures from elsewhere only delay places without an earlier login to
+this account. A browser with a device cookie of the account, and an address with an earlier success, have
 counts of their own.
 """
 
@@ -65,8 +65,8 @@ class LoginLimits:
         return self._count([{f"{kind} {network}": PER_SECRET}], now)
 
     def begin_password_change(self, session: str, now: float) -> Counted | float:
-        """Counts an attempt to name the old password. It is counted per session: whoever has stolen one session does
-        not hold up the others."""
+        """Counts an attempt to name the old password. It is counted per session: a stolen session
+        does not delay the others."""
         return self._count([{f"password {session}": PER_DEVICE}], now)
 
     def succeeded(self, counted: Counted) -> None:

@@ -268,7 +268,7 @@ def _response_kind(resource: Resource) -> dict[str, str]:
 
 
 class ApiDescription:
-    """Answers discovery and OpenAPI requests. It follows the catalogue, where kinds may be registered at any time.
+    """Serves discovery and OpenAPI requests. It follows the catalogue, where kinds may be registered at any time.
 
     Documents are rendered once per set of kinds."""
 

@@ -89,7 +89,7 @@ def offered_token(request: ApiRequest) -> str:
 
 
 async def reject(request: ApiRequest, response: ApiResponse) -> None:
-    """Answers a request to open a WebSocket with an HTTP response."""
+    """Responds to a request to open a WebSocket with plain HTTP."""
     headers = [
         (b"content-type", response.media.encode()),
         (b"content-length", str(len(response.body)).encode()),

@@ -51,7 +51,7 @@ class Health(ApiModel):
 
 @_health.get("/health")
 async def health(here: Here) -> Health:
-    """Answers if requests are served and the database responds."""
+    """Succeeds if requests are served and the database responds."""
     await here.database.read(lambda connection: connection.exec_driver_sql("SELECT 1").scalar_one())
     return Health(status="ok", version=__version__)
 

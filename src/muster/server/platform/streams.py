@@ -1,4 +1,4 @@
-"""Answers that take long: server-sent events, logs and files.
+"""Long responses: server-sent events, logs and files.
 
 A client that reconnects to server-sent events sends the id of the last event it has, and misses nothing.
 

@@ -24,7 +24,7 @@ QUICK = {"period": 0.05, "timeout": 5.0, "failureThreshold": 1}
 
 
 class Server:
-    """Answers HTTP requests with `status`, and remembers the last one."""
+    """Responds to HTTP requests with `status`, and stores the last one."""
 
     def __init__(self) -> None:
         self.status = 200
