@@ -179,10 +179,10 @@ async def all_pod_groups(
     behind = await here.database.read(lambda connection: find_owning_runs(connection, who, run_ids))
     names = await _cluster_names(here)
     items = []
-    for (_, each), run_id in zip(chosen, run_ids, strict=True):
-        run = _run_in(behind, run_id, each.namespace)
-        told = {**asdict(each), **_named(each.name, each.namespace, run, who), "cluster_name": names.get(each.queue)}
-        items.append(ListedPodGroup(**told))
+    for (obj, each), run_id in zip(chosen, run_ids, strict=True):
+        run = _run_in(behind, run_id, namespace_of(obj))
+        shown = _named(name_of(obj), namespace_of(obj), run, who)
+        items.append(ListedPodGroup(**{**asdict(each), **shown, "cluster_name": names.get(each.queue)}))
     return Page(items, None, len(found))
 
 
@@ -249,7 +249,7 @@ def _pod(pod: Object, run: OwningRun | None, who: Actor) -> PodThere:
     )
 
 
-def _named(name: str | None, namespace: str | None, run: OwningRun | None, who: Actor) -> dict[str, str | None]:
+def _named(name: str, namespace: str, run: OwningRun | None, who: Actor) -> dict[str, str | None]:
     """Names are for users who may inspect them; owners are for all users."""
     shown = bool(may(who, "inspect", Subject("node"))) or (run is not None and run.open)
     return {
