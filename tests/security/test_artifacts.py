@@ -26,6 +26,7 @@ from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Key, Object
 from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED, PodGrants
 from muster.platform.graphs.argo_manifest import check_workflow_policy
+from muster.server.downloads import content_disposition
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.confined import MemberAccess
 from muster.workflows.artifacts.confinement import landlock_version
@@ -801,3 +802,34 @@ async def test_a_bomb_fills_the_memory(members: Members) -> None:
         await members.store("bomb", source)
         with pytest.raises(ArtifactError):
             await members.fetch({"s3": {"key": "bomb"}, "archive": {"tar": {}}})
+
+
+# Downloads.
+
+NAMES = {
+    "a line break and another header": "x\r\nSet-Cookie: a=b",
+    "quotes": 'x"; filename="evil.exe',
+    "a path": "../../etc/cron.d/evil",
+    "a backslash": "..\\..\\evil.exe",
+    "a NUL": "x\0.txt",
+    "letters of another language": "模型.tgz",
+    "half a character": "\ud800",
+    "a text direction that hides the ending": "x\u202egpj.exe",
+    "a name that is too long": "x" * 10_000,
+    "no name": "",
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=what) for what, name in NAMES.items()])
+def test_the_name_of_a_file_is_more_than_a_name(name: str) -> None:
+    """The name of a member's file adds headers to a download, or a path"""
+    value = content_disposition(name)
+    assert value.isascii()
+    assert value.isprintable()
+    assert len(value) < 3000
+    assert value.startswith('attachment; filename="')
+    plain, _, encoded = value.removeprefix('attachment; filename="').partition('"')
+    assert not set(plain) & set('/\\"%;')
+    assert "%2F" not in encoded.upper()
+    assert "%5C" not in encoded.upper()
+    assert "%E2%80%AE" not in encoded.upper()

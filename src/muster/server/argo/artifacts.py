@@ -14,6 +14,7 @@ from muster.kube import builtin
 from muster.kube.errors import ApiError, BadRequest, NotFound, Unavailable
 from muster.kube.objects import Object, namespace_of, status_of
 from muster.server.argo.requests import Request
+from muster.server.downloads import content_disposition
 from muster.server.kubernetes.request import ApiResponse, stream
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
 from muster.workflows.artifacts.locations import Artifact, key_of, location_of, with_key
@@ -27,6 +28,11 @@ _SECURITY = [
     (b"x-frame-options", b"SAMEORIGIN"),
     (b"x-content-type-options", b"nosniff"),
 ]
+_SHOWN = frozenset((
+    "text/plain", "text/html", "text/csv", "text/markdown", "application/json", "application/yaml", "image/png",
+    "image/jpeg", "image/gif", "image/webp",
+))  # fmt: skip
+"""What a browser shows. Scripts in a page do not run: see the content security policy."""
 _DIRECTIONS = ("inputs", "outputs")
 
 
@@ -106,8 +112,8 @@ class Downloads:
     async def _send(self, request: Request, workflow: Object, artifact: Artifact) -> None:
         name = posixpath.basename(key_of(artifact).rstrip("/")) or str(artifact.get("name"))
         media = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        shown = name.encode("ascii", "replace").replace(b'"', b"'")
-        headers = [(b"content-disposition", b'filename="' + shown + b'"'), *_SECURITY]
+        disposition = content_disposition(name, attachment=media not in _SHOWN)
+        headers = [(b"content-disposition", disposition.encode()), *_SECURITY]
 
         async def pieces() -> AsyncGenerator[bytes, None]:
             found = cast("AsyncGenerator[bytes, None]", self._reader.read(workflow, artifact))

@@ -31,6 +31,7 @@ from muster.platform.runs.node_detail import (
 from muster.platform.runs.runs import Attempt, attempts_of, get_run, nodes_of, parameters_given
 from muster.platform.status_messages import explain
 from muster.platform.workflows.versions import document_of
+from muster.server.downloads import DOWNLOAD_HEADERS, content_disposition
 from muster.server.platform.rest import build_record, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
@@ -110,7 +111,8 @@ async def content_of_output(run: str, node: str, output: str, request: Request, 
     if not value["ready"]:
         raise ConflictProblem.of("run.output", name=output, state=found.node.state)
     if value["type"] == "text":
-        return Response((await here.runs.masks(run)).text(str(value["value"])), media_type="text/plain")
+        text = (await here.runs.masks(run)).text(str(value["value"]))
+        return Response(text, media_type="text/plain", headers=DOWNLOAD_HEADERS)
     artifact = artifact_in(workflow, node, output) if workflow is not None else None
     if artifact is None or workflow is None or here.artifacts is None:
         raise NotFoundProblem.of("run.file", name=output)
@@ -127,10 +129,7 @@ async def content_of_output(run: str, node: str, output: str, request: Request, 
         async for piece in pieces:
             yield piece
 
-    headers = {
-        "Content-Disposition": f'attachment; filename="{output}.tgz"',
-        "Content-Security-Policy": "sandbox; default-src 'none'",
-    }
+    headers = {**DOWNLOAD_HEADERS, "Content-Disposition": content_disposition(f"{output}.tgz")}
     check = partial(found_node, here, who, run, node)
     return download(request, content(), check, media_type="application/gzip", headers=headers)
 

@@ -59,6 +59,7 @@ from muster.platform.workflows.workflows import (
     get_workflow,
     list_workflows,
 )
+from muster.server.downloads import DOWNLOAD_HEADERS, content_disposition
 from muster.server.platform.rest import (
     ApiModel,
     IfMatch,
@@ -228,7 +229,7 @@ async def exported_version(workflow: str, version: str, here: Here, who: Who) ->
             raise ConflictProblem.of("version.export", detail=str(error)) from None
 
     identifier, text = await here.database.read(read)
-    headers = {"Content-Disposition": f'attachment; filename="{identifier}.yaml"'}
+    headers = {**DOWNLOAD_HEADERS, "Content-Disposition": content_disposition(f"{identifier}.yaml")}
     return Response(text, media_type="application/yaml", headers=headers)
 
 
