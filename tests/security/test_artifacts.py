@@ -33,6 +33,7 @@ from muster.workflows.artifacts.confinement import landlock_version
 from muster.workflows.artifacts.egress import Egress, EgressRefused, address_problem
 from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.artifacts.member_locations import prefixed_key
+from muster.workflows.artifacts.quota import ArtifactQuota
 from muster.workflows.executors.pod import InputStaging
 from muster.workflows.executors.pod_spec import CannotRun, StagedInputs, build_pod
 from muster.workflows.model import Launch, Node
@@ -802,6 +803,36 @@ async def test_a_bomb_fills_the_memory(members: Members) -> None:
         await members.store("bomb", source)
         with pytest.raises(ArtifactError):
             await members.fetch({"s3": {"key": "bomb"}, "archive": {"tar": {}}})
+
+
+async def test_a_member_fills_the_disk_with_artifacts(members: Members) -> None:
+    """A member fills the server's disk with artifacts"""
+    budgets = Budgets(member_artifact_megabytes=1, member_artifact_files=4)
+    members.artifacts = ArtifactClient(members.cluster, members.home / "workflows", members=MemberAccess(budgets))
+    source = members.home / "large"
+    for number in range(2):
+        source.write_bytes(os.urandom(400_000))
+        await members.store(f"large-{number}", source)
+    with pytest.raises(ArtifactError, match="memberArtifactMegabytes"):
+        source.write_bytes(os.urandom(400_000))
+        await members.store("one-too-many", source)
+    await members.store("b", source, members.bob)
+    with pytest.raises(ArtifactError, match="memberArtifactFiles"):
+        await members.store("many", members.output(a="", b="", c=""))
+
+
+def test_a_deleted_artifact_makes_room(tmp_path: Path) -> None:
+    now = 0.0
+    (tmp_path / "alice").mkdir()
+    (tmp_path / "alice/old").write_bytes(bytes(1 << 20))
+    new = tmp_path / "new"
+    new.write_bytes(b"x")
+    quota = ArtifactQuota(tmp_path, Budgets(member_artifact_megabytes=1), lambda: now)
+    with pytest.raises(ArtifactError):
+        quota.take("alice", new)
+    (tmp_path / "alice/old").unlink()
+    now = 60.0
+    quota.take("alice", new)
 
 
 # Downloads.

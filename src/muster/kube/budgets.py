@@ -32,6 +32,12 @@ class Budgets:
     """The output files of a container."""
     output_files: int = 100_000
     """The number of these files and folders."""
+    output_text_kilobytes: int = 1_024
+    """The texts of a node's outputs, which are part of the workflow: all its output parameters together."""
+    member_artifact_megabytes: int = 102_400
+    """What a restricted namespace may keep in the local artifact repository."""
+    member_artifact_files: int = 1_000_000
+    """The number of these files and folders."""
     user_streams: int = 256
     """Streams of events, logs and files of the platform that one user has open at the same time."""
     streams: int = 4_096

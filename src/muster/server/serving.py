@@ -64,7 +64,7 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
 
     def leaves(report: ReportOutcome) -> dict[str, Executor]:
         return {
-            "pod": PodExecutor(cluster, report, files=files, home=home, artifacts=artifacts),
+            "pod": PodExecutor(cluster, report, files=files, home=home, artifacts=artifacts, budgets=settings.budgets),
             "resource": ResourceExecutor(
                 cluster, report, read_artifact=read_manifest, may=service_account_permissions(box.identity)
             ),

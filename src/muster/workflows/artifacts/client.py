@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import posixpath
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +18,6 @@ from muster.kube.budgets import Budgets
 from muster.kube.builtin import CONFIG_MAP, NAMESPACE, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
-from muster.kube.file_names import path_component
 from muster.kube.objects import Object, annotations_of, namespace_of, spec_of, status_of
 from muster.kube.pod_security import is_restricted
 from muster.workflows.artifacts.archives import Limits, form_of, is_packed, pack, unpack
@@ -41,7 +39,9 @@ from muster.workflows.artifacts.locations import (
 )
 from muster.workflows.artifacts.member_locations import location_problem, prefixed_key
 from muster.workflows.artifacts.ownership import ArtifactOwners
+from muster.workflows.artifacts.quota import ArtifactQuota
 from muster.workflows.artifacts.stores import ArtifactStore, open_store
+from muster.workflows.artifacts.threads import ArtifactThreads
 
 CONFIG_MAP_NAME = "artifact-repositories"
 DEFAULT_ANNOTATION = "workflows.argoproj.io/default-artifact-repository"
@@ -154,6 +154,8 @@ class ArtifactClient:
         self._system_namespace = system_namespace
         self._limits = limits
         self._confined = ConfinedWork(self._transit, members)
+        self._threads = ArtifactThreads()
+        self._quota = ArtifactQuota(self._local_folder, members.budgets)
         self.owners = ArtifactOwners(home)
 
     async def repository(self, workflow: Object) -> Mapping[str, Any]:
@@ -162,15 +164,16 @@ class ArtifactClient:
 
     async def fetch(self, workflow: Object, artifact: Artifact, target: Path) -> None:
         """Fetches the artifact to `target`, unpacked and with the mode it asks for."""
+        namespace = namespace_of(workflow)
         coming, form = target.with_name(f"{target.name}.coming"), form_of(artifact)
         await self.fetch_packed(workflow, artifact, coming)
-        if await self._is_restricted(workflow) and await asyncio.to_thread(is_packed, coming, form):
-            await self._confined.unpack(namespace_of(workflow), coming, target, form)
+        if await self._is_restricted(workflow) and await self._threads.run(namespace, is_packed, coming, form):
+            await self._confined.unpack(namespace, coming, target, form)
         else:
-            await asyncio.to_thread(unpack, coming, target, form, self._limits)
+            await self._threads.run(namespace, unpack, coming, target, form, self._limits)
         mode = artifact.get("mode")
         if mode is not None:
-            await asyncio.to_thread(_set_mode, target, int(mode), bool(artifact.get("recurseMode")))
+            await self._threads.run(namespace, _set_mode, target, int(mode), bool(artifact.get("recurseMode")))
 
     async def fetch_packed(self, workflow: Object, artifact: Artifact, target: Path) -> None:
         """Fetches the artifact as its store holds it: an archive, a file or a folder."""
@@ -186,6 +189,7 @@ class ArtifactClient:
         The variables of `scope` fill the key pattern of an artifact without a key. Repeating the call with the same
         content changes nothing.
         """
+        namespace = namespace_of(workflow)
         repository = repository if repository is not None else await self.repository(workflow)
         name = posixpath.basename(str(artifact.get("path") or "").rstrip("/")) or str(artifact["name"])
         form = form_of(artifact) or "tar"
@@ -199,15 +203,17 @@ class ArtifactClient:
             async with self._store(workflow, done, repository) as (store, location):
                 ready = work / "packed"
                 if form == "none":
-                    await asyncio.to_thread(_copy, source, ready)
+                    await self._threads.run(namespace, _copy, source, ready)
                 elif await self._is_restricted(workflow):
-                    await self._confined.pack(namespace_of(workflow), source, name, ready, artifact)
+                    await self._confined.pack(namespace, source, name, ready, artifact)
                 else:
-                    await asyncio.to_thread(pack, source, name, ready, artifact)
-                await asyncio.to_thread(self.owners.record, workflow, location)
+                    await self._threads.run(namespace, pack, source, name, ready, artifact)
+                if is_local(location) and await self._is_restricted(workflow):
+                    await self._threads.run(namespace, self._quota.take, namespace, ready)
+                await self._threads.run(namespace, self.owners.record, workflow, location)
                 await store.save(ready, location)
         finally:
-            await asyncio.to_thread(_remove, work)
+            await self._threads.run(namespace, _remove, work)
         return done
 
     async def delete(self, workflow: Object, artifact: Artifact) -> None:
@@ -259,7 +265,7 @@ class ArtifactClient:
 
     def _open(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:
         if is_local(location):
-            return LocalStore(self._local_folder / path_component(namespace))
+            return LocalStore(self._local_folder, namespace, self._threads)
         return open_store(location, secrets.get)
 
     def _open_for_member(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:

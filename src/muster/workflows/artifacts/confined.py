@@ -25,6 +25,7 @@ from muster.workflows.artifacts.archives import Form
 from muster.workflows.artifacts.confined_process import ERRORS, RESULT, Job
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactUnreachable
 from muster.workflows.artifacts.locations import Location, kind_of
+from muster.workflows.artifacts.quota import measure
 from muster.workflows.artifacts.stores import SecretOf
 
 _SOURCES: Final = str(Path(muster.__file__).parent.parent)
@@ -141,7 +142,7 @@ class ConfinedWork:
         budgets = self._access.budgets
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            files, size = await asyncio.to_thread(_measure, job.folder)
+            files, size = await asyncio.to_thread(measure, Path(job.folder))
             for used, most, field in (
                 (size >> 20, budgets.output_megabytes, "output_megabytes"),
                 (files, budgets.output_files, "output_files"),
@@ -216,15 +217,6 @@ def _known_hosts() -> str:
     with suppress(OSError):
         return Path("~/.ssh/known_hosts").expanduser().read_text()
     return ""
-
-
-def _measure(folder: str) -> tuple[int, int]:
-    files = size = 0
-    with suppress(OSError), Folder.at(folder) as top:
-        for entry in top.walk():
-            files += 1
-            size += entry.size if entry.kind == "file" else 0
-    return files, size
 
 
 def _remove(folder: Path) -> None:

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO
 
 from muster.kube import beneath
 from muster.kube.beneath import TEMPORARY, Folder, UnsafeFile, UnsafeName
+from muster.kube.file_names import path_component
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing
 from muster.workflows.artifacts.locations import Location, key_of
+from muster.workflows.artifacts.threads import ArtifactThreads
 
 _BLOCK = 1 << 16
 _TRIES = 5
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, UnsafeFile)
-
-T = TypeVar("T")
 
 
 class LocalFolder:
@@ -93,20 +93,24 @@ class LocalFolder:
 class LocalStore:
     """The same as an `ArtifactStore`, in threads, so that the event loop is not blocked."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = LocalFolder(folder)
+    def __init__(self, folder: Path, namespace: str, threads: ArtifactThreads) -> None:
+        self._folder, self._namespace, self._threads = (
+            LocalFolder(folder / path_component(namespace)),
+            namespace,
+            threads,
+        )
 
     async def load(self, location: Location, target: Path) -> None:
-        await asyncio.to_thread(self._folder.load, key_of(location), target)
+        await self._threads.run(self._namespace, self._folder.load, key_of(location), target)
 
     async def save(self, source: Path, location: Location) -> None:
-        await asyncio.to_thread(self._folder.save, source, key_of(location))
+        await self._threads.run(self._namespace, self._folder.save, source, key_of(location))
 
     async def delete(self, location: Location) -> None:
-        await asyncio.to_thread(self._folder.delete, key_of(location))
+        await self._threads.run(self._namespace, self._folder.delete, key_of(location))
 
     async def keys(self, location: Location) -> list[str]:
-        return await asyncio.to_thread(_list_of(self._folder.keys, key_of(location)))
+        return await self._threads.run(self._namespace, lambda: list(self._folder.keys(key_of(location))))
 
     async def read(self, location: Location) -> AsyncIterator[bytes]:
         with await asyncio.to_thread(self._folder.open, key_of(location)) as file:
@@ -154,7 +158,3 @@ def _translate_errors(key: str) -> Iterator[None]:
 
 def _missing(key: str) -> ArtifactMissing:
     return ArtifactMissing(f'the artifact repository contains nothing under "{key}"')
-
-
-def _list_of(function: Callable[[str], Iterator[T]], argument: str) -> Callable[[], list[T]]:
-    return lambda: list(function(argument))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.kube.beneath import Folder
+from muster.kube.budgets import Budgets
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
@@ -184,14 +185,21 @@ class PodExecutor:
     """The `Executor` of Pods. `files` gives access to what nodes keep of Pods; `home` holds files in transit."""
 
     def __init__(
-        self, cluster: Cluster, report: ReportOutcome, *, files: NodeFiles, home: Path, artifacts: ArtifactClient
+        self,
+        cluster: Cluster,
+        report: ReportOutcome,
+        *,
+        files: NodeFiles,
+        home: Path,
+        artifacts: ArtifactClient,
+        budgets: Budgets = Budgets(),  # noqa: B008
     ) -> None:
         self._cluster = cluster
         self._report = report
         self._artifacts = artifacts
         self._files = files
         self._inputs = InputStaging(home / "inputs", artifacts)
-        self._collector = OutputCollector(files, artifacts, home / "passing")
+        self._collector = OutputCollector(files, artifacts, home / "passing", budgets)
         self._leaves: dict[Key, _PodLeaf] = {}
         """By Pod."""
         self._repositories: dict[str, Mapping[str, Any]] = {}

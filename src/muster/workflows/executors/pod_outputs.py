@@ -14,6 +14,7 @@ from tempfile import mkdtemp
 from typing import IO, Any
 
 from muster.kube.beneath import Folder
+from muster.kube.budgets import Budgets, setting_name
 from muster.kube.node_files import NodeFiles, NodeFilesError
 from muster.kube.objects import Object
 from muster.workflows.artifacts.client import ArtifactClient
@@ -34,7 +35,6 @@ from muster.workflows.executors.pod_spec import (
 from muster.workflows.model import Launch, Outcome, Outputs, Template
 
 RESULT_BYTES = 256 * 1024
-PARAMETER_BYTES = 1024 * 1024
 
 
 class OutputError(Exception):
@@ -42,7 +42,8 @@ class OutputError(Exception):
 
 
 class OutputCollector:
-    def __init__(self, files: NodeFiles, artifacts: ArtifactClient, work: Path) -> None:
+    def __init__(self, files: NodeFiles, artifacts: ArtifactClient, work: Path, budgets: Budgets) -> None:
+        self._text_bytes = budgets.output_text_kilobytes * 1024
         self._files = files
         self._artifacts = artifacts
         self._work = work
@@ -71,7 +72,7 @@ class OutputCollector:
             outputs["result"] = self._result(pod)
         kept = _OutputFiles(self._files, pod, template)
         if output_parameters(template):
-            outputs["parameters"], problem = _read_parameters(template, kept)
+            outputs["parameters"], problem = _read_parameters(template, kept, self._text_bytes)
             problems += problem
         repository = repository_for(template, repository)
         scope = scope_of(workflow, launch)
@@ -164,10 +165,11 @@ class _OutputFiles:
         return None
 
 
-def _read_parameters(template: Template, kept: _OutputFiles) -> tuple[list[dict[str, Any]], list[str]]:
+def _read_parameters(template: Template, kept: _OutputFiles, most: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Reads at most so many bytes in all: they become a part of the workflow."""
     done, problems = list[dict[str, Any]](), list[str]()
     said = str((template.get("annotations") or {}).get(LONGEST_TEXT) or "")
-    longest = int(said) if said.isdecimal() and len(said) < 10 else PARAMETER_BYTES
+    longest = int(said) if said.isdecimal() and len(said) < 10 else most
     for parameter in output_parameters(template):
         source = parameter.get("valueFrom") or {}
         path = str(source.get("path") or "")
@@ -175,35 +177,37 @@ def _read_parameters(template: Template, kept: _OutputFiles) -> tuple[list[dict[
             done.append(dict(parameter))
             continue
         try:
-            value = _read_parameter(kept, path, source.get("default"))
+            value = _read_parameter(kept, path, source.get("default"), most)
             if len(value) > longest:
                 raise OutputError(
                     f"{path} has {len(value)} characters; a text may have at most {longest}: write less, or use a file"
                 )
+            most -= len(value.encode("utf-8", "replace"))
             done.append({**parameter, "value": value})
         except OutputError as error:
             problems.append(f"failed to save output parameter '{parameter.get('name')}': {error}")
     return done, problems
 
 
-def _read_parameter(kept: _OutputFiles, path: str, default: Any) -> str:
+def _read_parameter(kept: _OutputFiles, path: str, default: Any, most: int) -> str:
     place = kept.find(path)
     with suppress(OSError):
         if place is not None:
             with Folder.at(place.parent) as beside, beside.file(place.name) as file:
-                return _read_text(file, path)
+                return _read_text(file, path, most)
     if default is not None:
         return str(default).removesuffix("\n")
     raise OutputError(f"open {path}: no such file or directory" if place is None else f"read {path}: is a directory")
 
 
-def _read_text(file: IO[bytes], path: str) -> str:
+def _read_text(file: IO[bytes], path: str, most: int) -> str:
     size = os.fstat(file.fileno()).st_size
-    if size > PARAMETER_BYTES:
+    if size > most:
         raise OutputError(
-            f"{path} has {size} bytes; a parameter may have at most {PARAMETER_BYTES}: use an output artifact"
+            f"{path} has {size} bytes, and the output parameters of a node may have at most "
+            f"{setting_name('output_text_kilobytes')} together: use an output artifact"
         )
-    return file.read(PARAMETER_BYTES).decode("utf-8", "replace").removesuffix("\n")
+    return file.read(most).decode("utf-8", "replace").removesuffix("\n")
 
 
 SECONDS = 3.0
