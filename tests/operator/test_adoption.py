@@ -86,7 +86,7 @@ async def test_a_running_job_goes_on_to_its_end_with_the_pods_it_has(cluster: Em
     assert status_of(done)["startTime"] == "2026-11-15T12:00:00Z"
     ports = {name_of(s): len(s["spec"]["ports"]) for s in (await cluster.list(SERVICE)).items if name_of(s) in NAMES}
     if intranet == "Service":
-        assert set(ports.values()) == {20}, "those that were there are left as they are"
+        assert set(ports.values()) == {20}, "existing ones are unchanged"
 
 
 async def test_a_job_can_be_deleted_though_its_operator_is_gone(cluster: EmbeddedCluster) -> None:
@@ -100,7 +100,7 @@ async def test_a_job_can_be_deleted_though_its_operator_is_gone(cluster: Embedde
         await cluster.get(KIND, "job", "default")
 
 
-async def test_a_finalizer_of_somebody_else_is_left(cluster: EmbeddedCluster) -> None:
+async def test_a_finalizer_of_another_owner_is_kept(cluster: EmbeddedCluster) -> None:
     await begun(cluster, "PodIP")
     both = {"metadata": {"finalizers": ["finalizers.paddlepaddle.org", "example.com/mine"]}}
     await cluster.patch(KIND, "job", "default", both)

@@ -72,7 +72,7 @@ async def attempt(election: Election) -> bool:
         ({"holderIdentity": "other"}, 10, "free"),
     ],
 )
-def test_whose_a_lease_is(spec: dict[str, Any], seconds: float, whose: str) -> None:
+def test_who_holds_a_lease(spec: dict[str, Any], seconds: float, whose: str) -> None:
     assert lease_state(ObservedLease(spec, 100.0), "me", 100.0 + seconds, 10.0) == whose
 
 
@@ -102,7 +102,7 @@ async def test_the_second_waits_until_the_first_has_not_renewed_for_as_long_as_a
     assert not await attempt(second) and not second.holds
 
     clock.now += 14.0
-    assert not first.holds, "it could not renew in time, so it must not write, long before anybody else may"
+    assert not first.holds, "it could not renew in time, so it must not write, long before another process may"
     assert not await attempt(second)
     await first.acquire()
     clock.now += 14.0
@@ -123,7 +123,7 @@ async def test_a_lease_that_was_given_back_is_taken_at_once(cluster: EmbeddedClu
     assert await held_by(cluster) == "second", "only the holder can give it back"
 
 
-async def test_work_ends_when_somebody_else_holds_the_lease(cluster: EmbeddedCluster) -> None:
+async def test_work_ends_when_another_process_holds_the_lease(cluster: EmbeddedCluster) -> None:
     election = Election(cluster, SETTINGS)
     begun, ended = asyncio.Event(), asyncio.Event()
     held_at_the_end: list[bool] = []
@@ -190,7 +190,7 @@ async def test_the_lease_is_given_back_when_work_is_done(cluster: EmbeddedCluste
     await wait_for(cluster, LEASE, "lease", lambda lease: spec_of(lease)["holderIdentity"] == "")
 
 
-async def test_what_work_raises_is_raised(cluster: EmbeddedCluster) -> None:
+async def test_errors_of_the_work_are_raised(cluster: EmbeddedCluster) -> None:
     async def work() -> None:
         raise RuntimeError("a bug")
 

@@ -144,7 +144,7 @@ def counted(text: str) -> dict[str, float]:
     }
 
 
-async def test_what_becomes_of_a_job_is_counted_once_whoever_leads(served: Served) -> None:
+async def test_the_outcome_of_a_job_is_counted_once_across_leaders(served: Served) -> None:
     async with operating(served) as first:
         await served.cluster.create(job())
         await wait_for_all(served.cluster, POD, have(*NAMES))
@@ -221,7 +221,7 @@ async def test_one_that_loses_its_lease_writes_no_more(served: Served) -> None:
         await wait_for_all(served.cluster, POD, have(*NAMES))
 
 
-async def test_only_the_namespaces_it_was_told(served: Served) -> None:
+async def test_only_the_configured_namespaces(served: Served) -> None:
     for name in ("a", "b", "c"):
         await served.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         await wait_for(served.cluster, NAMESPACE, name, lambda _: True)
@@ -275,7 +275,7 @@ async def test_a_line_that_breaks_all_the_time(served: Served) -> None:
             for name in names:
                 await wait_for(served.cluster, PyTorch.kind, name, ends(phase))
         assert line.cuts
-        assert len(made) == len(wanted), "no Pod was made twice"
+        assert len(made) == len(wanted), "no Pod was created twice"
 
 
 async def cut(line: FlakyProxy, chance: random.Random) -> None:
@@ -325,7 +325,7 @@ async def test_gangs(served: Served, scheduler: Any) -> None:
                 assert labels_of(pod)["scheduling.x-k8s.io/pod-group"] == "job"
 
 
-async def test_what_another_operator_has_made_is_taken_over(served: Served) -> None:
+async def test_objects_of_another_operator_are_adopted(served: Served) -> None:
     mpi = training_job("kubeflow.org/v1", "MPIJob", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 1})
     made = await served.cluster.create({**mpi, "metadata": {"name": "mpi", "namespace": "default"}})
     owner = {

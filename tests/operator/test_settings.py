@@ -31,7 +31,7 @@ def test_a_kind_that_does_not_exist() -> None:
         enabled_job_kinds(OperatorSettings(kinds=("TorchJob",)))
 
 
-def test_those_who_look_after_the_same_namespaces_stand_for_the_same_election() -> None:
+def test_operators_of_the_same_namespaces_share_an_election() -> None:
     assert lease_name([]) == "muster-operator"
     assert lease_name(["a", "b"]) == lease_name(["b", "a"]) != lease_name(["a"])
     chosen = with_election(OperatorSettings(namespaces=("a",)), "home", lease_seconds=30)

@@ -113,14 +113,14 @@ def test_a_change_that_makes_it_wrong_is_refused() -> None:
     assert "queue: field is immutable" in answer["status"]["message"]
 
 
-def test_what_it_does_not_know_is_let_through_with_a_warning() -> None:
+def test_unknown_kinds_are_allowed_with_a_warning() -> None:
     answer = review_request(job(), version="v3")
     assert answer["allowed"] is True
     assert "kubeflow.org/v3 PyTorchJob" in answer["warnings"][0]
 
 
 @pytest.mark.parametrize("nonsense", [{}, [], None, {"request": None}, {"request": {}}])
-def test_what_is_no_review_is_said_to_be_none(nonsense: Any) -> None:
+def test_an_invalid_review_is_an_error(nonsense: Any) -> None:
     with pytest.raises(BadRequest, match="AdmissionReview"):
         review(nonsense)
 
@@ -213,7 +213,7 @@ async def test_it_makes_its_certificate_and_has_the_api_server_trust_it(cluster:
     assert answer["response"]["status"]["message"].endswith("spec.pytorchReplicaSpecs: Required value")
 
 
-async def test_what_is_no_review_is_a_bad_request(cluster: EmbeddedCluster) -> None:
+async def test_an_invalid_review_is_a_bad_request(cluster: EmbeddedCluster) -> None:
     async with serve_webhook(SETTINGS, cluster) as webhook:
         async with asyncio.timeout(10):
             await webhook.listening.wait()
@@ -227,7 +227,7 @@ async def test_replicas_share_one_certificate(cluster: EmbeddedCluster) -> None:
     assert (await trusted(cluster)).count(b"BEGIN CERTIFICATE") == 1
 
 
-async def test_it_is_made_anew_in_time_and_the_old_one_stays_trusted(cluster: EmbeddedCluster) -> None:
+async def test_it_is_renewed_in_time_and_the_old_one_stays_trusted(cluster: EmbeddedCluster) -> None:
     clock = Clock()
     source = shared(cluster, clock)
     first, before = await source.pair(), await trusted(cluster)
@@ -243,7 +243,7 @@ async def test_it_is_made_anew_in_time_and_the_old_one_stays_trusted(cluster: Em
     assert (await trusted(cluster)).count(b"BEGIN CERTIFICATE") == 2, "those long out of use are dropped"
 
 
-async def test_somebody_s_hand_in_the_configuration_is_put_right(cluster: EmbeddedCluster) -> None:
+async def test_manual_changes_of_the_configuration_are_reverted(cluster: EmbeddedCluster) -> None:
     source = shared(cluster, Clock())
     await source.pair()
     bundle = await trusted(cluster)
@@ -262,13 +262,13 @@ async def test_a_spoilt_secret_is_filled_again(cluster: EmbeddedCluster) -> None
     assert (await source.pair()).certificate != first.certificate
 
 
-async def test_without_its_secret_it_says_who_makes_one(cluster: EmbeddedCluster) -> None:
+async def test_without_its_secret_the_error_says_what_creates_it(cluster: EmbeddedCluster) -> None:
     await cluster.delete(SECRET, "muster-operator-webhook", "muster-system")
     with pytest.raises(CertificateError, match="muster operator install"):
         await shared(cluster, Clock()).pair()
 
 
-async def test_without_a_configuration_it_serves_and_says_that_nobody_asks(
+async def test_without_a_configuration_it_serves_and_warns(
     cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     await cluster.delete(CONFIGURATION, "muster-operator")

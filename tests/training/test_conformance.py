@@ -57,7 +57,7 @@ def test_is_accepted_and_every_replica_can_be_made(file: Path) -> None:
 
 
 @pytest.mark.skipif(not FILES, reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")
-def test_every_replica_is_told_what_it_was_told_before() -> None:
+def test_the_environment_of_every_replica_is_unchanged() -> None:
     """On a cluster with DNS. Read a difference before you accept it: MUSTER_ACCEPT=1 rewrites the file."""
     told = {str(file.relative_to(ROOT)): wirings(file) for file in FILES}
     if os.environ.get("MUSTER_ACCEPT"):

@@ -282,12 +282,12 @@ async def test_a_new_controller_goes_on_where_the_old_one_was(cluster: EmbeddedC
         after = await wait_for_all(
             cluster, POD, lambda found: have(*NAMES)(found) and not gone & {uid_of(p) for p in found}
         )
-        assert {_port(p) for p in before} == {_port(p) for p in after}, "those that ran on must find the new ones"
+        assert {_port(p) for p in before} == {_port(p) for p in after}, "those that kept running must find the new ones"
         await wait_for(cluster, PYTORCH, "job", is_in("Running"))
 
 
 @pytest.mark.parametrize("kind", [POD, SERVICE])
-async def test_what_belongs_to_somebody_else_is_left_alone_and_named(cluster: EmbeddedCluster, kind: Kind) -> None:
+async def test_objects_of_other_owners_are_left_alone_and_named(cluster: EmbeddedCluster, kind: Kind) -> None:
     meta = {"name": "job-worker-1", "namespace": "default"}
     spec = {"ports": [{"port": 80}]} if kind is SERVICE else {"containers": [{"name": "x", "image": "x"}]}
     theirs = await cluster.create({"apiVersion": "v1", "kind": kind.kind, "metadata": meta, "spec": spec})

@@ -53,7 +53,7 @@ POLICY = {"runPolicy": {"schedulingPolicy": {"queue": "q"}}}
         (naming("scheduler-plugins-scheduler"), {}, GangSettings(by_policy=False), False),
     ],
 )
-def test_who_is_a_gang(
+def test_which_jobs_are_gangs(
     pytorch_job: MakeJob, roles: dict[str, Any] | None, spec: dict[str, Any], settings: GangSettings, is_one: bool
 ) -> None:
     assert wants_gang(PyTorch().read(pytorch_job(roles, **spec)), settings) is is_one
@@ -69,7 +69,7 @@ def test_who_is_a_gang(
         (POLICY, GangSettings(), 0.0),
     ],
 )
-def test_who_brings_a_group_does_so_at_once(
+def test_seconds_to_wait_for_a_group_of_the_user(
     pytorch_job: MakeJob, spec: dict[str, Any], settings: GangSettings, seconds: float
 ) -> None:
     job = PyTorch().read(pytorch_job(naming("volcano"), **spec))
@@ -85,7 +85,7 @@ def test_who_brings_a_group_does_so_at_once(
         ("volcano:mine", "write volcano; only after scheduler-plugins: comes a name"),
     ],
 )
-def test_what_is_no_gang_scheduler(written: str, why: str) -> None:
+def test_invalid_gang_schedulers(written: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse_scheduler(written)
 
@@ -110,7 +110,7 @@ def test_a_group_as_scheduler_plugins_has_it(pytorch_job: MakeJob, policy: dict[
 
 
 @pytest.mark.parametrize(("asked", "waited_for"), [({}, 2), ({"minAvailable": 3}, 2), ({"minAvailable": 10}, 10)])
-def test_nobody_waits_for_a_launcher_that_waits_for_them(asked: dict[str, int], waited_for: int) -> None:
+def test_workers_do_not_wait_for_a_launcher_that_waits_for_them(asked: dict[str, int], waited_for: int) -> None:
     roles = {"Launcher": 1, "Worker": 2}
     policy = {"schedulingPolicy": asked}
     obj = training_job("kubeflow.org/v1", "MPIJob", "mpiReplicaSpecs", "mpi", roles, runPolicy=policy)

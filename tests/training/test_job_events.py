@@ -27,7 +27,7 @@ def conditions(*true: str, false: Sequence[str] = ()) -> Object:
         (conditions("Created", "Succeeded"), conditions("Created", "Succeeded"), []),
     ],
 )
-def test_what_a_write_says_for_the_first_time(before: Object, after: Object, passed: list[JobEvent]) -> None:
+def test_events_of_a_status_write(before: Object, after: Object, passed: list[JobEvent]) -> None:
     read = PyTorch().read_progress
     assert job_events_between(read(before), read(after)) == passed
 

@@ -31,7 +31,7 @@ def test_so_is_one_of_paddlecloud() -> None:
     assert f'the Service "{name}-worker-0" is named after it' in cause.message
 
 
-def test_who_has_no_services_may_have_a_longer_name() -> None:
+def test_jobs_without_services_may_have_longer_names() -> None:
     job = training_job("kubeflow.org/v1", "MPIJob", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 2})
     job["metadata"]["name"] = "n" * 63
     assert Mpi().validate(job) == []

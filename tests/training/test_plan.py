@@ -204,7 +204,7 @@ def test_a_member_that_fails_again_and_again_is_started_later_and_later(
     assert decided.delete == ([bad] if left is None else [])
 
 
-def test_a_pod_that_somebody_deletes_has_not_failed_and_is_replaced(pytorch_job: MakeJob) -> None:
+def test_a_pod_that_a_user_deletes_has_not_failed_and_is_replaced(pytorch_job: MakeJob) -> None:
     obj = pytorch_job({"Master": 1, "Worker": {"replicas": 1, "restartPolicy": "Never"}})
     dying = pod("Worker", 0, "Failed", code=143)
     dying["metadata"]["deletionTimestamp"] = timestamp(NOW)
@@ -309,7 +309,7 @@ def test_a_user_who_only_names_the_scheduler_has_a_moment_to_bring_a_group(pytor
     decided = decide(job)
     assert (decided.again, decided.create) == (2.0, [])
     theirs = decide(job, group={**GROUP, "status": {"phase": "Inqueue"}})
-    assert created(theirs, "Pod"), "as soon as there is one, nobody waits"
+    assert created(theirs, "Pod"), "with a group, no Pod waits"
     later = decide(job, now=NOW + timedelta(seconds=2))
     assert created(later, "PodGroup") == ["job"]
 
@@ -358,7 +358,7 @@ def test_the_group_of_another_job_of_the_same_name_is_not_ours(pytorch_job: Make
         "status": {"phase": "Running"},
     }
     decided = decide(pytorch_job(), gang=GangSettings(always=True), group=group)
-    assert created(decided, "PodGroup") == ["job"], "which the cluster refuses, and an event says why"
+    assert created(decided, "PodGroup") == ["job"], "the cluster refuses it, and an event says why"
     assert created(decided, "Pod") == []
 
 
@@ -388,7 +388,7 @@ COMPLETE = {"PADDLE_TRAINER_ENDPOINTS": "10.0.0.1:2379,10.0.0.2:2379", "PADDLE_T
         ({0: ("Running", "10.0.0.1"), 1: ("Succeeded", "")}, COMPLETE, ""),
     ],
 )
-def test_addresses_of_pods_are_told_only_when_complete(
+def test_addresses_of_pods_are_set_only_when_complete(
     pods: Mapping[int, tuple[str, str]], there: Object | None, done: str
 ) -> None:
     worker = {"replicas": 2, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}

@@ -61,7 +61,7 @@ def test_a_training_goes_on_while_its_server_is_dead(muster: Muster) -> None:
     assert muster("get", "pods").code == 1, "no server runs"
     muster("up", "-d").ok()
     after = wait_for(muster, "step 3 ")
-    assert after.startswith(before), "nothing of the log is lost, and it did not begin again"
+    assert after.startswith(before), "the log is complete, and the job did not start again"
     assert muster("get", "pods", "-o", "jsonpath={.items[*].metadata.uid}").ok().out == uids
     for pod in ("ranks-master-0", "ranks-worker-0"):
         muster("exec", pod, "--", "touch", "/tmp/enough").ok()

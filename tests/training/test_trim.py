@@ -56,7 +56,7 @@ def test_of_a_pod_which_member_it_is_and_how_it_is_doing() -> None:
     }
 
 
-def test_a_members_address_only_where_somebody_asks_for_it() -> None:
+def test_a_members_address_is_kept_only_if_it_is_used() -> None:
     """For kinds that never read the address, an assigned address is no reason for a reconcile."""
     theirs = pod()
     theirs["metadata"]["labels"]["paddle-res-type"] = "worker"
@@ -81,7 +81,7 @@ ENDED = {"terminated": {"exitCode": 3, "reason": "Error", "finishedAt": "2026-01
         {"containerStatuses": None},
     ],
 )
-def test_what_is_kept_tells_the_same_about_an_end(status: Object) -> None:
+def test_a_trimmed_pod_has_the_same_outcome(status: Object) -> None:
     whole = pod(**status)
     kept = trimmer_for("Pod")(whole)
     for question in (find_exit_code, describe_failure):
@@ -90,7 +90,7 @@ def test_what_is_kept_tells_the_same_about_an_end(status: Object) -> None:
     assert count_container_restarts(kept) == count_container_restarts(whole)
 
 
-def test_of_a_service_that_it_is_there_and_whose() -> None:
+def test_a_trimmed_service_keeps_its_name_and_owner() -> None:
     metadata = {
         "name": "s",
         "namespace": "default",

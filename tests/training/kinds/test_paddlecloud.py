@@ -95,13 +95,13 @@ def test_members_that_meet_at_the_addresses_of_pods_wait_for_them(
     assert (DIALECT.peer_directory(read, addresses, {}) is not None) == bool(config_map)
 
 
-def test_a_worker_that_is_alone_waits_for_nobody() -> None:
+def test_a_single_worker_does_not_wait() -> None:
     read = DIALECT.read(job(worker=1))
     addresses = cluster_addresses(DIALECT, read)
     wiring = DIALECT.wiring(read, Replica("worker", 0), addresses)
     told = {name: wiring.env[name] for name in ("POD_IP", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_TRAINERS")}
     assert told == {"POD_IP": AT_PODS, "PADDLE_TRAINER_ENDPOINTS": "$(POD_IP):2379", "PADDLE_TRAINERS": "$(POD_IP)"}
-    assert list(wiring.env).index("POD_IP") < list(wiring.env).index("PADDLE_TRAINERS"), "what is named comes first"
+    assert list(wiring.env).index("POD_IP") < list(wiring.env).index("PADDLE_TRAINERS"), "named ones come first"
     assert (wiring.from_config_map, DIALECT.peer_directory(read, addresses, {})) == ("", None)
 
 
@@ -121,7 +121,7 @@ def test_a_worker_that_is_alone_waits_for_nobody() -> None:
         }),
     ],
 )  # fmt: skip
-def test_addresses_are_told_when_all_are_known(known: tuple[str, ...], content: dict[str, str] | None) -> None:
+def test_addresses_are_set_when_all_are_known(known: tuple[str, ...], content: dict[str, str] | None) -> None:
     read = DIALECT.read(job(ps=1, worker=2, withGloo=1, intranet="PodIP"))
     places = {replica: PLACES[replica.suffix] for replica in read.replicas() if replica.suffix in known}
     addresses = cluster_addresses(DIALECT, read)
@@ -154,7 +154,7 @@ def test_modes(spec: dict[str, Any], mode: str) -> None:
         ({ETCD_ANNOTATION: "etcd:2379"}, {}, None),
     ],
 )
-def test_how_many_workers_an_elastic_job_is_told_to_be(
+def test_the_number_of_workers_of_an_elastic_job(
     annotations: dict[str, str], spec: dict[str, int], news: EtcdEntry | None
 ) -> None:
     assert DIALECT.etcd_entry(DIALECT.read(job(annotations, worker=3, **spec))) == news

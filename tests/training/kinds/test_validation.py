@@ -105,7 +105,7 @@ def test_cleaning_as_training_operator_says_it(written: str | None) -> None:
     policy = PYTORCH.read(job(PYTORCH, {"Worker": 1}, runPolicy={"cleanPodPolicy": written})).policy
     assert (policy.clean_on_success, policy.clean_on_failure) == (written or "None", written or "None")
     mpi = MPI.read(job(MPI, {"Launcher": 1}, cleanPodPolicy=written, runPolicy={"cleanPodPolicy": "All"})).policy
-    assert mpi.clean_on_success == (written or "All"), "an MPIJob may say it at the top as well"
+    assert mpi.clean_on_success == (written or "All"), "an MPIJob may set it at the top level too"
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_tf_config_names_every_replica_and_ones_own_task() -> None:
     }
 
 
-def test_a_single_tensorflow_replica_is_told_nothing() -> None:
+def test_a_single_tensorflow_replica_gets_no_configuration() -> None:
     assert wired(TF, job(TF, {"Worker": 1}), "Worker") == {}
 
 
@@ -134,7 +134,7 @@ def test_dynamic_workers_hear_only_of_themselves_and_the_servers(role: str, inde
     assert json.loads(wired(TF, obj, role, index)["TF_CONFIG"])["sparseCluster"] == sparse
 
 
-def test_an_mpi_launcher_is_told_how_to_reach_its_workers_and_both_find_the_agent() -> None:
+def test_an_mpi_launcher_can_reach_its_workers_and_both_find_the_agent() -> None:
     mpi = Mpi()
     read = mpi.read(job(mpi, {"Launcher": 1, "Worker": 2}, slotsPerWorker=2))
     launcher, worker = (mpi.wiring(read, Replica(role, 0), {}) for role in ("Launcher", "Worker"))
@@ -149,7 +149,7 @@ def test_an_mpi_launcher_is_told_how_to_reach_its_workers_and_both_find_the_agen
     assert files["discover_hosts.sh"].splitlines()[1:] == ["echo job-worker-0:2", "echo job-worker-1:2"]
 
 
-def test_an_mpi_worker_without_a_command_waits_and_ends_when_told_to() -> None:
+def test_an_mpi_worker_without_a_command_waits_and_ends_on_sigterm() -> None:
     worker = {"replicas": 1, "template": {"spec": {"containers": [{"name": "mpi", "image": "i"}]}}}
     role = Mpi().read(job(Mpi(), {"Launcher": 1, "Worker": worker})).role("Worker")
     assert role is not None
