@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tools.attack_table import BEGIN, END, Attack, replace_table, to_markdown
+from tools.attack_table import BEGIN, END, ROOT, Attack, replace_table, to_markdown
 
 
 def test_the_table_is_grouped_by_file_and_escaped() -> None:
