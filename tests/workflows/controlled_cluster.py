@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.budgets import Budgets
 from muster.kube.builtin import CONFIG_MAP, new_catalogue
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.objects import Key, Object, name_of, status_of
@@ -82,8 +83,9 @@ class RecordedEvents:
 
 
 class Stage:
-    def __init__(self, cluster: EmbeddedCluster) -> None:
+    def __init__(self, cluster: EmbeddedCluster, budgets: Budgets) -> None:
         self.cluster = cluster
+        self.budgets = budgets
         self.recorder = RecordedEvents()
         self.executor = FakeExecutor()
         self._task: asyncio.Task[None] | None = None
@@ -95,7 +97,9 @@ class Stage:
             hands.report = report
             return {"pod": hands}
 
-        controller = WorkflowController(self.cluster, self.recorder, leaves, find_problems, MetricRegistry())
+        controller = WorkflowController(
+            self.cluster, self.recorder, leaves, find_problems, MetricRegistry(), self.budgets
+        )
         self._task = asyncio.create_task(controller.run())
 
     async def stop(self) -> None:
@@ -168,12 +172,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(home: Path) -> AsyncIterator[Stage]:
+async def stage(home: Path, budgets: Budgets | None = None) -> AsyncIterator[Stage]:
     catalogue = new_catalogue()
     for kind in workflow_kinds():
         catalogue.register(kind)
     async with EmbeddedCluster(home / "store", catalogue, durability="process") as cluster:
-        found = Stage(cluster)
+        found = Stage(cluster, budgets or Budgets())
         found.start()
         yield found
         await found.stop()

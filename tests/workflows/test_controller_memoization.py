@@ -13,7 +13,7 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import CONFIG_MAP, new_catalogue
 from muster.kube.objects import labels_of, version_of
-from muster.workflows.controller import store_memos
+from muster.workflows.cluster_view import CACHE_LABELS, store_memos
 from muster.workflows.model import Memo, Outputs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -73,13 +73,13 @@ async def test_what_somebody_made_of_it_stays(cluster: EmbeddedCluster) -> None:
     made = await cluster.create({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "cache", "namespace": "default", "labels": {"team": "x"}},
+        "metadata": {"name": "cache", "namespace": "default", "labels": {"team": "x", **CACHE_LABELS}},
         "data": {"theirs": "{}"},
     })  # fmt: skip
     await store_memos(cluster, "default", [memo("ours")], NOW)
     found = await cluster.get(CONFIG_MAP, "cache", "default")
     assert version_of(found) != version_of(made)
-    assert labels_of(found) == {"team": "x"}
+    assert labels_of(found) == {"team": "x", **CACHE_LABELS}
     assert set(found["data"]) == {"theirs", "ours"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import CONFIG_MAP, new_catalogue
 from muster.kube.objects import Object
-from muster.workflows.controller import StoreView
+from muster.workflows.cluster_view import StoreView
 from muster.workflows.engine.synchronization import LockTable
 from muster.workflows.kinds import workflow_kinds
 

@@ -42,6 +42,18 @@ class Budgets:
     """Streams of events, logs and files of the platform that one user has open at the same time."""
     streams: int = 4_096
     """The same for all users together."""
+    workflow_nodes: int = 20_000
+    """Nodes of a workflow: Pods, steps, groups, retries and hooks."""
+    workflow_depth: int = 100
+    """How deep the templates of a workflow may call one another."""
+    workflow_status_megabytes: int = 64
+    """The nodes of a workflow with their inputs, outputs and messages, and the text of those that run."""
+    workflow_step_seconds: int = 10
+    """CPU time that the engine may take for one step of a workflow: what follows from the Pods that ended."""
+    workflow_seconds: int = 120
+    """CPU time that the engine may take for one workflow in total, since the server was started."""
+    member_running_workflows: int = 20
+    """Workflows of a restricted namespace that run at the same time. Others wait."""
 
 
 def setting_name(field: str) -> str:

@@ -262,6 +262,7 @@ class Controller(Generic[K]):
         workers: int = 4,
         max_backoff: float = 30.0,
         on_done: OnDone[K] | None = None,
+        queue: PriorityQueue[K] | FairQueue[K] | None = None,
     ) -> None:
         self._name = name
         self._reconcile = reconcile
@@ -270,7 +271,7 @@ class Controller(Generic[K]):
         self._on_done = on_done
         self._closing = False
         self._idle = asyncio.Event()
-        self._queue: PriorityQueue[K] = PriorityQueue()
+        self._queue = queue if queue is not None else PriorityQueue[K]()
         self._active: set[K] = set()
         self._again: dict[K, bool] = {}
         self._failures: dict[K, int] = {}
@@ -340,6 +341,7 @@ class Controller(Generic[K]):
                 await self._attempt(key)
             finally:
                 self._active.discard(key)
+                self._queue.done(key)
                 if not self._active:
                     self._idle.set()
                 if key in self._again:
@@ -412,6 +414,53 @@ class PriorityQueue(Generic[K]):
         lane = self._urgent if is_urgent else self._others
         key = next(iter(lane))
         del lane[key]
+        return key
+
+    def done(self, key: K) -> None:
+        """The key that `get` returned is not worked on any more."""
+
+
+class FairQueue(Generic[K]):
+    """A queue in which each key waits once, in a lane, such as its namespace. Lanes take turns, and at most `per_lane`
+    keys of one are worked on at the same time: one with a thousand slow keys does not delay the others."""
+
+    def __init__(self, lane_of: Callable[[K], Hashable], per_lane: int) -> None:
+        self._lane_of = lane_of
+        self._per_lane = per_lane
+        self._lanes: dict[Hashable, dict[K, None]] = {}
+        self._busy: dict[Hashable, int] = {}
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._lanes.values()))
+
+    def put(self, key: K, *, urgent: bool = False) -> None:
+        self._lanes.setdefault(self._lane_of(key), {}).setdefault(key)
+        self._changed.set()
+
+    async def get(self) -> K:
+        while True:
+            lane = next((name for name in self._lanes if self._busy.get(name, 0) < self._per_lane), None)
+            if lane is not None:
+                return self._take(lane)
+            self._changed.clear()
+            await self._changed.wait()
+
+    def done(self, key: K) -> None:
+        """The key that `get` returned is not worked on any more."""
+        lane = self._lane_of(key)
+        self._busy[lane] -= 1
+        if not self._busy[lane]:
+            del self._busy[lane]
+        self._changed.set()
+
+    def _take(self, lane: Hashable) -> K:
+        waiting = self._lanes.pop(lane)
+        key = next(iter(waiting))
+        del waiting[key]
+        if waiting:
+            self._lanes[lane] = waiting  # at the end: the others are next
+        self._busy[lane] = self._busy.get(lane, 0) + 1
         return key
 
 

@@ -71,7 +71,8 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
             "http": HttpExecutor(cluster, report),
         }
 
-    box.run_component(WorkflowController(cluster, box.recorder("workflow-controller"), leaves, find_problems, metrics))
+    recorder, budgets = box.recorder("workflow-controller"), box.settings.budgets
+    box.run_component(WorkflowController(cluster, recorder, leaves, find_problems, metrics, budgets))
     box.run_component(CronController(cluster, box.recorder("cron-controller")))
     cleanup = CleanupController(
         cluster,

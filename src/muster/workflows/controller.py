@@ -14,11 +14,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from muster.kube.budgets import Budgets, setting_name
 from muster.kube.builtin import CONFIG_MAP
-from muster.kube.cluster import Cluster
-from muster.kube.controller import Controller, Informer
+from muster.kube.controller import Controller, FairQueue, Informer
 from muster.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -46,11 +47,13 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.kube.status_rows import StatusRowsCluster
-from muster.workflows.engine.memoization import entry_text
+from muster.workflows.cluster_view import StoreView, store_memos
+from muster.workflows.engine.budget import set_aside
 from muster.workflows.engine.run import Run, advance_run
-from muster.workflows.engine.synchronization import HeldLocks, LockTable
+from muster.workflows.engine.synchronization import HeldLocks
 from muster.workflows.executors.pod_spec import claims_of
-from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
+from muster.workflows.kinds import WORKFLOW
+from muster.workflows.lang.limits import BudgetExceeded
 from muster.workflows.metrics import Emitter, MetricRegistry
 from muster.workflows.model import (
     COMPLETED_LABEL,
@@ -60,67 +63,13 @@ from muster.workflows.model import (
     EventRecorder,
     Executor,
     Launch,
-    Locks,
     Memo,
     Node,
     Outcome,
     ReportOutcome,
     Stop,
 )
-
-
-class StoreView:
-    """A view of one namespace, as of now."""
-
-    def __init__(self, cluster: StatusRowsCluster, namespace: str, locks: Locks) -> None:
-        self._cluster = cluster
-        self._namespace = namespace
-        self._locks = locks
-        self._now = datetime.now(UTC)
-
-    @property
-    def now(self) -> datetime:
-        return self._now
-
-    @property
-    def locks(self) -> Locks:
-        return self._locks
-
-    def config_map(self, name: str) -> Mapping[str, str] | None:
-        found = self._cluster.peek(CONFIG_MAP, Key(self._namespace, name))
-        return None if found is None else found.get("data") or {}
-
-    def template(self, name: str, *, cluster_scope: bool) -> Object | None:
-        kind = CLUSTER_WORKFLOW_TEMPLATE if cluster_scope else WORKFLOW_TEMPLATE
-        return self._cluster.peek(kind, Key("" if cluster_scope else self._namespace, name))
-
-
-CACHE_LABELS = {"workflows.argoproj.io/configmap-type": "Cache"}
-
-
-async def store_memos(cluster: Cluster, namespace: str, memos: Sequence[Memo], now: datetime) -> None:
-    """Writes each cache once, however many entries it gets."""
-    caches: dict[str, dict[str, str]] = defaultdict(dict)
-    for memo in memos:
-        caches[memo.cache][memo.key] = entry_text(memo, now)
-    for name, entries in caches.items():
-        try:
-            await cluster.patch(CONFIG_MAP, name, namespace, {"data": entries})
-        except NotFound:
-            try:
-                await cluster.create(_cache(name, namespace, entries))
-            except AlreadyExists:  # another workflow has just created it
-                await cluster.patch(CONFIG_MAP, name, namespace, {"data": entries})
-
-
-def _cache(name: str, namespace: str, entries: dict[str, str]) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": namespace, "labels": CACHE_LABELS},
-        "data": entries,
-    }
-
+from muster.workflows.step_threads import SharedLockTable, StepThreads
 
 Lookup: TypeAlias = Callable[[str, bool], Object | None]
 
@@ -134,6 +83,10 @@ _WRITE_PAUSE = 0.1
 _WRITE_FRACTION = 20
 """Writing the row of a large workflow is slow, so it may take at most this fraction of the time."""
 _FIRST_RETRY, _LAST_RETRY = 0.1, 30.0
+_WORKERS, _PER_NAMESPACE = 16, 4
+"""Workflows that are looked at at the same time: in all, and of one namespace."""
+_LAUNCHES_AT_ONCE = 20
+"""Other tasks of the event loop get their turn after so many launches."""
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +125,8 @@ class WorkflowController:
     """Runs workflows.
 
     `executors` builds the executor for each kind of leaf, given the function to report outcomes to. `lint` validates a
-    workflow before it starts. `metrics` collects the workflows' custom metrics.
+    workflow before it starts. `metrics` collects the workflows' custom metrics. `budgets` limit what a workflow may
+    use.
     """
 
     def __init__(
@@ -182,15 +136,23 @@ class WorkflowController:
         executors: Callable[[ReportOutcome], Mapping[str, Executor]],
         lint: Lint,
         metrics: MetricRegistry | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._executors = executors(self.report)
         self._lint = lint
         self._metrics = metrics or MetricRegistry()
-        self._locks = LockTable()
+        self._locks = SharedLockTable()
         self._active: dict[Key, _Active] = {}
-        self._queue: Controller[Key] = Controller("workflows", self._reconcile)
+        self._budgets = budgets or Budgets()
+        self._threads = StepThreads(self._budgets, _WORKERS)
+        self._problems: dict[str, str] = {}
+        """By uid, workflows that have exceeded a budget, until that is stored."""
+        self._postponed: dict[str, dict[Key, None]] = defaultdict(dict)
+        """Workflows that wait until others of their namespace have ended."""
+        queue = FairQueue[Key](lambda key: key.namespace, _PER_NAMESPACE)
+        self._queue: Controller[Key] = Controller("workflows", self._reconcile, workers=_WORKERS, queue=queue)
         self._workflows = Informer(cluster, WORKFLOW, on_change=self._workflow_changed)
         self._limits = Informer(cluster, CONFIG_MAP, on_change=self._limit_changed)
 
@@ -207,6 +169,7 @@ class WorkflowController:
                 group.create_task(self._stop_strays())
                 await self._queue.run()
         finally:
+            self._threads.close()
             for key in list(self._active):
                 self._drop(key)
 
@@ -219,10 +182,21 @@ class WorkflowController:
 
     async def _reconcile(self, key: Key) -> float | None:
         obj = self._cluster.peek(WORKFLOW, key)
+        uid = uid_of(obj) if obj is not None else ""
+        try:
+            if uid not in self._problems:
+                return await self._look_at(key)
+        except BudgetExceeded as error:
+            self._problems[uid] = str(error)
+        await self._set_aside(key, uid)
+        return None
+
+    async def _look_at(self, key: Key) -> float | None:
+        obj = self._cluster.peek(WORKFLOW, key)
         active = self._active.get(key)
         if obj is None or is_deleting(obj) or (active is not None and uid_of(active.obj) != uid_of(obj)):
             self._drop(key)
-            self._release(key)
+            self._release(key, obj)
             active = None
         if obj is None or is_deleting(obj):
             return None
@@ -241,6 +215,8 @@ class WorkflowController:
             # The workflow changed during the step, or could not be stored: discard the decisions and decide again. Keep
             # the outcomes, because they may not be reported twice, unless they can never be stored.
             active.needs_reload = True
+            if isinstance(error, BudgetExceeded):
+                raise
             if isinstance(error, TooLarge):
                 active.problem = error.message
             else:
@@ -259,22 +235,64 @@ class WorkflowController:
         return True
 
     async def _begin(self, key: Key, obj: Object) -> _Active | None:
+        nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
+        if not nodes and await self._postpone(key, obj):
+            return None
         view = self._view(obj)
         if not status_of(obj).get("phase"):
-            causes = self._lint(
-                obj, lambda name, cluster_scope: view.template(name, cluster_scope=cluster_scope), submitted=True
+            lint = partial(
+                self._lint,
+                obj,
+                lambda name, cluster_scope: view.template(name, cluster_scope=cluster_scope),
+                submitted=True,
             )
+            causes = await self._threads.run(uid_of(obj), lint)
             if causes:
                 await self._reject(obj, causes)
+                self._release(key, obj)
                 return None
-        nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
-        run = Run.load(obj, nodes, view)
+        run = await self._load(obj, nodes)
         problem = await self._claim_volumes(obj, run)
         if problem:
             run.problem = "Error", problem
         active = self._active[key] = _Active(obj, run, nodes, Emitter(self._metrics, run), needs_reload=True)
         await self._sync_leaves(key, active)
         return active
+
+    async def _load(self, obj: Object, nodes: dict[str, Node]) -> Run:
+        """Raises BudgetExceeded."""
+        return await self._threads.run(uid_of(obj), partial(Run.load, obj, nodes, self._view(obj), self._budgets))
+
+    async def _postpone(self, key: Key, obj: Object) -> bool:
+        """Whether a workflow of a restricted namespace has to wait until others have ended. Its status says so."""
+        most = self._budgets.member_running_workflows
+        if sum(other.namespace == key.namespace for other in self._active) < most or not self._view(obj).restricted:
+            return False
+        self._postponed[key.namespace][key] = None
+        setting = setting_name("member_running_workflows")
+        message = (
+            f"Workflow processing has been postponed because too many workflows are already running: at most {most} of "
+            f"a namespace run at the same time ({setting} in config.yaml)"
+        )
+        status = status_of(obj)
+        if status.get("message") != message:
+            await self._cluster.update({**obj, "status": {**status, "phase": "Pending", "message": message}})
+        return True
+
+    async def _set_aside(self, key: Key, uid: str) -> None:
+        """Ends a workflow that has exceeded a budget, as it was stored last."""
+        self._drop(key)
+        obj = self._cluster.peek(WORKFLOW, key)
+        if obj is not None and uid_of(obj) == uid and status_of(obj).get("phase") not in FINISHED_PHASES:
+            nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid)
+            status = set_aside(obj, nodes, self._problems[uid], datetime.now(UTC))
+            for executor in self._executors.values():
+                await executor.stop_others(obj, ())
+            await self._cluster.update(_with_status(obj, status))
+            self._recorder.event(obj, "Warning", "WorkflowFailed", str(status["message"]))
+        del self._problems[uid]
+        self._threads.forget(uid)
+        self._release(key, obj)
 
     async def _claim_volumes(self, obj: Object, run: Run) -> str:
         """Creates the volume claims of the workflow. Returns why one cannot be created, or ''."""
@@ -291,7 +309,8 @@ class WorkflowController:
         """Loads the run again. Running nodes and launches in progress continue; only the decisions are read again."""
         nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
         active.obj, active.stored = obj, nodes
-        active.run = Run.load(obj, nodes, self._view(obj))
+        before, active.run = active.run, await self._load(obj, nodes)
+        self._threads.dispose(before)
         if active.problem:
             active.run.problem = "Error", active.problem
         for node in active.launching.keys() - active.run.unfinished():
@@ -302,9 +321,14 @@ class WorkflowController:
         """Makes sure that what the nodes say is running runs, and that nothing else does."""
         run = active.run
         unfinished = run.unfinished()
-        for node in unfinished:
-            if node not in active.launching:
-                self._launch(key, active, run.launch(node), begun=run.nodes[node].get("phase") != "Pending")
+        missing = [node for node in unfinished if node not in active.launching]
+        if missing:
+            launches = await self._threads.run(uid_of(active.obj), lambda: [run.launch(node) for node in missing])
+            for number, launch in enumerate(launches, 1):
+                node = str(launch.node["id"])
+                self._launch(key, active, launch, begun=run.nodes[node].get("phase") != "Pending")
+                if not number % _LAUNCHES_AT_ONCE:
+                    await asyncio.sleep(0)
         if run.nodes:
             for executor in self._executors.values():
                 await executor.stop_others(active.obj, unfinished)
@@ -318,20 +342,25 @@ class WorkflowController:
         await self._cluster.update(_with_status(obj, status))
 
     async def _advance(self, key: Key, active: _Active, outcomes: Mapping[str, Outcome]) -> float | None:
-        actions = advance_run(active.run, outcomes, self._view(active.obj))
+        uid, view = uid_of(active.obj), self._view(active.obj)
+        actions = await self._threads.run(uid, lambda: advance_run(active.run, outcomes, view))
         active.memos += actions.remember
         await self._store(active, actions)
         for severity, reason, message in actions.news:
             self._recorder.event(active.obj, severity, reason, message)
-        for problem in active.emitter.emit(active.obj, active.run, actions.changed, datetime.now(UTC)):
-            self._recorder.event(active.obj, "Warning", "MetricsError", problem)
-        for launch in actions.launch:
+        if active.emitter.has_metrics(active.run):
+            emit = partial(active.emitter.emit, active.obj, active.run, actions.changed, datetime.now(UTC))
+            for problem in await self._threads.run(uid, emit):
+                self._recorder.event(active.obj, "Warning", "MetricsError", problem)
+        for number, launch in enumerate(actions.launch, 1):
             self._launch(key, active, launch, begun=False)
+            if not number % _LAUNCHES_AT_ONCE:
+                await asyncio.sleep(0)
         if actions.stop:
             await asyncio.gather(*(self._stop(key, active, stop) for stop in actions.stop))
         if active.run.finished:
             self._drop(key)
-            self._release(key)
+            self._release(key, active.obj)
             return None
         self._wake_waiting()
         waits = [(actions.wake - datetime.now(UTC)).total_seconds()] if actions.wake is not None else []
@@ -424,11 +453,23 @@ class WorkflowController:
         if active is not None:
             for task in list(active.launching.values()):
                 task.cancel()
+            self._threads.dispose(active.run)
 
-    def _release(self, key: Key) -> None:
-        """The workflow has ended: release its locks, for which others may be waiting."""
+    def _release(self, key: Key, obj: Object | None) -> None:
+        """The workflow has ended: release its locks and its place, for which others may be waiting."""
+        if obj is not None:
+            self._threads.forget(uid_of(obj))
         self._locks.forget(str(key))
         self._wake_waiting()
+        waiting = self._postponed.get(key.namespace)
+        if waiting is not None:
+            waiting.pop(key, None)
+            if waiting:
+                first = next(iter(waiting))
+                del waiting[first]
+                self._queue.enqueue(first)
+            else:
+                del self._postponed[key.namespace]
 
     def _wake_waiting(self) -> None:
         for workflow in self._locks.waiting_for_turn():

@@ -276,6 +276,14 @@ class Emitter:
         self._is_begun = bool(run.nodes)
         self._known: dict[tuple[str, ...], Sequence[Mapping[str, Any]]] = {}
 
+    def has_metrics(self, run: Run) -> bool:
+        """Whether any template of the run, or the workflow, may define metrics."""
+        spec = run.spec
+        sources = (spec, spec.get("templateDefaults") or {}, *(spec.get("templates") or ()))
+        return any(source.get("metrics") for source in sources) or any(
+            template.get("metrics") for template in run.templates.stored.values()
+        )
+
     def emit(self, workflow: Object, run: Run, changed: Iterable[str], now: datetime) -> list[str]:
         """Emits the metrics of the nodes that a step has changed, and of the workflow. Returns the problems."""
         problems: list[str] = []

@@ -177,6 +177,16 @@ class ClusterView(Protocol):
         """Returns the data of a ConfigMap in the workflow's namespace."""
         ...
 
+    @property
+    def restricted(self) -> bool:
+        """Whether the namespace belongs to people who are not admins."""
+        ...
+
+    def cache(self, name: str) -> Mapping[str, str] | None:
+        """Returns the entries of a memoization cache in the workflow's namespace. Raises WorkflowError if the ConfigMap
+        is something else."""
+        ...
+
     def template(self, name: str, *, cluster_scope: bool) -> Object | None:
         """Returns a WorkflowTemplate of the workflow's namespace, or a ClusterWorkflowTemplate."""
         ...

@@ -27,8 +27,12 @@ class FakeView:
     locks: LockTable = field(default_factory=LockTable)
     config_maps: dict[str, dict[str, str]] = field(default_factory=dict)
     templates: dict[tuple[str, bool], Object] = field(default_factory=dict)
+    restricted: bool = False
 
     def config_map(self, name: str) -> Mapping[str, str] | None:
+        return self.config_maps.get(name)
+
+    def cache(self, name: str) -> Mapping[str, str] | None:
         return self.config_maps.get(name)
 
     def template(self, name: str, *, cluster_scope: bool) -> Object | None:

@@ -6,22 +6,22 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from muster.kube.budgets import setting_name
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.node_tree import is_ended, is_fulfilled
 from muster.workflows.engine.synchronization import locks_of
 from muster.workflows.engine.templates import POD_TYPES, Context, fill_inputs, node_type, type_of
 from muster.workflows.engine.work_queue import Caller, Parent, Position, Work
 from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.limits import text_created
 from muster.workflows.model import Node, NodeType, Phase, Template
 
 if TYPE_CHECKING:
     from muster.workflows.engine.hooks import Child
     from muster.workflows.engine.run import Run
 
-_MAX_DEPTH = 100
 _DISPLAY_NAME = "workflows.argoproj.io/display-name"
 _VALID_DISPLAY_NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]$")
-_TOO_DEEP = "Maximum recursion depth exceeded: templates may be nested 99 levels deep"
 
 
 class Call(Parent):
@@ -58,6 +58,8 @@ class Call(Parent):
         self.template: Template = {}
         self.work: Work | None = None
         self.memo: dict[str, Any] | None = None
+        self.text_size = 0
+        """Characters of the template that were filled in."""
 
     @property
     def node(self) -> Node | None:
@@ -144,12 +146,16 @@ class Call(Parent):
 
     def _prepare(self) -> bool:
         """Finds the template and fills in its inputs."""
-        if self.depth >= _MAX_DEPTH:
-            self.fail(_TOO_DEEP)
+        deepest = self.run.budgets.workflow_depth
+        if self.depth >= deepest:
+            levels = f"templates may be nested {deepest - 1} levels deep: see {setting_name('workflow_depth')}"
+            self.fail(f"Maximum recursion depth exceeded: {levels} in config.yaml")
             return False
+        before = text_created()
         try:
             self.inner, template = self.run.templates.resolve(self.holder, self.context)
             self.template = self._fill_inputs(template)
+            self.text_size = text_created() - before
         except (WorkflowError, ExpressionError) as error:
             self.fail(error_message(error))
             return False

@@ -424,7 +424,8 @@ class Dag(CompositeNode):
 
     def _expand(self, name: str, step: Mapping[str, Any], scope: Scope) -> list[Child]:
         found = []
-        for index, item in enumerate(expand_loop(step, scope.texts(self.run.variables), self.run.clock.expressions)):
+        texts, clock = scope.texts(self.run.variables), self.run.clock.expressions
+        for index, item in enumerate(expand_loop(step, texts, clock, self.run.tree.budget)):
             child = self._child(item.name, item.step, None, index)
             # Hooks of a loop belong to its group; only the exit hook also runs for each item.
             child.step = {f: v for f, v in child.step.items() if f != "hooks"} | _exit_hook_only(item.step)

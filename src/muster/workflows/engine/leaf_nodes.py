@@ -81,12 +81,12 @@ class LeafNode(Work):
             self.fail(error_message(error))
             return
         self._open_containers()
-        self.run.leaves[self.id] = self
+        self.run.leaves.start(self)
         self.run.actions.launch.append(launch)
         self._schedule_deadline()
 
     def restore(self) -> None:
-        self.run.leaves[self.id] = self
+        self.run.leaves.start(self)
         if self.node.get("daemoned"):
             self.run.daemons.add(self)
         self._schedule_deadline()
@@ -154,7 +154,7 @@ class LeafNode(Work):
     def _abandon(self) -> None:
         """Asks the executor to stop it without waiting for its outcome."""
         self.run.stopping[self.id] = self
-        self.run.leaves.pop(self.id, None)
+        self.run.leaves.end(self)
 
     def _apply_outcome(self, outcome: Outcome, phase: Phase) -> None:
         before = self.node
@@ -203,7 +203,7 @@ class LeafNode(Work):
         )
         self._update_containers(outcome)
         self._end_containers(phase)
-        self.run.leaves.pop(self.id, None)
+        self.run.leaves.end(self)
         self.run.daemons.drop(self)
         if phase == "Succeeded":
             self.run.add_outputs(outputs)
@@ -266,6 +266,22 @@ class LeafNode(Work):
             if node is not None and not is_ended(node):
                 message = "" if phase == "Succeeded" else self.stopped or "Pod ended before the container did"
                 self.run.tree.mark(node["id"], phase, message or None)
+
+
+class LeafTable(dict[str, LeafNode]):
+    """The leaves that have not ended, and the size of their templates, which are in memory until then."""
+
+    text_size = 0
+
+    def start(self, leaf: LeafNode) -> None:
+        """Raises BudgetExceeded."""
+        self[leaf.id] = leaf
+        self.text_size += leaf.call.text_size
+        leaf.run.tree.budget.check(0, self.text_size)
+
+    def end(self, leaf: LeafNode) -> None:
+        if self.pop(leaf.id, None) is not None:
+            self.text_size -= leaf.call.text_size
 
 
 class SuspendNode(Work):

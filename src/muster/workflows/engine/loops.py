@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from muster.workflows.engine.budget import NodeBudget
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.templates import to_text
 from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.govaluate import evaluate_when
+from muster.workflows.lang.limits import check_budget
 from muster.workflows.lang.tags import substitute
 
 _DECODER = json.JSONDecoder()
@@ -87,6 +89,7 @@ def _skip_space(text: str, at: int) -> int:
 _LOOPS = ("withItems", "withParam", "withSequence")
 _DIRECTIVE = re.compile(r"%([-+ 0]*)(\d*)(?:\.(\d+))?([dxXob%cqvU])", re.ASCII)
 _MAX_ITEMS = 1_000_000
+_LONGEST_NUMBER = 1000
 
 
 class LoopItem(NamedTuple):
@@ -99,10 +102,14 @@ def is_loop(step: Mapping[str, Any]) -> bool:
     return bool(step.get("withItems")) or bool(step.get("withParam")) or step.get("withSequence") is not None
 
 
-def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any], clock: Clock) -> list[LoopItem]:
-    """Returns one step or task per item. Raises WorkflowError and ExpressionError."""
+def expand_loop(
+    step: Mapping[str, Any], scope: Mapping[str, Any], clock: Clock, budget: NodeBudget | None = None
+) -> list[LoopItem]:
+    """Returns one step or task per item. Raises WorkflowError, ExpressionError and BudgetExceeded."""
     try:
         items = _loop_items(step)
+        if budget is not None:
+            budget.count_items(len(items))
     except WorkflowError:
         if _may_run(step):
             raise
@@ -112,6 +119,7 @@ def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any], clock: Clock)
     runs = _may_run(step)
     out = []
     for index, item in enumerate(items):
+        check_budget()
         variables, shown = _variables(item)
         name = f"{step['name']}({index}:{shown.replace('(', '').replace(')', '')})"
         # An inline template sees the item as well, but some of its tags are not known yet.
@@ -233,9 +241,9 @@ def _sprintf(written: str, number: int) -> str:
         kind = "d" if verb in "vd" else verb
         digits = format(abs(number), "d" if kind not in "xXob" else kind)
         if precision is not None:
-            digits = digits.rjust(int(precision), "0")
+            digits = digits.rjust(min(int(precision), _LONGEST_NUMBER), "0")
         sign = "-" if number < 0 else "+" if "+" in flags else " " if " " in flags else ""
-        size = min(int(width or 0), 1000)
+        size = min(int(width or 0), _LONGEST_NUMBER)
         if "-" in flags:
             return (sign + digits).ljust(size)
         if "0" in flags:

@@ -38,7 +38,7 @@ def find_memo(
     if hit and entry is not None and longest is not None:
         hit = now - parse_timestamp(str(entry.get("creationTimestamp") or "1970-01-01T00:00:00Z")) <= longest
     status = {"hit": hit, "key": key, "cacheName": name}
-    return status, cast(Outputs, entry.get("outputs") or {}) if hit and entry is not None else None
+    return status, _checked_outputs(entry.get("outputs") or {}, key) if hit and entry is not None else None
 
 
 def memo_from_node(node: Node) -> Memo | None:
@@ -58,6 +58,22 @@ def entry_text(memo: Memo, now: datetime) -> str:
         "lastHitTimestamp": format_timestamp(now),
     }
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+
+
+def _checked_outputs(outputs: Any, key: str) -> Outputs:
+    """Anybody who may write ConfigMaps can write an entry. Raises WorkflowError if these cannot be a node's outputs."""
+    valid = isinstance(outputs, dict) and outputs.keys() <= Outputs.__annotations__.keys()
+    valid = valid and all(isinstance(outputs.get(field, ""), str) for field in ("result", "exitCode"))
+    for field in ("parameters", "artifacts"):
+        entries = outputs.get(field, []) if valid else []
+        valid = valid and isinstance(entries, list) and all(_is_named(entry) for entry in entries)
+    if valid and all(isinstance(p.get("value", ""), str) for p in outputs.get("parameters", ())):
+        return cast(Outputs, outputs)
+    raise WorkflowError(f"malformed cache entry '{key}': its outputs are not those of a node")
+
+
+def _is_named(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("name"), str)
 
 
 def _entry(data: Mapping[str, str] | None, key: str) -> dict[str, Any] | None:

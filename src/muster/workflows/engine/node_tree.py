@@ -11,6 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from muster.kube.budgets import Budgets
+from muster.workflows.engine.budget import NodeBudget, size_of_node
+from muster.workflows.lang.limits import check_budget
 from muster.workflows.model import Node, Phase
 
 # The names that Argo gives to nodes and Pods. Other tools rely on them.
@@ -154,10 +157,14 @@ class BoundaryCounts:
         return f"{self.done}/{self.total}" if self.total else ""
 
 
+_LINKS_PER_CHECK = 64
+
+
 class NodeTree:
-    def __init__(self, workflow: str, nodes: dict[str, Node]) -> None:
+    def __init__(self, workflow: str, nodes: dict[str, Node], budget: NodeBudget | None = None) -> None:
         self.workflow = workflow
         self.nodes = nodes
+        self.budget = budget or NodeBudget(Budgets())
         self.now = ""
         self.changed: set[str] = set()
         self.counts: dict[str, BoundaryCounts] = defaultdict(BoundaryCounts)
@@ -170,6 +177,7 @@ class NodeTree:
         self._links: dict[str, set[str]] = {}
         for node in nodes.values():
             self._count(node, 1)
+            self.budget.size += sum(len(child) + 3 for child in node.get("children") or ())
 
     def take_changed(self) -> set[str]:
         """Returns what has changed since the last call. These nodes are handed out and never changed again."""
@@ -196,7 +204,13 @@ class NodeTree:
         self._fresh.add(node_id)
         self.changed.add(node_id)
         self._count(node, 1)
+        self.check_budget()
         return node
+
+    def check_budget(self) -> None:
+        """Raises BudgetExceeded."""
+        self.budget.check(len(self.nodes))
+        check_budget()
 
     def change(self, node_id: str, **fields: Any) -> Node:
         """Sets fields of a node; None removes a field."""
@@ -214,6 +228,8 @@ class NodeTree:
                 plain[name] = value
         self._count(node, 1)
         self.changed.add(node_id)
+        if "outputs" in fields:
+            self.check_budget()
         return node
 
     def mark(self, node_id: str, phase: Phase, message: str | None = None) -> Node:
@@ -257,6 +273,9 @@ class NodeTree:
         if child_id in known:
             return
         known.add(child_id)
+        self.budget.size += len(child_id) + 3
+        if not len(known) % _LINKS_PER_CHECK:
+            self.check_budget()
         if parent_id not in self._fresh:
             node = self._copy(node)
         node.setdefault("children", []).append(child_id)
@@ -314,6 +333,7 @@ class NodeTree:
 
     def _count(self, node: Node, sign: int) -> None:
         kind, phase = node["type"], node["phase"]
+        self.budget.size += sign * size_of_node(node)
         if phase in FAILED:
             if sign > 0:
                 self.failures.add(node["id"])

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+from muster.kube.budgets import Budgets
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
 from muster.workflows.engine import node_tree
+from muster.workflows.engine.budget import ITEMS_PER_STEP, NODES_PER_STEP, TEXT_PER_STEP, NodeBudget
 from muster.workflows.engine.call import Call
 from muster.workflows.engine.clock import RunClock, format_timestamp, parse_timestamp, seconds_between
 from muster.workflows.engine.dag import Dag
 from muster.workflows.engine.entrypoint import Entrypoint
-from muster.workflows.engine.leaf_nodes import Daemons, LeafNode, SuspendNode, Unsupported
+from muster.workflows.engine.leaf_nodes import Daemons, LeafNode, LeafTable, SuspendNode, Unsupported
 from muster.workflows.engine.memoization import find_memo, memo_from_node
 from muster.workflows.engine.node_tree import NodeTree, is_ended
 from muster.workflows.engine.retry import Retry
 from muster.workflows.engine.scope import merge_global_outputs, steps_with_used_results
+from muster.workflows.engine.status import StatusBuilder
 from muster.workflows.engine.steps import Steps
 from muster.workflows.engine.synchronization import HeldLocks, RunLocks
 from muster.workflows.engine.templates import Context, Templates, to_text, type_of
 from muster.workflows.engine.work_queue import Advanceable, Parent, Position, Work, WorkQueue
 from muster.workflows.engine.workflow_spec import CONTROLS, metadata_variables, resolve_workflow
+from muster.workflows.lang.limits import BudgetExceeded, text_created
 from muster.workflows.model import (
-    FINISHED_PHASES,
     Actions,
     ClusterView,
     Launch,
@@ -84,59 +88,7 @@ def abandon(run: Run, message: str) -> None:
             run.tree.mark(node["id"], "Failed", message)
 
 
-_ENGINE_FIELDS = frozenset(
-    (
-        "phase", "startedAt", "finishedAt", "progress", "message", "conditions", "outputs", "synchronization",
-        "storedTemplates", "storedWorkflowTemplateSpec", "resourcesDuration", "nodes",
-    )
-)  # fmt: skip
-"""Fields that the engine writes; others are written by the controllers of volumes and garbage collection."""
-
-
-class StatusBuilder:
-    """The fields are replaced, never changed in place, because they may be being written or sent."""
-
-    def __init__(self, status: Mapping[str, Any]) -> None:
-        self.fields: dict[str, Any] = {name: value for name, value in status.items() if name != "nodes"}
-        self._changed = False
-
-    @property
-    def is_finished(self) -> bool:
-        return self.fields.get("phase") in FINISHED_PHASES
-
-    def set(self, **fields: Any) -> None:
-        """Sets fields; None removes a field."""
-        if all(self.fields.get(name) == value for name, value in fields.items()):
-            return
-        merged = {**self.fields, **fields}
-        self.fields = {name: value for name, value in merged.items() if value is not None}
-        self._changed = True
-
-    def adopt(self, status: Mapping[str, Any]) -> None:
-        """Takes over fields that others have written."""
-        theirs = {name: value for name, value in status.items() if name not in _ENGINE_FIELDS}
-        self.fields = {name: value for name, value in self.fields.items() if name in _ENGINE_FIELDS} | theirs
-
-    def set_condition(self, kind: str, value: str) -> None:
-        known = self.fields.get("conditions") or []
-        others = [condition for condition in known if condition.get("type") != kind]
-        if {"type": kind, "status": value} not in known:
-            self.set(
-                conditions=sorted([*others, {"type": kind, "status": value}], key=lambda c: c["type"] == "Completed")
-            )
-
-    def finish(self, phase: str, message: str, now: str) -> None:
-        self.set(phase=phase, message=message or None, finishedAt=now)
-        if not self.fields.get("startedAt"):
-            self.set(startedAt=now)
-        self.set_condition("Completed", "True")
-
-    def take(self) -> dict[str, Any] | None:
-        """Returns the status if it has changed since the last call."""
-        changed, self._changed = self._changed, False
-        return self.fields if changed else None
-
-
+_ENGINE = "muster.workflows.engine."
 _WORKS: Mapping[str, type[Work]] = {"steps": Steps, "dag": Dag, "suspend": SuspendNode, "plugin": Unsupported}
 
 
@@ -146,8 +98,11 @@ class Run:
     All of its state can be restored from the nodes: a loaded Run continues like the one it is a copy of.
     """
 
-    def __init__(self, workflow: Object, nodes: Mapping[str, Node], view: ClusterView) -> None:
+    def __init__(
+        self, workflow: Object, nodes: Mapping[str, Node], view: ClusterView, budgets: Budgets | None = None
+    ) -> None:
         self.workflow = workflow
+        self.budgets = budgets or Budgets()
         self.name = name_of(workflow)
         self.namespace = namespace_of(workflow)
         self.uid = uid_of(workflow)
@@ -155,7 +110,7 @@ class Run:
         self.now = view.now.astimezone(UTC)
         self.clock = RunClock()
         self.clock.set_time(self.now)
-        self.tree = NodeTree(self.name, dict(nodes))
+        self.tree = NodeTree(self.name, dict(nodes), NodeBudget(self.budgets))
         self.tree.now = format_timestamp(self.now)
         self.status_builder = StatusBuilder(status_of(workflow))
         resolved = resolve_workflow(workflow, view, self.now, self.config_map, self.clock)
@@ -175,7 +130,7 @@ class Run:
         self.daemons = Daemons(self.tree)
         self.run_locks = RunLocks(self, HeldLocks(self.status_builder.fields.get("synchronization")))
         self.locks_released = False
-        self.leaves: dict[str, LeafNode] = {}
+        self.leaves = LeafTable()
         self.stopping: dict[str, LeafNode] = {}
         """Leaves that are being stopped and whose end is not awaited."""
         self.suspended_nodes: dict[str, SuspendNode] = {}
@@ -190,10 +145,12 @@ class Run:
         self.root = Entrypoint(self)
 
     @classmethod
-    def load(cls, workflow: Object, nodes: Mapping[str, Node], view: ClusterView) -> Run:
+    def load(
+        cls, workflow: Object, nodes: Mapping[str, Node], view: ClusterView, budgets: Budgets | None = None
+    ) -> Run:
         """Returns the run of a workflow with these nodes; none for a new workflow. Nothing happens before the first
-        step."""
-        run = cls(workflow, nodes, view)
+        step. Raises BudgetExceeded."""
+        run = cls(workflow, nodes, view, budgets)
         if not run.finished and run.problem is None:
             run.root.restore()
             run.queue.add(run.root)
@@ -241,6 +198,7 @@ class Run:
         self.now = view.now.astimezone(UTC)
         self.tree.now = format_timestamp(self.now)
         self.clock.set_time(self.now)
+        self.tree.budget.expanded = 0
         self._update_duration()
 
     def observe(self, outcomes: Mapping[str, Outcome]) -> None:
@@ -257,6 +215,7 @@ class Run:
         if self.spec.get("suspend"):
             return
         self.queue.add_due(self.now)
+        self.queue.add_postponed()
         if self.spec.get("hooks"):
             self.queue.add(self.root)
         self.run_locks.retry_waiting()
@@ -272,7 +231,7 @@ class Run:
         self._update_status()
         actions.status = self.status_builder.take()
         if not self.finished:
-            actions.wake = self._next_wake()
+            actions.wake = self.now if self.queue.has_postponed else self._next_wake()
         # A launch carries its node as it is stored.
         actions.launch = [
             _with_stored_node(launch, self.nodes) for launch in actions.launch if launch.node["id"] in self.leaves
@@ -320,8 +279,18 @@ class Run:
         """Whether `shutdown` allows something to run: Stop allows exit handlers, Terminate nothing."""
         return self.shutdown == "" or (self.shutdown == "Stop" and on_exit)
 
+    def is_step_full(self, item: Advanceable) -> bool:
+        """Whether this step may start nothing more; then the item is advanced in the next one."""
+        few_items = self.tree.budget.expanded < ITEMS_PER_STEP
+        if few_items and len(self.tree.changed) < NODES_PER_STEP and text_created() < TEXT_PER_STEP:
+            return False
+        self.queue.postpone(item)
+        return True
+
     def may_begin(self, item: Advanceable, position: Position) -> bool:
         """Whether the workflow can run one more Pod; if not, the item is queued until it can."""
+        if self.is_step_full(item):
+            return False
         return self.spec.get("parallelism") is None or self.queue.may_begin(item, position)
 
     def may_start(self, caller: Advanceable, position: Position, boundary: str, template: Template) -> bool:
@@ -383,7 +352,7 @@ class Run:
         return node_tree.step_of(node_name) in around.results
 
     def find_memo(self, memoize: Mapping[str, Any]) -> tuple[dict[str, Any], Outputs | None]:
-        return find_memo(memoize, self.config_map, self.now, self._memos)
+        return find_memo(memoize, self.view.cache, self.now, self._memos)
 
     def store_memo(self, node: Node) -> None:
         memo = memo_from_node(node)
@@ -504,7 +473,7 @@ def advance_run(run: Run, outcomes: Mapping[str, Outcome], view: ClusterView) ->
     """Advances a run as far as possible: by outcomes of its leaves, by time, by changes of its object.
 
     The cost depends on what changes, not on the workflow's size. Errors become the message of the workflow or of a
-    node; nothing is raised.
+    node. Raises only BudgetExceeded; then the run cannot be used any more (see `set_aside`).
     """
     run.begin_step(view)
     if run.finished:
@@ -512,6 +481,37 @@ def advance_run(run: Run, outcomes: Mapping[str, Outcome], view: ClusterView) ->
     try:
         run.observe(outcomes)
         run.advance()
+    except BudgetExceeded:
+        raise
     except Exception as error:  # a bug of ours: the workflow ends, and the server continues
         run.finish("Error", f"internal error: {type(error).__name__}: {error}")
     return run.take_actions()
+
+
+def dismantle(run: Run) -> None:
+    """Takes a run apart that is not needed any more. Its parts refer to one another, so they would stay in memory until
+    the garbage collector looks at them, which is rare in a server."""
+    pending: list[Any] = [run]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            pending.extend(part.values())
+        elif isinstance(part, list | tuple | deque):
+            pending.extend(part)
+        else:
+            slots = [name for name in getattr(type(part), "__slots__", ()) if hasattr(part, name)]
+            inner = [*(getattr(part, name) for name in slots), *getattr(part, "__dict__", {}).values()]
+            pending.extend(value for value in inner if _holds_parts(value))
+            for name in slots:
+                delattr(part, name)
+            getattr(part, "__dict__", {}).clear()
+
+
+def _holds_parts(value: Any, levels: int = 3) -> bool:
+    """Whether this is a part of the engine or a collection of them, judged by its first element: plain data is not
+    searched."""
+    if isinstance(value, dict):
+        return bool(value) and levels > 0 and _holds_parts(next(iter(value.values())), levels - 1)
+    if isinstance(value, list | tuple | deque):
+        return bool(value) and levels > 0 and any(_holds_parts(inner, levels - 1) for inner in (value[0], value[-1]))
+    return type(value).__module__.startswith(_ENGINE)

@@ -63,6 +63,8 @@ class Steps(CompositeNode):
                 if self.index >= len(self.groups):
                     self.succeed()
                     return
+                if self.run.is_step_full(self):
+                    return
                 self.group = self._begin_group()
             group = self.group
             self._update_children(group)
@@ -131,7 +133,9 @@ class Steps(CompositeNode):
                 if not is_loop(step):
                     found.append(step)
                     continue
-                items = expand_loop(step, scope.texts(self.run.variables), self.run.clock.expressions)
+                items = expand_loop(
+                    step, scope.texts(self.run.variables), self.run.clock.expressions, self.run.tree.budget
+                )
                 found.extend(item.step for item in items)
                 if not items:
                     found.append({**step, "when": "", "_empty": True})
@@ -162,6 +166,8 @@ class Steps(CompositeNode):
 
     def _start_waiting(self, group: Group) -> None:
         while group.waiting and not group.error and not self.is_failing_fast:
+            if self.run.is_step_full(self):
+                return
             child = group.waiting[0]
             runs = self._should_run(child, group)
             if runs and child.call is not None and not self._has_room(child.call):

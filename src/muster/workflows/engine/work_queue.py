@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from muster.workflows.engine.node_tree import is_ended
 from muster.workflows.engine.scope import Scope
+from muster.workflows.lang.limits import check_budget
 from muster.workflows.model import Node, NodeType, Phase, Template
 
 if TYPE_CHECKING:
@@ -105,6 +106,20 @@ class WorkQueue:
         self._number = itertools.count()
         self._blocked: list[tuple[Position, int, Advanceable]] = []
         self._is_granted = False
+        self._postponed: dict[Advanceable, None] = {}
+
+    def postpone(self, item: Advanceable) -> None:
+        """The item is advanced in the next step."""
+        self._postponed[item] = None
+
+    @property
+    def has_postponed(self) -> bool:
+        return bool(self._postponed)
+
+    def add_postponed(self) -> None:
+        for item in self._postponed:
+            self.add(item)
+        self._postponed.clear()
 
     def add(self, item: Advanceable) -> None:
         if not item.queued:
@@ -142,12 +157,14 @@ class WorkQueue:
             while self._queue:
                 item = self._queue.popleft()
                 item.queued = False
+                check_budget()
                 item.advance()
             if not self._blocked or is_full():
                 return
             item = heapq.heappop(self._blocked)[2]
             item.blocked = False
             self._is_granted = True
+            check_budget()
             item.advance()
             self._is_granted = False
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NoReturn, TypeAlias
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.limits import MAX_DEPTH, MAX_TEXT
+from muster.workflows.lang.limits import MAX_DEPTH, MAX_TEXT, cache_short_texts
 
 RESULTS = ("Succeeded", "Failed", "Errored", "Skipped", "Omitted", "Daemoned", "AnySucceeded", "AllFailed")
 OF_ITEMS = frozenset(("AnySucceeded", "AllFailed"))
@@ -47,7 +46,7 @@ class Or:
 Depends: TypeAlias = Task | Not | And | Or
 
 
-@lru_cache(maxsize=4096)
+@cache_short_texts(2048)
 def parse(text: str) -> Depends:
     """Parses the condition of a `depends`. Raises ExpressionError."""
     if len(text) > MAX_TEXT:
@@ -113,18 +112,18 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.end = len(text.rstrip())
         self.depth = 0
         self.word: re.Match[str] | None = None
         self.advance()
 
     def advance(self) -> None:
-        rest = self.text[self.at :]
-        if not rest.strip():
+        if self.at >= self.end:
             self.word, self.at = None, len(self.text)
             return
         self.word = _WORD.match(self.text, self.at)
         if self.word is None:
-            self.at = len(self.text) - len(rest.lstrip())
+            self.at = len(self.text) - len(self.text[self.at :].lstrip())
             self.fail("a task, '&&', '||', '!' or a parenthesis")
         self.at = self.word.end()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from muster.workflows.lang import jsonpath
@@ -15,6 +14,7 @@ from muster.workflows.lang.expr.parser import parse
 from muster.workflows.lang.expr.syntax import BUILTINS, Binary, Let, Member, Name, Node, String, walk
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.go_values import Function, format_value
+from muster.workflows.lang.limits import cache_short_texts
 from muster.workflows.lang.sprig.catalog import SPRIG_FUNCTIONS
 
 # -- Variables and functions that an expression sees
@@ -80,7 +80,7 @@ _FUNCTIONS: dict[str, Any] = {
 # -- Variables that an expression needs
 
 
-@lru_cache(maxsize=2048)
+@cache_short_texts(2048)
 def required_variables(text: str) -> tuple[str, ...]:
     """Returns the names and member paths (`tasks`, `tasks.a`, `tasks.a.outputs`, ...) that an expression needs.
 
@@ -101,7 +101,7 @@ def required_variables(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=2048)
+@cache_short_texts(2048)
 def root_variables(text: str) -> frozenset[str] | None:
     """Returns the variables of a scope that can affect an expression, or None for all of them.
 

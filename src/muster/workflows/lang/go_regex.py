@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,15 +16,15 @@ import re2  # type: ignore[import-untyped]
 
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_strings import is_digit, is_letter
-from muster.workflows.lang.limits import check_length
+from muster.workflows.lang.limits import cache_short_texts, check_budget, check_length
 
 _MAX_MEMORY = 2 * 1024 * 1024
 """Bytes that one pattern may use, its cache of states included."""
 _MAX_DEPTH = 1000
 """How deep groups may be nested, as in Go."""
-_MAX_WORK = 100_000_000
-"""Bytes of the text times instructions of the pattern: about a second, if RE2 has to fall back to its slow engine."""
-_MAX_SECONDS = 2.0
+_MAX_WORK = 20_000_000
+"""Bytes of the text times instructions of the pattern: about 0.2 s, if RE2 has to fall back to its slow engine."""
+_MAX_SECONDS = 0.5
 """CPU time that all searches of one call may take together. One search is linear; a thousand of them need not be."""
 _TOO_LONG = "the text is too long for this regular expression"
 _NO_ESCAPE = "\\\uf8ff"
@@ -95,6 +94,7 @@ class Regex:
         for found in self._regexp.finditer(data):
             if time.thread_time() - started > _MAX_SECONDS:
                 raise ExpressionError(_TOO_LONG)
+            check_budget()
             start, end = found.span()
             # RE2 looks at bytes, so that `\B` also matches within a character; Go looks at characters.
             if start == end and (end == previous or data[end : end + 1] in _CONTINUATION):
@@ -162,7 +162,7 @@ class Regex:
         return next(named, (-1, -1))
 
 
-@lru_cache(maxsize=256)
+@cache_short_texts(64)
 def compile_regex(pattern: str) -> Regex:
     """Compiles a regular expression. Raises ExpressionError with Go's message."""
     return Regex(pattern)

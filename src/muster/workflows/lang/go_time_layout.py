@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_strings import quote_string
 from muster.workflows.lang.go_time import MONTHS, SECOND, UTC_ZONE, WEEKDAYS, Civil, Zone, to_unix_nanoseconds
+from muster.workflows.lang.limits import cache_short_texts
 
 # -- Formatting
 
@@ -37,7 +37,7 @@ class Element(NamedTuple):
     """Stands for a part of a time, such as `2006`; empty at the end of the layout."""
 
 
-@lru_cache(maxsize=512)
+@cache_short_texts(512)
 def split_layout(layout: str) -> tuple[Element, ...]:
     if len(layout) > _MAX_LAYOUT:
         raise ExpressionError(f"a layout of {len(layout)} characters is too long (at most {_MAX_LAYOUT})")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from muster.workflows.lang.go_time import SECOND
 from muster.workflows.lang.go_time_layout import ANSIC, KITCHEN, RFC3339, RUBY_DATE, UNIX_DATE
 from muster.workflows.lang.go_time_values import Time, parse_time
 from muster.workflows.lang.go_values import deep_equal, format_value
-from muster.workflows.lang.limits import MAX_DEPTH, MAX_TEXT
+from muster.workflows.lang.limits import MAX_DEPTH, MAX_TEXT, cache_short_texts, check_budget
 
 # -- Lexer: which tokens there are, and which may follow which
 
@@ -317,7 +316,7 @@ def parse_when(text: str) -> None:
         _parse(text)
 
 
-@lru_cache(maxsize=2048)
+@cache_short_texts(2048)
 def _parse(text: str) -> Any:
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"a 'when' of {len(text)} characters is too long (at most {MAX_TEXT})")
@@ -428,6 +427,7 @@ def _evaluate_operation(node: Operation) -> Any:
 
 
 def _apply_operator(node: Operation, left: Any) -> Any:
+    check_budget()
     match node.operator:
         case "&&" if left is False:
             return False

@@ -6,7 +6,6 @@ Unlike in other dialects, a path without wildcards, filters, ranges or unions fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 from muster.workflows.lang.errors import ExpressionError
@@ -29,10 +28,12 @@ from muster.workflows.lang.jsonpath_syntax import (
     Wildcard,
     parse_path,
 )
+from muster.workflows.lang.limits import cache_short_texts, check_budget
 
 _LIST, _MAP = "array slice", "map"
-_MAX_STEPS = 300_000
+_MAX_STEPS = 100_000
 """Steps that one query may take."""
+_STEPS_PER_CHECK = 64
 
 
 def query(text: str, path: str) -> Any:
@@ -45,7 +46,7 @@ def query(text: str, path: str) -> Any:
         raise ExpressionError("the path finds too much, or the JSON is nested too deeply") from None
 
 
-@lru_cache(maxsize=512)
+@cache_short_texts(512)
 def compile_path(path: str) -> tuple[Step, ...]:
     """Returns the steps of a path. Raises ExpressionError."""
     try:
@@ -65,6 +66,8 @@ def _apply(steps: Sequence[Step], document: Document, current: Any) -> Any:
     document.steps_taken += 1
     if document.steps_taken > _MAX_STEPS:
         raise _BudgetExceeded
+    if not document.steps_taken % _STEPS_PER_CHECK:
+        check_budget()
     if not steps:
         return current
     step, rest = steps[0], steps[1:]

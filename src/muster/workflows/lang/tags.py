@@ -16,6 +16,7 @@ from muster.workflows.lang.errors import ExpressionError, MissingVariable
 from muster.workflows.lang.expr.evaluator import evaluate
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.go_strings import SPACES, replace_invalid_bytes
+from muster.workflows.lang.limits import count_text
 
 _LATE_VARIABLES = frozenset(
     (
@@ -129,7 +130,10 @@ class _Replacer:
             out.append(text[end : tag.at])
             out.append(self.replace_expression(tag, text) if tag.is_expression else self.replace_simple(tag, text))
             end = tag.at + len(tag.text) + 4 + tag.is_expression
-        return "".join(out) + text[end:]
+            count_text(len(out[-2]) + len(out[-1]))
+        count_text(len(text) - end)
+        out.append(text[end:])
+        return "".join(out)
 
     def must_resolve(self, name: str) -> bool:
         if self.required is None:

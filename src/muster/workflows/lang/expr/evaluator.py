@@ -51,7 +51,7 @@ from muster.workflows.lang.expr.syntax import (
 )
 from muster.workflows.lang.go_strings import to_bytes
 from muster.workflows.lang.go_values import Byte, Function, Groups, Ints, go_kind, go_type, is_nil
-from muster.workflows.lang.limits import MAX_STEPS, MEMORY, SizeTracker
+from muster.workflows.lang.limits import MAX_CREATED, MAX_STEPS, MEMORY, SizeTracker, check_budget
 
 # -- Evaluation
 
@@ -82,16 +82,21 @@ class _Evaluator:
         self.iterations: list[Iteration] = []
         self.steps = 0
         self.memory = 0
+        self.created = 0
+        self.next_check = 1
         self.sizes = SizeTracker()
 
     def value(self, node: Node) -> Any:
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise ExpressionError(f"the expression takes more than {MAX_STEPS} steps", self.text, node.at)
+        if self.steps >= self.next_check:
+            self.next_check = self.steps + _STEPS_PER_CHECK
+            check_budget()
         try:
             result = _HANDLERS[type(node)](self, node)
-            if type(node) in _CREATES_COLLECTIONS and isinstance(result, list | dict):
-                self.sizes.size_of(result)
+            if type(node) in _CREATES_VALUES and isinstance(result, str | list | dict):
+                self.count_created(self.sizes.size_of(result))
             return result
         except ExpressionError as error:
             raise error.with_position(self.text, node.at) from None
@@ -101,6 +106,11 @@ class _Evaluator:
         for operand in operands:
             if isinstance(operand, str | list | dict):
                 self.steps += self.sizes.size_of(operand) // _ELEMENTS_PER_STEP
+
+    def count_created(self, size: int) -> None:
+        self.created += size
+        if self.created > MAX_CREATED:
+            raise ExpressionError("memory budget exceeded")
 
     def grow(self, size: int) -> None:
         self.memory += size
@@ -312,8 +322,9 @@ _HANDLERS: dict[type, Callable[[_Evaluator, Any], Any]] = {
     Array: _Evaluator.array,
     Map: _Evaluator.map,
 }
-_CREATES_COLLECTIONS = frozenset((Array, Map, Builtin, Call))
-"""Nodes that create new lists and maps."""
+_CREATES_VALUES = frozenset((Array, Map, Builtin, Call, Binary, Slice))
+"""Nodes that create new strings, lists and maps."""
+_STEPS_PER_CHECK = 256
 _ELEMENTS_PER_STEP = 32
 """Characters or elements that cost as much as one step."""
 _COUNTS_RESULT = frozenset(("repeat", "reverse", "concat", "flatten", "sort"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from functools import lru_cache
 from typing import Literal, NamedTuple, NoReturn, TypeAlias
 
 from muster.workflows.lang.errors import ExpressionError
@@ -38,7 +37,7 @@ from muster.workflows.lang.expr.syntax import (
     children,
 )
 from muster.workflows.lang.go_strings import is_letter, is_space, is_word, quote_string
-from muster.workflows.lang.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT
+from muster.workflows.lang.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT, cache_short_texts
 
 # The lexer of expr-lang: text to tokens.
 
@@ -233,7 +232,7 @@ def parse(text: str, overridden: Collection[str] = ()) -> Node:
     return _parse(text, frozenset(overridden) & BUILTINS)
 
 
-@lru_cache(maxsize=2048)
+@cache_short_texts(2048)
 def _parse(text: str, overridden: frozenset[str]) -> Node:
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"an expression of {len(text)} characters is too long (at most {MAX_TEXT})")
