@@ -26,12 +26,15 @@ from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Key, Object
 from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED, PodGrants
 from muster.platform.graphs.argo_manifest import check_workflow_policy
+from muster.platform.modules.build_process import BuildContext, BuildFailed, BuildLog, GuestAccess
+from muster.platform.modules.git_source import fetch as fetch_module
 from muster.server.downloads import content_disposition
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.confined import MemberAccess
 from muster.workflows.artifacts.confinement import landlock_version
 from muster.workflows.artifacts.egress import Egress, EgressRefused, address_problem
 from muster.workflows.artifacts.errors import ArtifactError
+from muster.workflows.artifacts.git_addresses import read_repository
 from muster.workflows.artifacts.member_locations import prefixed_key
 from muster.workflows.artifacts.quota import ArtifactQuota
 from muster.workflows.executors.pod import InputStaging
@@ -107,7 +110,7 @@ class Members:
 
 
 class GitServer:
-    """A repository, served over HTTP as files."""
+    """A repository, served over HTTP."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, 0
@@ -138,7 +141,7 @@ class GitServer:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[GitServer]:
         app = web.Application()
-        app.router.add_static("/", self.folder)
+        app.router.add_route("*", "/{path:.*}", self._answer)
         runner = web.AppRunner(app)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -149,10 +152,27 @@ class GitServer:
         finally:
             await runner.cleanup()
 
+    async def _answer(self, request: web.Request) -> web.Response:
+        env = {
+            "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.folder), "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": request.path, "QUERY_STRING": request.query_string, "REQUEST_METHOD": request.method,
+            "CONTENT_TYPE": request.headers.get("Content-Type", ""), "REMOTE_ADDR": "127.0.0.1",
+            "GIT_PROTOCOL": request.headers.get("Git-Protocol", ""), "GIT_CONFIG_COUNT": "1",
+            "HTTP_CONTENT_ENCODING": request.headers.get("Content-Encoding", ""),
+            "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
+        }  # fmt: skip
+        process = await asyncio.create_subprocess_exec(
+            "git", "http-backend", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=env
+        )
+        output, _ = await process.communicate(await request.content.read())
+        head, _, body = output.partition(b"\r\n\r\n")
+        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+        status = int(headers.pop("Status", "200").split()[0])
+        return web.Response(status=status, headers=headers, body=body)
+
     def _save(self, what: str = ".") -> None:
         self._git("add", what)
         self._git("commit", "--quiet", "-m", "x")
-        self._git("update-server-info")
 
     def _git(self, *words: str) -> str:
         env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null"}
@@ -803,6 +823,43 @@ async def test_a_bomb_fills_the_memory(members: Members) -> None:
         await members.store("bomb", source)
         with pytest.raises(ArtifactError):
             await members.fetch({"s3": {"key": "bomb"}, "archive": {"tar": {}}})
+
+
+# Modules.
+
+
+async def module_source(members: Members, url: str, **guest: tuple[str, ...]) -> str:
+    """Fetches the source of a member's module. Returns the commit, or why there is none."""
+    work = members.home / "build"
+    work.mkdir()
+    log = BuildLog(work / "log")
+    deadline = asyncio.get_running_loop().time() + 60
+    here = BuildContext("v1", log, deadline, work, 10_000_000, GuestAccess(**guest))
+    try:
+        return await fetch_module(read_repository(url), "main", "", work / "repository", here)
+    except BuildFailed as error:
+        return str(error)
+    finally:
+        log.close()
+
+
+async def test_a_module_comes_from_the_server_itself(members: Members, repository: GitServer) -> None:
+    """A member's module comes from a service of the server's own machine"""
+    repository.commit(file="text")
+    assert "memberAddresses" in await module_source(members, repository.url)
+
+
+async def test_a_module_is_fetched_by_a_confined_git(members: Members, repository: GitServer) -> None:
+    """(for comparison) an address that the settings allow is used, by a confined git"""
+    repository.commit(file="text")
+    address = f"127.0.0.1:{repository.port}"
+    assert await module_source(members, repository.url, addresses=(address,)) == repository.head()
+    assert (members.home / "build/repository/file").read_text() == "text"
+
+
+async def test_a_module_is_fetched_with_the_servers_ssh_key(members: Members) -> None:
+    """A member's module comes from a repository that only the server's ssh key opens"""
+    assert "modules.sshHosts" in await module_source(members, "git@git.example.com:secret.git")
 
 
 async def test_a_member_fills_the_disk_with_artifacts(members: Members) -> None:

@@ -20,6 +20,7 @@ MODULES_SCHEMA: Schema = obj({
     "megabytes": integer(1),
     "atOnce": integer(1, 64),
     "localRepositories": STRINGS,
+    "sshHosts": STRINGS,
 })  # fmt: skip
 
 
@@ -35,6 +36,10 @@ class ModuleSettings:
     """How many builds run at the same time."""
     local_repositories: tuple[Path, ...] = ()
     """Local folders from which all users may build modules. Admins may use any folder."""
+    ssh_hosts: tuple[str, ...] = ()
+    """Hosts for which all users may use the server's own ssh key. Admins may use it for any host."""
+    addresses: tuple[str, ...] = ()
+    """Hosts on this machine that users who are not admins may use: `artifacts.memberAddresses`."""
 
 
 def read_module_settings(config: Mapping[str, Any]) -> ModuleSettings:
@@ -47,6 +52,8 @@ def read_module_settings(config: Mapping[str, Any]) -> ModuleSettings:
         megabytes=modules.get("megabytes", defaults.megabytes),
         at_once=modules.get("atOnce", defaults.at_once),
         local_repositories=tuple(Path(folder) for folder in modules.get("localRepositories") or ()),
+        ssh_hosts=tuple(modules.get("sshHosts") or ()),
+        addresses=tuple((config.get("artifacts") or {}).get("memberAddresses") or ()),
     )
 
 

@@ -114,6 +114,16 @@ class BuildFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class GuestAccess:
+    """What authors who are not admins may use of this host."""
+
+    addresses: tuple[str, ...] = ()
+    """Hosts, or hosts with ports, that are on this machine."""
+    ssh_hosts: tuple[str, ...] = ()
+    """Hosts to which the server's own ssh key opens the way."""
+
+
+@dataclass(frozen=True, slots=True)
 class BuildContext:
     """What all programs of one build share."""
 
@@ -124,6 +134,8 @@ class BuildContext:
     folder: Path
     """What the size limit is for."""
     most_bytes: int
+    guest: GuestAccess | None = None
+    """For the build of an author who is not an admin."""
     env: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -21,12 +21,13 @@ from sqlalchemy import Connection, select, update
 from muster.kube.file_names import path_component
 from muster.platform.database.database import Database
 from muster.platform.database.sealing import env_place, keys_of, unseal_env, unseal_url
-from muster.platform.database.tables import module_versions, modules, now
+from muster.platform.database.tables import module_versions, modules, now, users
 from muster.platform.graphs.model import WORKSPACE
 from muster.platform.modules.build_process import (
     BuildContext,
     BuildFailed,
     BuildLog,
+    GuestAccess,
     end_leftovers,
     read_log,
     run_command,
@@ -84,6 +85,8 @@ class BuildRequest:
     """The name of the image."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values that the log must not show."""
+    by_admin: bool = True
+    """Whether the author is an admin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,8 @@ async def build_version(
     await asyncio.to_thread(_clear, folder)
     log = BuildLog(folder / LOG, (*order.secrets, *credentials_in(order.git_url)))
     deadline = asyncio.get_running_loop().time() + settings.minutes * 60
-    here = BuildContext(order.version_id, log, deadline, work, settings.megabytes * 1_000_000)
+    guest = None if order.by_admin else GuestAccess(settings.addresses, settings.ssh_hosts)
+    here = BuildContext(order.version_id, log, deadline, work, settings.megabytes * 1_000_000, guest)
     try:
         commit = await fetch(read_repository(order.git_url), order.git_ref, order.commit, work / "repository", here)
         await pin(commit)
@@ -261,8 +265,9 @@ def resume_builds(connection: Connection, was_put_off: Callable[[str, int], bool
 def claim_build(connection: Connection, version_id: str) -> Claim | None:
     """Starts a build; None if the version does not wait for one."""
     row = connection.execute(
-        select(module_versions, modules.c.name.label("module_name"))
+        select(module_versions, modules.c.name.label("module_name"), users.c.admin.label("by_admin"))
         .join(modules, modules.c.id == module_versions.c.module_id)
+        .join(users, users.c.id == module_versions.c.author_id)
         .where(module_versions.c.id == version_id, module_versions.c.state == "building")
     ).first()
     if row is None:
@@ -275,7 +280,7 @@ def claim_build(connection: Connection, version_id: str) -> Claim | None:
     secrets = tuple(variable["value"] for variable in env if variable["secret"])
     order = BuildRequest(
         row.id, unseal_url(keys, row.git_url, row.id), row.git_ref, row.git_commit, row.dockerfile, row.build_dir,
-        row.readme_path, row.image, secrets,
+        row.readme_path, row.image, secrets, bool(row.by_admin),
     )  # fmt: skip
     return Claim(row.module_id, row.number, row.attempts + 1, order)
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from posixpath import isabs
 from urllib.parse import urlsplit, urlunsplit
 
 from muster.platform.modules.build_process import BuildContext, BuildFailed, run_command
+from muster.workflows.artifacts.confinement import Confinement, confined_command
+from muster.workflows.artifacts.egress import Egress, egress_proxy
 from muster.workflows.artifacts.git_addresses import Repository, is_commit
 
 LONGEST_README = 1_000_000
@@ -132,7 +135,35 @@ async def fetch(repository: Repository, ref: str, commit: str, into: Path, here:
     """Checks out `commit` if one is pinned, else the current commit of the branch or tag. Returns the commit. Raises
     BuildFailed."""
     into.mkdir(parents=True)
-    git = Git(repository, into, here)
+    async with _network(repository, here) as proxy:
+        return await _fetch(Git(repository, into, here, proxy), repository, ref, commit, into, here)
+
+
+@asynccontextmanager
+async def _network(repository: Repository, here: BuildContext) -> AsyncIterator[str]:
+    """Yields the proxy that git has to use. A repository of an author who is not an admin leads neither to this host
+    itself nor to what only the server's ssh key opens."""
+    if here.guest is None or repository.protocol == "file":
+        yield ""
+    elif repository.protocol == "ssh":
+        if repository.host not in here.guest.ssh_hosts:
+            raise BuildFailed(
+                f"ssh uses the key of the server, and {repository.host} is not in modules.sshHosts: use an https "
+                "address, or ask an admin to add the host"
+            )
+        yield ""
+    else:
+        egress = Egress(here.guest.addresses)
+        try:
+            async with egress_proxy(egress) as url:
+                yield url
+        except BuildFailed:
+            if egress.refused:
+                raise BuildFailed(egress.refused[0]) from None
+            raise
+
+
+async def _fetch(git: Git, repository: Repository, ref: str, commit: str, into: Path, here: BuildContext) -> str:
     await git.must("init", "--quiet", "--template=", "--", str(into), told="no repository could be made")
     wanted = commit or (ref if is_commit(ref) else await _full_name(git, repository, ref))
     here.log.say(f"fetching {wanted} of {repository.address}")
@@ -152,23 +183,29 @@ async def fetch(repository: Repository, ref: str, commit: str, into: Path, here:
 
 
 class Git:
-    def __init__(self, repository: Repository, folder: Path, here: BuildContext) -> None:
+    def __init__(self, repository: Repository, folder: Path, here: BuildContext, proxy: str = "") -> None:
         self._folder, self._here = folder, here
-        self._env = git_environment(repository)
+        self._env = git_environment(repository, proxy)
+        self._is_confined = here.guest is not None and repository.protocol in ("http", "https")
 
     async def must(self, *words: str, told: str) -> None:
-        code, _ = await run_command(["git", *words], self._here, cwd=self._folder, env=self._env)
+        code, _ = await run_command(self._command(words), self._here, cwd=self._folder, env=self._env)
         if code != 0:
             raise BuildFailed(f"{told}; see the log")
 
     async def output(self, *words: str) -> bytes:
-        code, printed = await run_command(["git", *words], self._here, cwd=self._folder, env=self._env, quiet=True)
+        code, printed = await run_command(self._command(words), self._here, cwd=self._folder, env=self._env, quiet=True)
         if code != 0:
             raise BuildFailed(f"git {words[0]} failed; see the log")
         return printed
 
+    def _command(self, words: Sequence[str]) -> list[str]:
+        if not self._is_confined:
+            return ["git", *words]
+        return confined_command(["git", *words], Confinement((str(self._folder),), file_bytes=self._here.most_bytes))
 
-def git_environment(repository: Repository) -> dict[str, str]:
+
+def git_environment(repository: Repository, proxy: str = "") -> dict[str, str]:
     settings = {
         "protocol.allow": "never",
         f"protocol.{repository.protocol}.allow": "always",
@@ -188,6 +225,8 @@ def git_environment(repository: Repository) -> dict[str, str]:
     if repository.protocol in ("http", "https"):
         # A server may send us from http to https, but nowhere else.
         settings["protocol.https.allow"] = "always"
+    if proxy and not any(name.lower().endswith("_proxy") and value for name, value in os.environ.items()):
+        settings["http.proxy"] = proxy
     if repository.authorization:
         parts = urlsplit(repository.address)
         settings[f"http.{urlunsplit((parts.scheme, parts.netloc, '', '', ''))}.extraHeader"] = repository.authorization

@@ -7,12 +7,14 @@ the other limits remain. Standard library only.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +52,11 @@ class Confinement:
     """The size of one file."""
     memory_bytes: int = 2 << 30
     cpu_seconds: int = 3600
+
+
+def confined_command(words: Sequence[str], wanted: Confinement) -> list[str]:
+    """Returns the command that runs a program confined."""
+    return [sys.executable, "-I", "-S", __file__, json.dumps(asdict(wanted)), *words]
 
 
 def confine(wanted: Confinement) -> None:
@@ -150,3 +157,16 @@ def _check(result: int) -> int:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return int(result)
+
+
+def _run_confined(options: str, words: list[str]) -> None:
+    given = json.loads(options)
+    program = shutil.which(words[0]) or words[0]
+    readable = (*given.pop("readable"), str(Path(program).resolve().parent.parent))
+    die_with_parent()
+    confine(Confinement(tuple(given.pop("writable")), readable, **given))
+    os.execv(program, words)  # noqa: S606
+
+
+if __name__ == "__main__":
+    _run_confined(sys.argv[1], sys.argv[2:])
