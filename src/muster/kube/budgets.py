@@ -54,6 +54,14 @@ class Budgets:
     """CPU time that the engine may take for one workflow in total, since the server was started."""
     member_running_workflows: int = 20
     """Workflows of a restricted namespace that run at the same time. Others wait."""
+    check_seconds: int = 20
+    """How long parsing, linting or compiling one text of a user may take."""
+    check_megabytes: int = 1024
+    """The memory that it may take."""
+    object_check_seconds: int = 2
+    """The CPU time that checking one object of the Kubernetes or Argo API may take. Storing it takes as long again."""
+    user_checks: int = 16
+    """Texts of one user that are checked or wait for it at the same time."""
 
 
 def setting_name(field: str) -> str:

@@ -247,6 +247,7 @@ _JOBS: Final[Mapping[str, Template]] = {
         'the queue "{name}" belongs to a virtual cluster that you may not use', "leave it out or use another one"
     ),
     "job.group": Template("{name} would put the Pods into the gang of another job", "leave it out"),
+    "job.many": Template("this text has {count} jobs; {most} can be created at once", "split it"),
     "job.etcd": Template("{name} would make the controller write to your etcd", "leave it out, or ask an admin"),
     "job.cluster": Template("{detail}"),
     "job.text": Template("{detail}"),

@@ -28,6 +28,7 @@ from muster.server.kubernetes.app import kube_app
 from muster.server.pidfile import ServerError, ServerInfo, claim_home
 from muster.server.platform.hosting import host_platform
 from muster.server.settings import Settings
+from muster.server.workers import WorkerPool
 from muster.training.children import SHARED_NETWORK_ENV
 from muster.training.controller import TrainingController
 from muster.training.gang import GangSettings
@@ -117,14 +118,21 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
             gang = GangSettings(always=settings.gang)
             box.run_component(TrainingController(box.cluster, box.recorder("training-controller"), JOB_KINDS, gang))
             workflows = start_workflow_controllers(box, settings)
-            kube = kube_app(box.cluster, box.identity)
-            apis = argo_app(
-                box.cluster, box.identity, kube, artifacts=workflows.artifacts, metrics=workflows.metrics.text
-            )
             async with AsyncExitStack() as stack:
+                workers = await stack.enter_async_context(WorkerPool(settings.budgets))
+                apis = argo_app(
+                    box.cluster,
+                    box.identity,
+                    kube_app(box.cluster, box.identity, workers),
+                    artifacts=workflows.artifacts,
+                    metrics=workflows.metrics.text,
+                    workers=workers,
+                )
                 await stack.enter_async_context(serve_https(apis, listener, certificates))
                 page = (
-                    await stack.enter_async_context(host_platform(settings, box.cluster, workflows.artifacts, box.keys))
+                    await stack.enter_async_context(
+                        host_platform(settings, box.cluster, workflows.artifacts, box.keys, workers)
+                    )
                     if web
                     else ""
                 )

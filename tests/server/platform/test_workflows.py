@@ -141,7 +141,7 @@ async def test_secrets_are_not_shown_to_others(served: Served, ann: Client) -> N
     ("path", "body", "field"),
     [
         ("workflows", {"name": "x", "version": {}}, "version.document"),
-        ("workflows", {"name": " x", "version": {"document": {"format": 1, "nodes": []}}}, "name"),
+        ("workflows", {"name": " x", "version": {"document": seed_example()}}, "name"),
         ("workflows", {"name": "x", "version": {"document": {"format": 9}}}, "version.document.format"),
         ("workflows", {"name": "x", "versoin": {}}, "versoin"),
         ("workflows/demo/versions", {"name": "7", "document": seed_example()}, "name"),

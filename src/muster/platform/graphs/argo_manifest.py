@@ -184,6 +184,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 _SOURCE = "manifest"
+_MOST_PROBLEMS = 101
+"""How many are reported: finding the line of each takes time."""
 
 
 def validate_manifest(manifest: str, context: Context) -> list[Finding]:
@@ -200,7 +202,7 @@ def validate_manifest(manifest: str, context: Context) -> list[Finding]:
     found = documents[0].object
     if found.get("kind") != WORKFLOW.kind or found.get("apiVersion") != WORKFLOW.api_version:
         return [make_finding("manifest", "manifest.kind", kind=f"{found.get('apiVersion')} {found.get('kind')}")]
-    causes = validate(found, WORKFLOW.schema) or lint.find_problems(found)
+    causes = (validate(found, WORKFLOW.schema) or lint.find_problems(found))[:_MOST_PROBLEMS]
     wrong = [(c.field, c.message, "manifest.invalid") for c in causes]
     if not wrong and context.allowed is not None:
         closed = [cluster.queue for cluster in context.clusters.values() if cluster.queue and not cluster.usable]
@@ -208,6 +210,7 @@ def validate_manifest(manifest: str, context: Context) -> list[Finding]:
             (e.field, e.message, "manifest.confined") for e in check_workflow_policy(found, context.allowed, closed)
         ]
     where = documents[0].where
+    wrong = wrong[:_MOST_PROBLEMS]
     return [make_finding("manifest", code, detail=f"{where(path)}: {path}: {told}") for path, told, code in wrong]
 
 

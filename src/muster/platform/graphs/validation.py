@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from posixpath import normpath
 from typing import Any, NamedTuple
 
@@ -35,6 +36,9 @@ from muster.platform.graphs.model import (
 from muster.platform.graphs.templates import active_roles, check_roles, find_job_kind, job_kinds, role_names
 from muster.platform.messages import make_finding
 from muster.platform.records import Finding
+
+MOST_FINDINGS = 200
+"""Some findings list all names, so that many would be very many bytes."""
 
 
 def edge_problems(graph: Graph) -> Iterator[Finding]:
@@ -391,11 +395,9 @@ _GRAPH_FIELDS = ("parameters", "nodes", "edges")
 def validate_graph(document: Mapping[str, Any], context: Context) -> list[Finding]:
     """Returns the findings in the order of the document. A document with errors cannot be compiled. If it does not fit
     the schema, nothing else is checked."""
-    causes = validate(document, SCHEMA)
-    if causes:
-        return [
-            make_finding(cause.field, "schema", detail=cause.message or "this field is not known") for cause in causes
-        ]
+    wrong = shape_problems(document)
+    if wrong:
+        return wrong
     if not is_graph(document):
         fields = (make_finding(f, "type.field", field=f, type="yaml") for f in _GRAPH_FIELDS if document.get(f))
         return [*fields, *validate_manifest(document.get("manifest") or "", context)]
@@ -413,8 +415,18 @@ def validate_graph(document: Mapping[str, Any], context: Context) -> list[Findin
         found += _names_inside(node, path)
         found += node_problems(node, document["nodes"][index], path, context)
         found += input_problems(filled, whole, document["nodes"][index], path, order)
-    found += edge_problems(graph)
-    return found
+        if len(found) >= MOST_FINDINGS:
+            break
+    found += islice(edge_problems(graph), MOST_FINDINGS)
+    return found[:MOST_FINDINGS]
+
+
+def shape_problems(document: Any) -> list[Finding]:
+    """Returns where a document does not fit the schema. All other functions rely on its types."""
+    return [
+        make_finding(cause.field, "schema", detail=cause.message or "this field is not known")
+        for cause in validate(document, SCHEMA)
+    ]
 
 
 def only_errors(found: Iterable[Finding]) -> list[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, insert, select, update
@@ -16,7 +16,7 @@ from muster.platform.graphs.argo_import import from_manifest
 from muster.platform.graphs.context import Context, retire
 from muster.platform.graphs.document import Change, content_hash, diff, mask_secrets, restore_secrets, to_canonical
 from muster.platform.graphs.model import Document
-from muster.platform.graphs.validation import only_errors, validate_graph
+from muster.platform.graphs.validation import only_errors, shape_problems, validate_graph
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Finding, Page, StoredVersion, Version, Workflow
@@ -61,11 +61,40 @@ class Stored(NamedTuple):
         return StoredVersion(self.workflow.id, self.workflow.name, self.workflow.revision, self.version, self.notes)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedVersion:
+    """The content of a new version after all checks: the document to store, its hash, and warnings."""
+
+    document: Document
+    hash: str
+    """All users see it, so that it must not depend on secrets: they could be guessed."""
+    notes: list[Finding]
+
+
+def check_version(document: Document, base: Document | None, context: Context, prefix: str = "") -> CheckedVersion:
+    """Fills in the secrets of `base` and checks everything. Raises Invalid for errors. It may take long for a large
+    document, so it is called before the transaction begins."""
+    wrong = shape_problems(document)
+    if wrong:
+        raise InvalidProblem.fields([_fault(problem, f"{prefix}document.") for problem in wrong])
+    document = restore_secrets(document, base or {})
+    notes = check_document(document, retire(context, base), f"{prefix}document.")
+    document = to_canonical(document)
+    return CheckedVersion(document, content_hash(mask_secrets(document)), notes)
+
+
 def create_with_version(
-    connection: Connection, actor: Actor, new: NewWorkflow, version: NewVersion, look: ContextLoader
+    connection: Connection,
+    actor: Actor,
+    new: NewWorkflow,
+    version: NewVersion,
+    look: ContextLoader,
+    *,
+    checked: CheckedVersion | None = None,
 ) -> Stored:
-    """A workflow and its first version, or neither."""
-    return _stored(connection, actor, create_workflow(connection, actor, new), version, look, prefix="version.")
+    """A workflow and its first version, or neither. Without `checked`, it is checked inside the transaction."""
+    workflow = create_workflow(connection, actor, new)
+    return _stored(connection, actor, workflow, version, look, prefix="version.", checked=checked)
 
 
 def add_version(
@@ -75,6 +104,8 @@ def add_version(
     new: NewVersion,
     look: ContextLoader,
     revision: int | None = None,
+    *,
+    checked: CheckedVersion | None = None,
 ) -> Stored:
     """Adds a version. Secrets without a value are taken from the latest version. With a `revision`, fails if the
     workflow has another one."""
@@ -82,9 +113,14 @@ def add_version(
     require(actor, "create", workflow.version_subject, workflow.name)
     PreconditionFailedProblem.check("workflow", workflow.name, workflow.revision, revision)
     check_not_archived(workflow)
+    base = latest_document(connection, actor, workflow) if checked is None else None
+    return _stored(connection, actor, workflow, new, look, base=base, checked=checked)
+
+
+def latest_document(connection: Connection, actor: Actor, workflow: Workflow) -> Document | None:
+    """Returns the document of the last version as the actor may see it."""
     before = find_version(connection, workflow, str(workflow.versions)) if workflow.versions else None
-    base = document_for(connection, actor, workflow, before) if before else None
-    return _stored(connection, actor, workflow, new, look, base=base)
+    return document_for(connection, actor, workflow, before) if before else None
 
 
 def copy_version(
@@ -94,6 +130,8 @@ def copy_version(
     into: NewWorkflow | str,
     new: NewVersion,
     look: ContextLoader,
+    *,
+    checked: CheckedVersion | None = None,
 ) -> Stored:
     """Copies a version into a new or existing workflow. What `new` leaves out is taken from the source, including
     secrets that the actor may see."""
@@ -108,7 +146,9 @@ def copy_version(
         target = get_workflow(connection, actor, into)
         require(actor, "create", target.version_subject, target.name)
         check_not_archived(target)
-    return _stored(connection, actor, target, new, look, base=base, copied_from=version.id, prefix="version.")
+    return _stored(
+        connection, actor, target, new, look, base=base, copied_from=version.id, prefix="version.", checked=checked
+    )
 
 
 def find_version(connection: Connection, workflow: Workflow, word: str) -> Version:
@@ -199,11 +239,13 @@ def _stored(
     base: Document | None = None,
     copied_from: str = "",
     prefix: str = "",
+    checked: CheckedVersion | None = None,
 ) -> Stored:
-    document, notes = _document(connection, actor, new, base, look, prefix)
-    context = retire(look(connection, actor, document), base)
-    notes = [*notes, *check_document(document, context, f"{prefix}document.")]
-    document = to_canonical(document)
+    if checked is None:
+        given, imported = _document(connection, actor, new, look, prefix)
+        checked = check_version(given, base, look(connection, actor, given), prefix)
+        checked = replace(checked, notes=[*imported, *checked.notes])
+    document = checked.document
     number = count_version(connection, workflow)
     name = new.name or f"v{number}"
     _check_name(name, prefix)
@@ -218,8 +260,7 @@ def _stored(
                 description=new.description,
                 type=document.get("type", "graph"),
                 document=seal_document(keys_of(connection), document, identifier),
-                # All users see it, so that it must not depend on secrets: they could be guessed.
-                hash=content_hash(mask_secrets(document)),
+                hash=checked.hash,
                 nodes=len(document.get("nodes") or ()),
                 author_id=actor.id,
                 copied_from=copied_from,
@@ -229,19 +270,29 @@ def _stored(
     version = find_version(connection, workflow, identifier)
     details = {"number": number, "hash": version.hash, **({"copied from": copied_from} if copied_from else {})}
     write_audit(connection, actor, "create", "version", identifier, _shown(workflow, version), details)
-    return Stored(get_workflow(connection, actor, workflow.id), version, notes)
+    return Stored(get_workflow(connection, actor, workflow.id), version, checked.notes)
+
+
+def check_has_content(new: NewVersion, prefix: str = "") -> None:
+    """Raises Invalid unless it has either a document or a manifest."""
+    if new.manifest and new.document is not None:
+        raise InvalidProblem.field(f"{prefix}manifest", "field.either", other="document")
+    if new.document is None and not new.manifest:
+        raise InvalidProblem.field(f"{prefix}document", "version.content")
 
 
 def _document(
-    connection: Connection, actor: Actor, new: NewVersion, base: Document | None, look: ContextLoader, prefix: str
+    connection: Connection, actor: Actor, new: NewVersion, look: ContextLoader, prefix: str
 ) -> tuple[Document, list[Finding]]:
-    if new.manifest and new.document is not None:
-        raise InvalidProblem.field(f"{prefix}manifest", "field.either", other="document")
+    check_has_content(new, prefix)
     if new.document is not None:
-        return restore_secrets(new.document, base or {}), []
-    if not new.manifest:
-        raise InvalidProblem.field(f"{prefix}document", "version.content")
-    imported = from_manifest(new.manifest, look(connection, actor, {}))
+        return new.document, []
+    return document_in(new.manifest, look(connection, actor, {}), prefix)
+
+
+def document_in(manifest: str, context: Context, prefix: str = "") -> tuple[Document, list[Finding]]:
+    """Returns what an Argo Workflow is as a document, and warnings. Raises Invalid."""
+    imported = from_manifest(manifest, context)
     if imported.document is None:
         raise InvalidProblem.fields([_fault(problem, prefix) for problem in imported.problems])
     return imported.document, imported.problems

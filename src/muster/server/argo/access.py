@@ -8,28 +8,33 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal, TypeAlias
 
+import orjson
+
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube import builtin
 from muster.kube.cluster import Listing, LogQuery, PatchType, Propagation, WatchEvent
-from muster.kube.errors import Invalid, NotFound
-from muster.kube.kinds import Kind
+from muster.kube.errors import BadRequest, Cause, Invalid, NotFound
+from muster.kube.kinds import MOST_CAUSES, Kind
 from muster.kube.objects import Key, Object, creation_order, labels_of, meta, name_of, namespace_of, uid_of
 from muster.kube.rbac import Action, User
-from muster.kube.schema import prune
-from muster.kube.schema_validation import validate
 from muster.server.kubernetes.access import AccessControl
+from muster.server.object_checks import TemplateKey, lint_workflow
+from muster.server.workers import SMALL_BYTES, WorkerPool
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
-from muster.workflows.lint import find_problems
 
 LATEST = "@latest"
+_MOST_ROUNDS = 100
 Batch: TypeAlias = list[WatchEvent]
 
 
 class AuthorizedCluster:
     """Objects are as the store has them: a Workflow without its nodes, unless `with_nodes` is called."""
 
-    def __init__(self, cluster: EmbeddedCluster, gate: AccessControl, user: User) -> None:
+    def __init__(
+        self, cluster: EmbeddedCluster, gate: AccessControl, user: User, workers: WorkerPool | None = None
+    ) -> None:
         self.cluster = cluster
+        self.workers = workers
         self.user = user
         self._gate = gate
 
@@ -141,15 +146,24 @@ async def require_valid(api: AuthorizedCluster, obj: Object, *, strict: bool = F
     be missing, but unknown fields are errors."""
     kind = api.cluster.catalogue.of_object(obj)
     namespace = namespace_of(obj)
-    store = api.cluster.store
-
-    def lookup(name: str, cluster_scope: bool) -> Object | None:
-        template = CLUSTER_WORKFLOW_TEMPLATE if cluster_scope else WORKFLOW_TEMPLATE
-        return store.get(template.resource, Key("" if cluster_scope else namespace, name))
-
-    known = obj if strict else prune(obj, kind.schema)
-    # Lint relies on the types of fields.
-    causes = validate(known, kind.schema) or find_problems(known, lookup, submitted=not strict)
+    templates: dict[TemplateKey, Object | None] = {}
+    is_small = api.workers is None or len(orjson.dumps(obj)) <= SMALL_BYTES
+    causes: list[Cause] = []
+    for _ in range(_MOST_ROUNDS):
+        args = (kind.api_version, kind.kind, obj, strict, templates)
+        if is_small or api.workers is None:
+            causes, missing = lint_workflow(*args)
+        else:
+            causes, missing = await api.workers.run_again_soon(api.user.name, lint_workflow, *args)
+        if not missing:
+            break
+        for name, cluster_scope in missing:
+            template = CLUSTER_WORKFLOW_TEMPLATE if cluster_scope else WORKFLOW_TEMPLATE
+            key = Key("" if cluster_scope else namespace, name)
+            found = templates[name, cluster_scope] = api.cluster.store.get(template.resource, key)
+            is_small = is_small and (found is None or len(orjson.dumps(found)) <= SMALL_BYTES)
+    else:
+        raise BadRequest(f"templates refer to other templates more than {_MOST_ROUNDS} levels deep")
     if causes:
-        told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
-        raise Invalid(f'{kind.kind} "{name_of(obj)}" is invalid: {told}', causes=causes)
+        told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes[:MOST_CAUSES])
+        raise Invalid(f'{kind.kind} "{name_of(obj)}" is invalid: {told}', causes=causes[:MOST_CAUSES])

@@ -30,6 +30,7 @@ from muster.server.argo.templates import (
 )
 from muster.server.kubernetes.access import AccessControl
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, send_response
+from muster.server.workers import WorkerPool
 
 ARGO_VERSION = "v4.0.7"
 """The version of Argo whose API this is."""
@@ -169,6 +170,7 @@ def argo_app(
     *,
     artifacts: Reader | None = None,
     metrics: Callable[[datetime], str] | None = None,
+    workers: WorkerPool | None = None,
 ) -> ASGIApp:
     """Uses the tokens and roles of the Kubernetes API of `cluster`. Requests that are not Argo's go to `otherwise`.
     Without `artifacts` there are no downloads, without `metrics` no Prometheus metrics."""
@@ -177,11 +179,19 @@ def argo_app(
         routes += _downloads(Downloads(artifacts))
     if metrics is not None:
         routes.append(route("GET", "/metrics", metrics_handler(metrics)))
-    return _App(cluster, AccessControl(identity), otherwise, Routes(routes))
+    return _App(cluster, AccessControl(identity), otherwise, Routes(routes), workers)
 
 
 class _App:
-    def __init__(self, cluster: EmbeddedCluster, gate: AccessControl, otherwise: ASGIApp, routes: Routes) -> None:
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        gate: AccessControl,
+        otherwise: ASGIApp,
+        routes: Routes,
+        workers: WorkerPool | None,
+    ) -> None:
+        self._workers = workers
         self._cluster = cluster
         self._gate = gate
         self._otherwise = otherwise
@@ -191,7 +201,7 @@ class _App:
         if scope["type"] != "http" or not self._routes.knows(scope["method"], scope["path"]):
             await self._otherwise(scope, receive, send)
             return
-        call = ApiRequest(scope, receive, send, scope["path"])
+        call = ApiRequest(scope, receive, send, scope["path"], self._workers)
         try:
             made = await self._answer(call)
         except ApiError as error:
@@ -217,7 +227,8 @@ class _App:
         await self._gate.authenticate(call)
         handler, names = self._routes.find(call.method, call.path)
         with collect_warnings() as call.warnings:
-            return await handler(Request(call, names, AuthorizedCluster(self._cluster, self._gate, call.user)))
+            api = AuthorizedCluster(self._cluster, self._gate, call.user, self._workers)
+            return await handler(Request(call, names, api))
 
 
 def _routes() -> list[Route]:

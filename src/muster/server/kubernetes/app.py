@@ -35,6 +35,7 @@ from muster.server.kubernetes.request import (
 )
 from muster.server.kubernetes.watch import EventEncoder, watch
 from muster.server.kubernetes.websocket import reject
+from muster.server.workers import WorkerPool
 
 log = logging.getLogger(__name__)
 
@@ -44,16 +45,18 @@ _STREAMS = ("exec", "attach", "portforward")
 _REMEMBERED_REFUSALS = 64
 
 
-def kube_app(cluster: EmbeddedCluster, identity: Identity) -> Starlette:
-    """Returns the API of `cluster`, to be served or mounted. `identity.run()` must be running."""
-    return Starlette(routes=[Mount("/", app=KubernetesApi(cluster, identity))])
+def kube_app(cluster: EmbeddedCluster, identity: Identity, workers: WorkerPool | None = None) -> Starlette:
+    """Returns the API of `cluster`, to be served or mounted. `identity.run()` must be running. `workers` check large
+    bodies."""
+    return Starlette(routes=[Mount("/", app=KubernetesApi(cluster, identity, workers))])
 
 
 class KubernetesApi:
     """Handles all paths. Splitting them by hand is faster and clearer than a table of routes."""
 
-    def __init__(self, cluster: EmbeddedCluster, identity: Identity) -> None:
+    def __init__(self, cluster: EmbeddedCluster, identity: Identity, workers: WorkerPool | None = None) -> None:
         self._cluster = cluster
+        self._workers = workers
         self._identity = identity
         self._gate = AccessControl(identity)
         self._description = ApiDescription(cluster.catalogue)
@@ -61,7 +64,8 @@ class KubernetesApi:
         self._refusals: dict[tuple[str, bytes], ApiError] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = ApiRequest(scope, receive, send, scope["path"].removeprefix(scope.get("root_path", "")))
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        request = ApiRequest(scope, receive, send, path, self._workers)
         target = parse_target(request.path)
         try:
             response = await (

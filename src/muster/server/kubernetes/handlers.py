@@ -13,7 +13,7 @@ from muster.embedded.node.nodes import is_simulated
 from muster.embedded.store.admission import FieldValidation
 from muster.kube import builtin
 from muster.kube.builtin import NODE, POD
-from muster.kube.cluster import Listing, LogQuery, PatchType, Propagation, Subresource
+from muster.kube.cluster import Listing, LogQuery, Propagation, Subresource
 from muster.kube.errors import (
     BadRequest,
     Cause,
@@ -44,6 +44,7 @@ from muster.server.kubernetes import request as negotiation
 from muster.server.kubernetes.body_schemas import BINDING, DELETE_OPTIONS, EVICTION, SCALE, TOKEN_REQUEST, check_body
 from muster.server.kubernetes.request import (
     JSON,
+    YAML,
     ApiRequest,
     ApiResponse,
     Target,
@@ -51,7 +52,6 @@ from muster.server.kubernetes.request import (
     is_true,
     json_response,
     parse_body,
-    parse_yaml,
     patch_type,
     stream,
 )
@@ -102,6 +102,7 @@ async def create(
     obj = fill_from_url(await request.document(), kind, target)
     request.kind, request.name = kind.kind, name_of(obj) or str(meta(obj).get("generateName") or "")
     dry_run = is_dry_run(request.query)
+    await request.rehearse(kind, None, obj)
     stored = await cluster.create(obj, dry_run=dry_run, field_validation=_validation(request), check=check)
     if dry_run:
         stored = _dry_run_result(stored, None)
@@ -118,6 +119,8 @@ async def replace(
     body = await request.document()
     obj = _fill_scale_from_url(body, target) if subresource == "scale" else fill_from_url(body, kind, target)
     dry_run = is_dry_run(request.query)
+    if subresource != "scale":
+        await request.rehearse(kind, None, obj)
     stored = await cluster.update(
         obj,
         subresource=subresource,
@@ -139,7 +142,9 @@ async def patch(
 ) -> ApiResponse:
     request.kind = kind.kind
     type_ = patch_type(request.header(b"content-type"))
-    body = _parse_patch(await request.body(), type_)
+    content = await request.body()
+    # An apply patch is YAML, but almost all clients send JSON, which is a part of YAML.
+    body = await request.parse(content, YAML if type_ == "apply" and content[:1] != b"{" else JSON)
     options: dict[str, Any] = {
         "type": type_,
         "subresource": _subresource(kind, target),
@@ -157,6 +162,8 @@ async def patch(
     elif options["force"]:
         raise Invalid("the query parameter force is only allowed with an apply patch")
     where = (kind, target.name, target.namespace, body)
+    if options["subresource"] != "scale":
+        await request.rehearse(kind, before, body, type_)
     dry_run = is_dry_run(request.query)
     stored = await cluster.patch(*where, **options, dry_run=dry_run)
     if dry_run:
@@ -279,13 +286,6 @@ def _fill_scale_from_url(body: Object, target: Target) -> Object:
     if target.namespace:
         metadata["namespace"] = target.namespace
     return {**body, "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata}
-
-
-def _parse_patch(content: bytes, type_: PatchType) -> Any:
-    if type_ != "apply":
-        return parse_body(content, JSON)
-    # An apply patch is YAML, but almost all clients send JSON, which is a part of YAML.
-    return parse_body(content, JSON) if content[:1] == b"{" else parse_yaml(content)
 
 
 async def _existing(cluster: EmbeddedCluster, kind: Kind, target: Target) -> Object | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -22,7 +22,9 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, version_of
 from muster.kube.rbac import Action, User
 from muster.kube.selectors import parse_fields
+from muster.server import object_checks
 from muster.server.kubernetes import protobuf
+from muster.server.workers import SMALL_BYTES, WorkerPool
 
 # Content negotiation: which form of an object a client asks for, and objects in that form
 # (whole, table, metadata).
@@ -261,6 +263,8 @@ def is_true(value: str | None) -> bool:
 
 
 LARGEST_BODY = 3 * 1024 * 1024
+LARGE_BYTES = 64 * 1024
+"""The body of a request from which on checking it takes so long that a worker does it first."""
 _LONGEST_WARNINGS = 16 * 1024
 GZIP_FROM = 128 * 1024
 """Smaller bodies are not worth compressing."""
@@ -282,10 +286,13 @@ class ApiRequest:
     """A request whose body has not been read yet."""
 
     __slots__ = (
-        "headers", "kind", "method", "name", "path", "query", "receive", "scope", "send", "started", "user", "warnings",
+        "headers", "kind", "method", "name", "path", "query", "receive", "recheck", "scope", "send", "size", "started",
+        "user", "warnings", "workers",
     )  # fmt: skip
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, path: str, workers: WorkerPool | None = None
+    ) -> None:
         self.scope = scope
         self.receive = receive
         self.send = send
@@ -299,6 +306,12 @@ class ApiRequest:
         self.name = ""
         """The kind and name of the object in the body, for errors about it."""
         self.warnings: list[str] = []
+        self.workers = workers
+        """Check large bodies. Without them, as in tests, the server does."""
+        self.size = 0
+        """Of the body, once it was read."""
+        self.recheck: Callable[[], Awaitable[None]] | None = None
+        """Raises Unauthorized or Forbidden when the user may no longer have what this request streams."""
         self.started = False
         """Whether the response has started, so that it can no longer be an error."""
 
@@ -330,6 +343,7 @@ class ApiRequest:
             raise _too_large()
         message = await self._receive()
         content: bytes = message.get("body", b"")
+        self.size = len(content)
         if not message.get("more_body"):
             if len(content) > LARGEST_BODY:
                 raise _too_large()
@@ -341,6 +355,7 @@ class ApiRequest:
             size += len(chunks[-1])
             if size > LARGEST_BODY:
                 raise _too_large()
+        self.size = size
         return b"".join(chunks)
 
     async def _receive(self) -> Message:
@@ -352,10 +367,26 @@ class ApiRequest:
 
     async def document(self) -> dict[str, Any]:
         """Returns the object in the body. Raises BadRequest if there is none."""
-        found = parse_body(await self.body(), body_media(self.header(b"content-type")))
+        found = await self.parse(await self.body(), body_media(self.header(b"content-type")))
         if not isinstance(found, dict):
             raise BadRequest(f"the body of the request must be an object, not {_type_name(found)}")
         return found
+
+    async def parse(self, content: bytes, media: str) -> Any:
+        """Like `parse_body`, but a worker parses long YAML, which takes seconds."""
+        if media != YAML or self.workers is None or len(content) <= SMALL_BYTES:
+            return parse_body(content, media)
+        parsed = await self.workers.run(self.user.name, object_checks.parse_yaml, _decode(content), _SOURCE)
+        if parsed.problem:
+            raise BadRequest(parsed.problem)
+        return parsed.value
+
+    async def rehearse(self, kind: Kind, old: Object | None, body: Any, patch: PatchType | None = None) -> None:
+        """Raises BadRequest if storing this would block the server for long."""
+        if self.workers is not None and self.size > LARGE_BYTES:
+            schema = {} if object_checks.is_known(kind) else kind.schema
+            args = (kind.api_version, kind.kind, schema, old, body, patch)
+            await self.workers.run_again_soon(self.user.name, object_checks.rehearse_write, *args)
 
 
 def parse_body(content: bytes, media: str) -> Any:
@@ -377,11 +408,19 @@ def parse_body(content: bytes, media: str) -> Any:
     return found
 
 
-def parse_yaml(content: bytes) -> Any:
+_SOURCE = "the body of the request"
+
+
+def _decode(content: bytes) -> str:
     try:
-        found = manifests.parse_mapping(content.decode(), "the body of the request")
+        return content.decode()
     except UnicodeDecodeError:
         raise BadRequest("the body of the request is not UTF-8 text") from None
+
+
+def parse_yaml(content: bytes) -> Any:
+    try:
+        found = manifests.parse_mapping(_decode(content), _SOURCE)
     except manifests.ManifestError as error:
         raise BadRequest(str(error)) from None
     if found is None:

@@ -21,6 +21,7 @@ from muster.platform.settings import DEFAULT_WEB_PORT
 from muster.platform.users.credentials import platform_folder, prepare_secrets
 from muster.server.https import open_listener, serve_http
 from muster.server.settings import Settings
+from muster.server.workers import WorkerPool
 
 if TYPE_CHECKING:
     from muster.workflows.artifacts.client import ArtifactClient
@@ -33,9 +34,14 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 @asynccontextmanager
 async def host_platform(
-    settings: Settings, cluster: Cluster, artifacts: ArtifactClient | None = None, keys: KeyRing | None = None
+    settings: Settings,
+    cluster: Cluster,
+    artifacts: ArtifactClient | None = None,
+    keys: KeyRing | None = None,
+    workers: WorkerPool | None = None,
 ) -> AsyncIterator[str]:
-    """Serves the platform for as long as the block lasts, and yields its URL. `keys` encrypt its secrets."""
+    """Serves the platform for as long as the block lasts, and yields its URL. `keys` encrypt its secrets, `workers`
+    check what users write."""
     web = settings.web
     prepare_secrets(platform_folder(settings.home))
     with open_listener(web.host, web.port, settings.home / "web-port", usual=DEFAULT_WEB_PORT) as listener:
@@ -49,7 +55,7 @@ async def host_platform(
                 "web.trustedProxies is not set: if there is a proxy in front, all its users count as one address, and "
                 "failed logins of one hold up the others; set it to the address of the proxy, such as [127.0.0.1]"
             )
-        hosted = _Hosted(settings, cluster, url, artifacts, keys or KeyRing.load(settings.key_file))
+        hosted = _Hosted(settings, cluster, url, artifacts, keys or KeyRing.load(settings.key_file), workers)
         task = asyncio.create_task(hosted.run(), name="platform")
         try:
             async with serve_http(hosted, listener):
@@ -63,10 +69,17 @@ class _Hosted:
     """An application that loads the real one when it is needed."""
 
     def __init__(
-        self, settings: Settings, cluster: Cluster, url: str, artifacts: ArtifactClient | None, keys: KeyRing
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        url: str,
+        artifacts: ArtifactClient | None,
+        keys: KeyRing,
+        workers: WorkerPool | None,
     ) -> None:
         self._settings, self._cluster, self._url, self._artifacts = settings, cluster, url, artifacts
         self._keys = keys
+        self._workers = workers
         self._app: ASGIApp | None = None
         self._trouble = ""
         self._asked = asyncio.Event()
@@ -105,7 +118,9 @@ class _Hosted:
             survives_power_cut=self._settings.durability == "power",
         )
         try:
-            services = await create_services(database, self._cluster, self._settings, self._url, self._artifacts)
+            services = await create_services(
+                database, self._cluster, self._settings, self._url, self._artifacts, self._workers
+            )
             self._app, self._trouble = platform_app(services), ""
             self._settled.set()
             async with asyncio.TaskGroup() as group:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from muster.kube.manifests import dump
 from muster.kube.objects import Object, meta
-from muster.platform.errors import NotFoundProblem
+from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.jobs import submit
 from muster.platform.jobs.detail import JobParts, describe_detail, events_about, masks_for, watch_detail
 from muster.platform.jobs.jobs import (
@@ -39,6 +39,7 @@ from muster.platform.records import Job, JobDetail, JobState, KubernetesEvent, P
 from muster.platform.runs.node_detail import event_summary
 from muster.platform.runs.status import Masks
 from muster.platform.status_messages import explain
+from muster.server.object_checks import rehearse_manifests
 from muster.server.platform.event_feed import Event
 from muster.server.platform.rest import ApiModel, Paging, RequestBody, Search, build_record, vars_of
 from muster.server.platform.security import Who
@@ -47,6 +48,8 @@ from muster.server.platform.streams import EVENTS, event_stream, last_event_id
 from muster.training.registry import JOB_KINDS
 
 _LARGEST = 1_000_000
+_MOST_JOBS = 100
+"""In one manifest."""
 _Manifest = Annotated[str, Field(max_length=_LARGEST)]
 
 
@@ -134,9 +137,17 @@ async def kinds_of_jobs(who: Who) -> list[JobKindAnswer]:
     return [JobKindAnswer(word=word_of(d.kind), kind=d.kind.kind, api_version=d.kind.api_version) for d in JOB_KINDS]
 
 
+async def _rehearse(here: Services, who: Actor, manifest: str) -> None:
+    """Raises if checking or creating these jobs would block the server for long."""
+    count = await here.checked(who, rehearse_manifests, manifest)
+    if count > _MOST_JOBS:
+        raise InvalidProblem.field("manifest", "job.many", count=count, most=_MOST_JOBS)
+
+
 @router.post("/validate", operation_id="check_jobs")
 async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedManifest:
     """Checks a manifest. Creates nothing."""
+    await _rehearse(here, who, body.manifest)
     looked = await submit.check_manifest(here.database, here.cluster, here.namespaces, who, body.manifest)
     jobs = [
         ManifestJob(
@@ -154,6 +165,7 @@ async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedM
 @router.post("", status_code=201, operation_id="create_jobs")
 async def new_jobs(body: JobBody, here: Here, who: Who) -> list[Job]:
     """Creates all jobs of a manifest, or none if one of them is not valid."""
+    await _rehearse(here, who, body.manifest)
     made = await submit.submit(here.database, here.cluster, here.namespaces, who, body.manifest, body.team)
     jobs = [describe_job(job_kind, obj) for obj in made if (job_kind := job_kind_of(obj))]
     return await _answers(here, who, jobs)

@@ -15,7 +15,17 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from muster.kube.encryption import EncryptionError
-from muster.platform.errors import InvalidProblem, Problem, UnavailableProblem
+from muster.kube.errors import ApiError
+from muster.platform.errors import (
+    BadRequestProblem,
+    ConflictProblem,
+    ForbiddenProblem,
+    InvalidProblem,
+    NotFoundProblem,
+    Problem,
+    TooManyRequestsProblem,
+    UnavailableProblem,
+)
 from muster.platform.messages import FieldError, field_error
 
 log = logging.getLogger(__name__)
@@ -49,6 +59,7 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(DBAPIError, _database)
+    app.add_exception_handler(ApiError, _cluster)
     app.add_exception_handler(EncryptionError, _encryption)
 
 
@@ -95,6 +106,23 @@ async def _encryption(request: Request, error: Exception) -> Response:
     log.error("%s %s: %s", request.method, request.url.path, error)
     return problem_response(UnavailableProblem.of("encryption"))
 
+
+async def _cluster(request: Request, error: Exception) -> Response:
+    """Errors of the cluster and of the workers that no route expects."""
+    assert isinstance(error, ApiError)
+    if error.code >= 500:
+        log.error("%s %s: the cluster failed", request.method, request.url.path, exc_info=error)
+    problem = _CLUSTER_PROBLEMS.get(error.code, BadRequestProblem if error.code < 500 else UnavailableProblem)
+    headers = {} if error.retry_after is None else {"Retry-After": str(max(1, round(error.retry_after)))}
+    return problem_response(problem(error.message).with_headers(headers))
+
+
+_CLUSTER_PROBLEMS: dict[int, type[Problem]] = {
+    403: ForbiddenProblem,
+    404: NotFoundProblem,
+    409: ConflictProblem,
+    429: TooManyRequestsProblem,
+}
 
 _KNOWN = {
     "missing": ("field.missing", {}),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from fastapi import Depends, Request
 
@@ -20,6 +20,7 @@ from muster.platform.jobs.jobs import JobWatch, RunOwner
 from muster.platform.modules.builds import Builds
 from muster.platform.modules.images import Engine, ImageEngines
 from muster.platform.namespaces import Namespaces
+from muster.platform.permissions import Actor
 from muster.platform.records import Job
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.persist import StoredRun
@@ -32,8 +33,12 @@ from muster.platform.workflows.graph_context import graph_context
 from muster.platform.workflows.versions import ContextLoader
 from muster.server.platform.event_feed import EventFeed, OpenStreams
 from muster.server.settings import Settings
+from muster.server.workers import WorkerPool
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.kinds import WORKFLOW
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 OPENID_CALLBACK = "/api/v1/openid/callback"
 """The path to which the OpenID provider sends the browser back."""
@@ -61,6 +66,8 @@ class Services:
     """Changes of all training jobs."""
     builds: Builds
     streams: OpenStreams
+    workers: WorkerPool | None = None
+    """Check texts of users. Without them, as in tests, a thread does."""
     load_context: ContextLoader = graph_context
     """Finds what a graph document refers to."""
     logins: LoginLimits = field(default_factory=LoginLimits)
@@ -71,6 +78,12 @@ class Services:
     queue_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the scheduler's queues are updated."""
 
+    async def checked(self, who: Actor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Calls a pure function on something that a user wrote, in a process with limits on time and memory."""
+        if self.workers is None:
+            return await asyncio.to_thread(function, *args, **kwargs)
+        return await self.workers.run(who.id, function, *args, **kwargs)
+
     def do_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Does something after the answer, so that its time does not tell the client whether it was done."""
         task = asyncio.create_task(work)
@@ -79,7 +92,12 @@ class Services:
 
 
 async def create_services(
-    database: Database, cluster: Cluster, settings: Settings, url: str, artifacts: ArtifactClient | None = None
+    database: Database,
+    cluster: Cluster,
+    settings: Settings,
+    url: str,
+    artifacts: ArtifactClient | None = None,
+    workers: WorkerPool | None = None,
 ) -> Services:
     """Creates the services on an open database. From then on the secrets in the data directory are valid."""
     folder = platform_folder(settings.home)
@@ -113,6 +131,7 @@ async def create_services(
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,
         streams=OpenStreams(settings.budgets),
+        workers=workers,
         builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
     )
 

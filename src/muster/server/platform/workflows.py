@@ -17,8 +17,8 @@ from muster.platform.graphs.compile import GraphError, parameters_of, to_yaml
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import LONGEST_MANIFEST, Document, is_graph
 from muster.platform.graphs.schema import json_schema
-from muster.platform.graphs.validation import validate_graph
-from muster.platform.permissions import Actor, may, relations
+from muster.platform.graphs.validation import shape_problems, validate_graph
+from muster.platform.permissions import Actor, may, relations, require
 from muster.platform.permissions import Relation as RuleWho
 from muster.platform.pod_policy import list_usable, pod_allowances
 from muster.platform.records import (
@@ -36,18 +36,23 @@ from muster.platform.records import (
 )
 from muster.platform.users.namespace_names import namespaces_of
 from muster.platform.workflows.versions import (
+    CheckedVersion,
     ContextLoader,
     NewVersion,
     Stored,
     add_version,
     archive_version,
+    check_has_content,
+    check_version,
     copy_version,
     create_with_version,
     diff_versions,
     document_for,
+    document_in,
     document_of,
     find_version,
     get_version,
+    latest_document,
     list_versions,
 )
 from muster.platform.workflows.workflows import (
@@ -117,8 +122,11 @@ async def graph_schema(who: Who) -> dict[str, Any]:
 async def check_graph(body: DocumentBody, here: Here, who: Who) -> Findings:
     """Checks a document. With errors it cannot be stored."""
     look = look_of(here)
+    wrong = await here.checked(who, shape_problems, body.document)
+    if wrong:
+        return Findings(problems=wrong)
     context = await here.database.read(lambda connection: look(connection, who, body.document))
-    return Findings(problems=[*validate_graph(body.document, context)])
+    return Findings(problems=await here.checked(who, validate_graph, body.document, context))
 
 
 @graphs_router.post("/import")
@@ -126,7 +134,7 @@ async def import_manifest(body: ManifestBody, here: Here, who: Who) -> ImportedM
     """Returns what an Argo Workflow would be as a version. Stores nothing."""
     look = look_of(here)
     context = await here.database.read(lambda connection: look(connection, who, {"type": "yaml"}))
-    return from_manifest(body.manifest, context)
+    return await here.checked(who, from_manifest, body.manifest, context)
 
 
 versions_router = APIRouter(tags=["versions"])
@@ -192,7 +200,16 @@ async def new_version(
     """Adds a version. With If-Match, fails if the workflow changed. Secrets without a value are taken from the latest
     version."""
     look, new = look_of(here), body.version()
-    stored = await here.database.write(lambda connection: add_version(connection, who, workflow, new, look, seen))
+
+    def base(connection: Connection) -> Document | None:
+        found = get_workflow(connection, who, workflow)
+        require(who, "create", found.version_subject, found.name)
+        return latest_document(connection, who, found)
+
+    checked = await _checked(here, who, new, base)
+    stored = await here.database.write(
+        lambda connection: add_version(connection, who, workflow, new, look, seen, checked=checked)
+    )
     response.headers["ETag"] = etag(stored.workflow.id, stored.workflow.revision)
     return stored.record
 
@@ -264,8 +281,19 @@ async def copy_of_version(
     look, new = look_of(here), body.version.version()
     into = body.workflow.workflow() if body.workflow is not None else body.into or workflow
 
+    def base(connection: Connection) -> Document:
+        source, copied = _found(connection, who, workflow, version)
+        require(who, "copy", source.version_subject, source.name)
+        return document_for(connection, who, source, copied)
+
+    content = new
+    if new.document is None and not new.manifest:
+        content = replace(new, document=await here.database.read(base))
+    checked = await _checked(here, who, content, base, "version.")
+
     def write(connection: Connection) -> Stored:
-        return copy_version(connection, who, _found(connection, who, workflow, version), into, new, look)
+        source = _found(connection, who, workflow, version)
+        return copy_version(connection, who, source, into, new, look, checked=checked)
 
     stored = await here.database.write(write)
     response.headers["ETag"] = etag(stored.workflow.id, stored.workflow.revision)
@@ -281,6 +309,25 @@ async def put_version_away(workflow: str, version: str, here: Here, who: Who) ->
 @versions_router.post("/workflows/{workflow}/versions/{version}/restore", operation_id="restore_version")
 async def bring_version_back(workflow: str, version: str, here: Here, who: Who) -> Version:
     return await _archived(here, who, workflow, version, archived=False)
+
+
+async def _checked(
+    here: Services,
+    who: Actor,
+    new: NewVersion,
+    find_base: Callable[[Connection], Document | None],
+    prefix: str = "",
+) -> CheckedVersion:
+    """Checks a new version outside of any transaction: a large one takes a while. Raises Invalid."""
+    check_has_content(new, prefix)
+    look, document, notes = look_of(here), new.document, list[Finding]()
+    if document is None:
+        context = await here.database.read(lambda connection: look(connection, who, {}))
+        document, notes = await here.checked(who, document_in, new.manifest, context, prefix)
+    given: Document = document or {}
+    base, context = await here.database.read(lambda connection: (find_base(connection), look(connection, who, given)))
+    checked = await here.checked(who, check_version, given, base, context, prefix)
+    return replace(checked, notes=[*notes, *checked.notes])
 
 
 def _found(connection: Connection, who: Actor, workflow: str, version: str) -> tuple[Workflow, Version]:
@@ -352,7 +399,10 @@ async def all_workflows(
 async def new_workflow(body: CreateWorkflow, here: Here, who: Who, response: Response) -> StoredVersion:
     """Creates a workflow with its first version, or nothing."""
     look, new, version = look_of(here), body.workflow(), body.version.version()
-    stored = await here.database.write(lambda connection: create_with_version(connection, who, new, version, look))
+    checked = await _checked(here, who, version, lambda connection: None, "version.")
+    stored = await here.database.write(
+        lambda connection: create_with_version(connection, who, new, version, look, checked=checked)
+    )
     _tag(response, stored.workflow)
     return stored.record
 
