@@ -21,6 +21,7 @@ from muster.platform.database.tables import sessions
 from muster.server.https import serve_http
 from muster.server.platform.app import include, platform_app
 from muster.server.platform.event_feed import EventFeed, OpenStreams
+from muster.server.platform.route_rules import own
 from muster.server.platform.streams import download
 from tests.server.platform.served import PASSWORD, Client, Served, serving
 
@@ -200,7 +201,7 @@ async def test_download(scene: Scene) -> None:
         return download(request, content(), media_type="application/gzip")
 
     app = platform_app(scene.served.platform)
-    include(app, router)
+    include(app, router, rules={"GET /file": own("for a test")})
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/api/v1/file"

@@ -197,6 +197,34 @@ def may(actor: Actor, action: str, subject: Subject) -> AccessDecision:
     return _denied("permission.only", who=_listed(rule.who), action=action, kind=subject.kind)
 
 
+def may_at_all(actor: Actor, kind: Kind, action: str) -> AccessDecision:
+    """Whether there can be a subject that the actor may do this to: a first check, before the subject is known."""
+    rule = RULES[kind, action]
+    if "run" in actor.scopes:
+        if (kind, action) not in RUN_TOKEN:
+            return _denied("permission.run-token", action=action, kind=kind)
+    elif rule.scope not in actor.scopes:
+        return _denied("permission.scope", scope=rule.scope, action=action)
+    possible = Relation.ANYBODY | Relation.PUBLIC | Relation.OWNER
+    if actor.admin and "admin" in actor.scopes:
+        possible |= Relation.ADMIN
+    if actor.teams:
+        possible |= Relation.TEAM
+    if "leader" in actor.teams.values():
+        possible |= Relation.LEADER
+    if rule.who & possible:
+        return AccessDecision(True)
+    return _denied("permission.only", who=_listed(rule.who), action=action, kind=kind)
+
+
+def relation_names(rule: Rule) -> str:
+    """Who a rule is for, in words."""
+    if rule.who & Relation.ANYBODY:
+        return "all users"
+    public = " or, if it is public, all users" if rule.who & Relation.PUBLIC else ""
+    return f"{_listed(rule.who)}{public}{', never its owner' if rule.not_owner else ''}"
+
+
 def require(actor: Actor, action: str, subject: Subject, name: str = "") -> None:
     """Raises Forbidden if the actor may not do this, or NotFound if they may not even see the subject."""
     decision = may(actor, action, subject)

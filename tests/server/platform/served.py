@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from yarl import URL
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.settings import AgentSettings
 from muster.kube.builtin import new_catalogue
+from muster.kube.kinds import Kind
 from muster.platform.database.database import Database
 from muster.platform.permissions import SYSTEM
 from muster.platform.settings import WebSettings
@@ -134,14 +135,20 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(database: Database, home: Path, web: WebSettings | None = None) -> AsyncIterator[Served]:
+async def serving(
+    database: Database, home: Path, web: WebSettings | None = None, kinds: Iterable[Kind] = ()
+) -> AsyncIterator[Served]:
+    """`kinds` are those that the cluster has besides its own."""
+    catalogue = new_catalogue()
+    for kind in kinds:
+        catalogue.register(kind)
     folder = platform_folder(home)
     prepare_secrets(folder)
     settings = Settings(home, AgentSettings(home), web=web or WebSettings())
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        async with EmbeddedCluster(home / "store", new_catalogue(), durability="process") as cluster:
+        async with EmbeddedCluster(home / "store", catalogue, durability="process") as cluster:
             platform = await create_services(database, cluster, settings, url)
             async with serve_http(platform_app(platform), listener):
                 yield Served(url, platform, folder)

@@ -16,6 +16,7 @@ from starlette.responses import StreamingResponse
 from muster.server.https import serve_http
 from muster.server.platform.app import include, platform_app
 from muster.server.platform.event_feed import Event, EventFeed
+from muster.server.platform.route_rules import own
 from muster.server.platform.streams import encode, event_stream, last_event_id
 from tests.server.platform.served import Served
 
@@ -87,7 +88,7 @@ async def streaming(served: Served, feed: EventFeed, heartbeat: float) -> AsyncI
         return event_stream(request, feed.after(last_event_id(request)), heartbeat=heartbeat)
 
     app = platform_app(served.platform)
-    include(app, router)
+    include(app, router, rules={"GET /stream": own("for a test")})
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         async with serve_http(app, listener):

@@ -20,7 +20,7 @@ from sqlalchemy import Boolean, ColumnElement, Connection, Row, Select, Table, a
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from muster.platform.database.tables import from_microseconds, to_microseconds
+from muster.platform.database.tables import UtcDateTime, from_microseconds, to_microseconds
 from muster.platform.errors import InvalidProblem
 from muster.platform.records import Page
 
@@ -99,6 +99,8 @@ def select_page(
     piece = query.add_columns(column.label("page_value"), key.label("page_key"))
     if wanted.cursor:
         value, last = _decode(wanted.cursor, sort)
+        if isinstance(column.type, UtcDateTime) != isinstance(value, datetime):
+            raise InvalidProblem.field("cursor", "page.cursor")
         beyond = operator.lt if down else operator.gt
         piece = piece.where(or_(beyond(column, value), and_(column == value, beyond(key, last))))
     order = (column.desc(), key.desc()) if down else (column.asc(), key.asc())
@@ -186,8 +188,19 @@ def _decode(cursor: str, sort: str) -> tuple[Any, str]:
         made_for, value, key = said
         if isinstance(value, dict):
             value = from_microseconds(value["at"])
+        if not _is_scalar(value) or not isinstance(key, str) or not _is_scalar(key):
+            raise ValueError(value)
     except (binascii.Error, ValueError, TypeError, KeyError, OverflowError):
         raise InvalidProblem.field("cursor", "page.cursor") from None
     if made_for != sort:
         raise InvalidProblem.field("cursor", "page.other", other=made_for, sort=sort)
     return value, key
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether it can be compared with a column, on any database."""
+    if isinstance(value, str):
+        return "\0" not in value
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, (float, datetime))

@@ -1,15 +1,16 @@
 """The platform's API as an ASGI application.
 
 Routes are in the modules of this package. Routes of ROUTERS need an identity; those of OPEN_ROUTERS are for callers
-who are not logged in yet.
+who are not logged in yet. `route_rules.py` lists the rule of each.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI
 
@@ -31,6 +32,7 @@ from muster.server.platform.pages import add_pages
 from muster.server.platform.problems import ProblemDocument, answer_problems
 from muster.server.platform.response_cache import ResponseCache
 from muster.server.platform.rest import ApiModel, only_known_parameters
+from muster.server.platform.route_rules import ROUTE_RULES, RouteRule, assign_rules, check_complete, check_route_rule
 from muster.server.platform.security import Security, Who, identify
 from muster.server.platform.services import Here, Services
 
@@ -98,6 +100,7 @@ def platform_app(services: Services) -> FastAPI:
         Security,
         https=services.url.startswith("https:"),
         trusted_proxies=services.settings.web.trusted_proxies,
+        host=urlsplit(services.url).hostname or "",
     )
     return app
 
@@ -126,9 +129,17 @@ def openapi_document() -> dict[str, Any]:
     return _create_app().openapi()
 
 
-def include(app: FastAPI, router: APIRouter, *, needs_identity: bool = True) -> None:
-    """Identity is checked here and nowhere else, so that no route can forget it."""
-    checks = [Depends(identify)] if needs_identity else []
+def include(
+    app: FastAPI,
+    router: APIRouter,
+    *,
+    needs_identity: bool = True,
+    rules: Mapping[str, RouteRule] = ROUTE_RULES,
+) -> None:
+    """Identity and the rule of a route are checked here and nowhere else, so that no route can forget them. Raises
+    ValueError if a route has no rule."""
+    assign_rules(router, rules, needs_identity=needs_identity)
+    checks = [*([Depends(identify)] if needs_identity else []), Depends(check_route_rule)]
     app.include_router(router, prefix=PREFIX, dependencies=[*checks, Depends(only_known_parameters)], responses=_ERRORS)
 
 
@@ -147,4 +158,5 @@ def _create_app() -> FastAPI:
         include(app, router)
     for router in OPEN_ROUTERS:
         include(app, router, needs_identity=False)
+    check_complete((*ROUTERS, *OPEN_ROUTERS))
     return app

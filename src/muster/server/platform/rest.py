@@ -83,14 +83,16 @@ M = TypeVar("M")
 
 async def _paging(
     limit: Annotated[int, Query_fastapi(ge=1, le=MAX_LIMIT, description="The largest number of items.")] = 50,
-    cursor: Annotated[str, Query_fastapi(description="`next` of the previous page.")] = "",
-    sort: Annotated[str, Query_fastapi(description="The field to sort by; with - in front, in descending order.")] = "",
+    cursor: Annotated[str, Query_fastapi(max_length=4000, description="`next` of the previous page.")] = "",
+    sort: Annotated[
+        str, Query_fastapi(max_length=100, description="The field to sort by; with - in front, in descending order.")
+    ] = "",
 ) -> PageRequest:
     return PageRequest(limit, cursor, sort)
 
 
 Paging = Annotated[PageRequest, Depends(_paging)]
-Search = Annotated[str, Query_fastapi(description="Words that must occur.")]
+Search = Annotated[str, Query_fastapi(max_length=500, description="Words that must occur.")]
 
 
 def vars_of(record: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from ipaddress import ip_address
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -10,7 +11,7 @@ from fastapi import Depends, Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster.platform.errors import ForbiddenProblem, Problem, TooLargeProblem, UnauthenticatedProblem
+from muster.platform.errors import BadRequestProblem, ForbiddenProblem, Problem, TooLargeProblem, UnauthenticatedProblem
 from muster.platform.permissions import Actor
 from muster.platform.users.credentials import csrf_token, secrets_equal
 from muster.platform.users.login_limits import forwarded_client
@@ -94,8 +95,10 @@ class Security:
         https: bool = False,
         largest_body: int = LARGEST_BODY,
         trusted_proxies: tuple[str, ...] = (),
+        host: str = "",
     ) -> None:
         self._app = app
+        self._host = host
         self._proxies = trusted_proxies
         self._largest = largest_body
         self._headers = {**_HEADERS, **({"Strict-Transport-Security": "max-age=31536000"} if https else {})}
@@ -119,7 +122,9 @@ class Security:
                 peer = scope["client"][0]
                 forwarded = ",".join(request.getlist("x-forwarded-for"))
                 scope["client"] = (forwarded_client(peer, forwarded, self._proxies), 0)
-            _refuse_other_sites(scope["method"], request)
+            if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+                raise BadRequestProblem.of("request.nul")
+            _refuse_other_sites(scope["method"], request, self._host)
             await self._app(scope, self._counted(request, receive), careful_send)
         except Exception as error:
             if begun:
@@ -156,7 +161,7 @@ class Security:
         return TooLargeProblem.of("request.large", most=self._largest // 1024 // 1024)
 
 
-def _refuse_other_sites(method: str, headers: Headers) -> None:
+def _refuse_other_sites(method: str, headers: Headers, own_host: str) -> None:
     """Refuses requests from pages of other sites: they cannot read responses, but could make changes with the user's
     cookie, or log them in as someone else."""
     if method in SAFE:
@@ -166,3 +171,18 @@ def _refuse_other_sites(method: str, headers: Headers) -> None:
         origin is not None and urlsplit(origin).netloc != headers.get("host")
     ):
         raise ForbiddenProblem.of("request.site")
+    host = urlsplit(origin).hostname or "" if origin is not None else ""
+    if not may_be_own_name(host, own_host):
+        raise ForbiddenProblem.of("request.host", host=host[:100])
+
+
+def may_be_own_name(host: str, own_host: str) -> bool:
+    """Whether a page at this host can be ours. A domain name that we do not know may belong to another site, which has
+    let its name point to this server (DNS rebinding). Such a site cannot do that with an address or a local name."""
+    if host == own_host or "." not in host or host.endswith((".localhost", ".local", ".internal")):
+        return True
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
