@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from muster.embedded.node.settings import AgentSettings
 from muster.kube.errors import ApiError, NotFound
 from muster.platform.runs.logs import delete_logs, saved_log
 from tests.embedded.node.harness import Node
+from tests.server.kubernetes.served import serving
 
 NAMES = {
     "..": "the parent folder",
@@ -90,3 +92,34 @@ async def test_the_log_of_a_pod_that_does_not_exist_is_requested_by_a_path(tmp_p
             assert str(tmp_path) not in refused.value.message
     finally:
         await node.stop()
+
+
+async def test_an_error_of_the_operating_system_reveals_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to a request that fails on the server's disk named the file."""
+
+    async def fail(*_: object) -> AsyncIterator[bytes]:
+        raise OSError(36, "File name too long", str(tmp_path / "secret"))
+        yield b""
+
+    async with serving(tmp_path) as served, served.session() as http:
+        monkeypatch.setattr(served.node, "logs", fail)
+        async with http.get("/api/v1/namespaces/default/pods/p/log") as response:
+            text = await response.text()
+    assert "File name too long" in text
+    assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize("path", ["%2e%2e", "..%2f..", "%00", "x" * 3000, "%2e"])
+async def test_a_log_url_with_an_encoded_path(tmp_path: Path, path: str) -> None:
+    """The same names as a client encodes them in the URL, through the real API."""
+    async with serving(tmp_path) as served:
+        host, port = served.url.removeprefix("https://").split(":")
+        context = served.certificates.client_context()
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        request = f"GET /api/v1/namespaces/default/pods/{path}/log HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        writer.write(f"{request}Authorization: Bearer {served.token}\r\n\r\n".encode())
+        answer = (await reader.read()).decode()
+        writer.close()
+        await writer.wait_closed()
+    assert answer.split()[1] in ("400", "404")
+    assert str(tmp_path) not in answer

@@ -109,7 +109,8 @@ FILLING = {
     "an emptyDir": "head -c 20000000 /dev/zero > /work/x; sleep 60",
     "a hidden folder": "mkdir -p /tmp/.a/.b; head -c 20000000 /dev/zero > /tmp/.a/.b/.c; sleep 60",
     "many small files": "mkdir /tmp/x; cd /tmp/x; seq 4000 | xargs touch; sleep 60",
-    "a deleted file's successor": "for i in 1 2 3; do head -c 5000000 /dev/zero > /tmp/$i; done; sleep 60",
+    "several files": "for i in 1 2 3; do head -c 5000000 /dev/zero > /tmp/$i; done; sleep 60",
+    "a file that is deleted while it is open": "exec 3> /tmp/x; rm /tmp/x; head -c 20000000 /dev/zero >&3; sleep 60",
 }
 
 

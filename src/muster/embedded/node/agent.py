@@ -17,7 +17,16 @@ from muster.embedded.node.images import machine_environment, make_shims
 from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.log_files import drop_old_logs
 from muster.embedded.node.logs import Logs
-from muster.embedded.node.machine import DeviceAllocator, MachineInfo, Usage, UsageMeter, inspect_machine, measure_usage
+from muster.embedded.node.machine import (
+    DeviceAllocator,
+    MachineInfo,
+    Usage,
+    UsageMeter,
+    child_processes,
+    inspect_machine,
+    measure_usage,
+    processes_below,
+)
 from muster.embedded.node.nodes import (
     SIMULATED_SECONDS_ANNOTATION,
     register_nodes,
@@ -333,9 +342,14 @@ class Agent:
             await asyncio.sleep(PERIOD_SECONDS)
             running = {uid: w for uid, w in self._workers.items() if w.was_started and not w.is_finished and w.pod}
             free = shutil.disk_usage(self.settings.pods).free
-            for uid in schedule.choose(running, free, time.monotonic()):
+            chosen = schedule.choose(running, free, time.monotonic())
+            children = await asyncio.to_thread(child_processes) if chosen else {}
+            for uid in chosen:
                 began = time.monotonic()
-                usage = await asyncio.to_thread(measure_scratch, running[uid].folder, [f"/dev/shm/muster-{uid}"])
+                supervisor = running[uid].progress.supervisor
+                processes = processes_below(supervisor, children) if supervisor else []
+                memory = [f"/dev/shm/muster-{uid}"]
+                usage = await asyncio.to_thread(measure_scratch, running[uid].folder, memory, processes)
                 schedule.measured(uid, usage, time.monotonic() - began, time.monotonic())
                 message = eviction_message(running[uid].pod, usage, self.settings.budgets)
                 if message:

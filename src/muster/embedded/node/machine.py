@@ -200,6 +200,24 @@ def sum_trees(roots: Mapping[str, int], processes: Mapping[int, _Process]) -> di
     return found
 
 
+def child_processes() -> dict[int, list[int]]:
+    """Returns the children of every process of this machine."""
+    children: dict[int, list[int]] = {}
+    for pid, process in _processes():
+        children.setdefault(process.parent, []).append(pid)
+    return children
+
+
+def processes_below(root: int, children: Mapping[int, list[int]]) -> list[int]:
+    """Returns the descendants of a process."""
+    found, pending = list[int](), [root]
+    while pending:
+        below = children.get(pending.pop(), [])
+        found += below
+        pending += below
+    return found
+
+
 def parse_stat(text: str) -> _Process:
     """Parses /proc/PID/stat. CPU time includes that of ended children that were waited for."""
     fields = text[text.rindex(")") + 2 :].split()

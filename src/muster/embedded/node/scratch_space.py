@@ -9,8 +9,10 @@ use little, unless the disk fills up.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from errno import ENAMETOOLONG
 from typing import Any, NamedTuple
 
@@ -38,8 +40,9 @@ class ScratchUsage(NamedTuple):
     """Whether there are folders whose paths are too long for the system. Nobody can measure what they contain."""
 
 
-def measure_scratch(folder: str, more: Iterable[str] = ()) -> ScratchUsage:
-    """Measures a Pod's folder, and the folders in `more`. Follows no links."""
+def measure_scratch(folder: str, more: Iterable[str] = (), processes: Iterable[int] = ()) -> ScratchUsage:
+    """Measures a Pod's folder, the folders in `more`, and the deleted files that its processes have open. Follows no
+    links."""
     until = time.monotonic() + _MOST_SECONDS
     counter = _Counter(until)
     volumes: dict[str, int] = {}
@@ -49,7 +52,7 @@ def measure_scratch(folder: str, more: Iterable[str] = ()) -> ScratchUsage:
                 volumes.update((v, counter.count(f"{path}/{name}/{v}")) for v in _list(f"{path}/{name}"))
             elif name not in _OTHERS:
                 counter.count(f"{path}/{name}")
-    return ScratchUsage(counter.total, volumes, counter.is_too_deep)
+    return ScratchUsage(counter.total + _deleted_bytes(folder, processes), volumes, counter.is_too_deep)
 
 
 def eviction_message(pod: Object, usage: ScratchUsage, budgets: Budgets) -> str:
@@ -130,6 +133,22 @@ class _Counter:
         self._entries += 1
         if self._entries % _PAUSE_ENTRIES == 0:
             time.sleep(_PAUSE_SECONDS)
+
+
+def _deleted_bytes(folder: str, processes: Iterable[int]) -> int:
+    """Returns the size of files that have no name any more, but still use the disk because they are open."""
+    try:
+        device = os.stat(folder).st_dev
+    except OSError:
+        return 0
+    sizes: dict[int, int] = {}
+    for pid in processes:
+        for name in _list(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                status = os.stat(f"/proc/{pid}/fd/{name}")
+                if status.st_nlink == 0 and status.st_dev == device and stat.S_ISREG(status.st_mode):
+                    sizes[status.st_ino] = status.st_blocks * 512
+    return sum(sizes.values())
 
 
 def _list(path: str) -> list[str]:

@@ -211,7 +211,7 @@ class _App:
                 log.debug("%s %s: %s", call.method, call.path, error)
                 return
             log.warning("%s %s failed: %s", call.method, call.path, error)
-            made = error_response(ApiError(f"The operating system refused the request: {error}"))
+            made = error_response(ApiError(f"The operating system refused the request: {error.strerror}"))
         except Exception:
             log.exception("%s %s failed", call.method, call.path)
             made = error_response(ApiError("Internal error occurred; see the server log"))

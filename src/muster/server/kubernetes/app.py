@@ -81,7 +81,8 @@ class KubernetesApi:
                 log.debug("%s %s: %s", request.method, request.path, error)
                 return
             log.warning("%s %s failed: %s", request.method, request.path, error)
-            response = error_response(ApiError(f"the operating system refused the request: {error}"))
+            # Without the path of the server's file, which is in the log.
+            response = error_response(ApiError(f"the operating system refused the request: {error.strerror}"))
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             response = error_response(ApiError("Internal error occurred; see the log of the server"))
