@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,10 @@ from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.artifacts.git_addresses import read_repository
 from muster.workflows.artifacts.member_locations import prefixed_key
 from muster.workflows.artifacts.quota import ArtifactQuota
+from muster.workflows.executors.http import HttpExecutor
 from muster.workflows.executors.pod import InputStaging
 from muster.workflows.executors.pod_spec import CannotRun, StagedInputs, build_pod
-from muster.workflows.model import Launch, Node
+from muster.workflows.model import Launch, Node, Outcome
 
 SECRET = "the admin's token"
 SCOPE = {"workflow.name": "wf", "pod.name": "wf-a"}
@@ -681,6 +683,37 @@ async def test_a_redirect_leads_to_the_server_itself(members: Members, recorder:
             await members.fetch({"http": {"url": f"http://127.0.0.1:{recorder.port}/redirect"}})
         assert len(recorder.requests) == 1
         assert inside.requests == []
+
+
+async def send_request(members: Members, url: str, *allowed: str) -> Outcome:
+    """Runs an http template of a member."""
+    outcomes: asyncio.Queue[Outcome] = asyncio.Queue()
+    executor = HttpExecutor(members.cluster, lambda _key, _node, outcome: outcomes.put_nowait(outcome), allowed)
+    template = {"http": {"url": url, "timeoutSeconds": 20}}
+    await executor.launch(members.alice, {}, replace(launch(template), kind="http"), begun=False)
+    while (outcome := await outcomes.get()).phase == "Running":
+        pass
+    return outcome
+
+
+async def test_an_http_template_asks_the_server_itself(members: Members, recorder: Recorder) -> None:
+    """A member's http template sends a request to a service of the server's own machine"""
+    outcome = await send_request(members, f"http://127.0.0.1:{recorder.port}/admin")
+    assert outcome.phase == "Failed"
+    assert "memberAddresses" in (outcome.message or "")
+    assert recorder.requests == []
+
+
+async def test_an_http_template_gets_the_servers_credentials(
+    members: Members, recorder: Recorder, server_credentials: None
+) -> None:
+    """A member's http template is sent with the password in the server's .netrc"""
+    address = f"127.0.0.1:{recorder.port}"
+    outcome = await send_request(members, f"http://{address}/x", address)
+    assert outcome.phase == "Succeeded"
+    assert [path for _, path, _ in recorder.requests] == ["/x"]
+    assert "LEAKED" not in str(recorder.requests)
+    assert "Authorization" not in recorder.requests[0][2]
 
 
 ADDRESSES = {

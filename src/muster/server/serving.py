@@ -69,7 +69,7 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
             "resource": ResourceExecutor(
                 cluster, report, read_artifact=read_manifest, may=service_account_permissions(box.identity)
             ),
-            "http": HttpExecutor(cluster, report),
+            "http": HttpExecutor(cluster, report, settings.member_addresses),
         }
 
     recorder, budgets = box.recorder("workflow-controller"), box.settings.budgets

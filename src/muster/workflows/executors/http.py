@@ -16,10 +16,12 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from muster.kube.builtin import SECRET
+from muster.kube.builtin import NAMESPACE, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.objects import Key, Object, key_of, namespace_of, timestamp, uid_of
+from muster.kube.pod_security import is_restricted
+from muster.workflows.artifacts.egress import Egress, egress_proxy
 from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import Byte
@@ -149,11 +151,15 @@ class HttpExecutor:
 
     Headers may come from Secrets of the workflow's namespace; their values appear in no message and no condition. A
     request is sent at least once: if the server dies before the response is stored, it is sent again after the restart.
+    `addresses` are those of this machine that restricted namespaces may use all the same.
     """
 
-    def __init__(self, cluster: Cluster, report: ReportOutcome) -> None:
+    def __init__(self, cluster: Cluster, report: ReportOutcome, addresses: Collection[str] = ()) -> None:
         self._cluster = cluster
         self._report = report
+        self._addresses = addresses
+        self._gates: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_GUEST_REQUESTS))
+        """By namespace."""
         self._sender: RequestSender | None = None
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
@@ -162,13 +168,14 @@ class HttpExecutor:
         place = (uid_of(workflow), node)
         if place in self._tasks:
             return
+        is_guest = await self._is_restricted(namespace_of(workflow))
         secrets = await self._secrets(workflow, node, launch.template)
         if secrets is None or place in self._tasks:
             return
         started = launch.node.get("startedAt") or timestamp()
         self._report(key_of(workflow), node, Outcome("Running", started=started))
         self._tasks[place] = asyncio.create_task(
-            self._send(place, key_of(workflow), launch.template, secrets, started), name=f"request {node}"
+            self._send(place, key_of(workflow), launch.template, secrets, started, is_guest), name=f"request {node}"
         )
 
     async def stop(self, workflow: Object, node: Node, *, force: bool) -> None:
@@ -219,9 +226,14 @@ class HttpExecutor:
         template: Template,
         secrets: dict[tuple[str, str], str],
         started: str,
+        is_guest: bool,
     ) -> None:
         try:
-            response = await self._ready().send(build_request(template, secrets))
+            request = build_request(template, secrets)
+            if is_guest:
+                response = await self._send_for_guest(workflow.namespace, request)
+            else:
+                response = await self._ready().send(request)
             outcome = response_outcome(template, response, started, timestamp())
         except RequestError as error:
             outcome = Outcome("Failed", _without(str(error), secrets), started=started, finished=timestamp())
@@ -232,6 +244,25 @@ class HttpExecutor:
             outcome = Outcome("Error", f"{type(error).__name__}", started=started, finished=timestamp())
         self._tasks.pop(place, None)
         self._report(workflow, place[1], outcome)
+
+    async def _send_for_guest(self, namespace: str, request: HttpRequest) -> HttpResponse:
+        """Sends a request of a restricted namespace: without the server's environment and .netrc, not to the server
+        itself, and not for ever."""
+        egress = Egress(self._addresses)
+        async with self._gates[namespace], egress_proxy(egress) as proxy:
+            sender = RequestSender(proxy)
+            try:
+                return await sender.send(request)
+            finally:
+                await sender.close()
+                if egress.refused:  # what the sender got is the response of the proxy
+                    raise RequestError(egress.refused[0]) from None
+
+    async def _is_restricted(self, namespace: str) -> bool:
+        try:
+            return is_restricted(await self._cluster.get(NAMESPACE, namespace))
+        except NotFound:
+            return False
 
     def _ready(self) -> RequestSender:
         """Created on first use: the library takes a tenth of a second to load."""
@@ -249,12 +280,17 @@ def _without(message: str, secrets: dict[tuple[str, str], str]) -> str:
 
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=60)
+_GUEST_TIMEOUT = aiohttp.ClientTimeout(total=3600, connect=60)
+_GUEST_REQUESTS = 20
+"""Requests of a restricted namespace at the same time."""
 
 
 class RequestSender:
-    """Sends requests over persistent connections. Call `close` in the end."""
+    """Sends requests over persistent connections. Call `close` in the end. With a proxy, all requests go through it,
+    and nothing of the server's environment is used."""
 
-    def __init__(self) -> None:
+    def __init__(self, proxy: str = "") -> None:
+        self._proxy = proxy
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def send(self, request: HttpRequest) -> HttpResponse:
@@ -277,7 +313,8 @@ class RequestSender:
         self._sessions.clear()
 
     async def _send(self, request: HttpRequest) -> HttpResponse:
-        timeout = _TIMEOUT if request.timeout is None else aiohttp.ClientTimeout(total=request.timeout)
+        longest = _GUEST_TIMEOUT if self._proxy else _TIMEOUT
+        timeout = longest if request.timeout is None else aiohttp.ClientTimeout(total=request.timeout)
         async with self._session(request.verify).request(
             request.method,
             URL(request.url),
@@ -285,6 +322,7 @@ class RequestSender:
             data=request.body or None,
             skip_auto_headers=("Content-Type",),
             timeout=timeout,
+            proxy=self._proxy or None,
         ) as answer:
             body = bytearray()
             async for piece in answer.content.iter_any():
@@ -304,7 +342,7 @@ class RequestSender:
             self._sessions[verify] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=True if verify else _unverified_context(), limit=100),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=True,
+                trust_env=not self._proxy,
             )
         return self._sessions[verify]
 

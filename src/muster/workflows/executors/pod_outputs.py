@@ -125,8 +125,8 @@ class OutputCollector:
         self._work.mkdir(parents=True, exist_ok=True)
         work = Path(mkdtemp(dir=self._work))
         try:
-            for container in main_containers(template):
-                text = work / container
+            for index, container in enumerate(main_containers(template)):
+                text = work / str(index)
                 await asyncio.to_thread(self._files.write_log, pod, container, text)
                 wanted = {"name": f"{container}-logs", "path": f"/{container}.log", "archive": {"none": {}}}
                 kept = await self._artifacts.save(workflow, wanted, text, scope, repository)
