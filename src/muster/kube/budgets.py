@@ -62,6 +62,10 @@ class Budgets:
     """The CPU time that checking one object of the Kubernetes or Argo API may take. Storing it takes as long again."""
     user_checks: int = 16
     """Texts of one user that are checked or wait for it at the same time."""
+    connections: int = 8_192
+    """Open connections of each API: Kubernetes and Argo together, and the platform."""
+    address_connections: int = 4_096
+    """Those that come from one address."""
 
 
 def setting_name(field: str) -> str:

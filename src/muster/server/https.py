@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from muster.embedded.auth.certificates import Certificates
+from muster.server.connections import ConnectionLimits
 from muster.server.pidfile import ServerError
 
 
@@ -58,23 +59,31 @@ _LEAVE_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def serve_https(app: ASGIApp, listener: socket.socket, certificates: Certificates) -> AsyncIterator[None]:
-    async with _served(app, listener, ssl_certfile=certificates.certificate, ssl_keyfile=str(certificates.key)):
+async def serve_https(
+    app: ASGIApp, listener: socket.socket, certificates: Certificates, limits: ConnectionLimits | None = None
+) -> AsyncIterator[None]:
+    files = {"ssl_certfile": certificates.certificate, "ssl_keyfile": str(certificates.key)}
+    async with _served(app, listener, limits, **files):
         yield
 
 
 @asynccontextmanager
-async def serve_http(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
-    async with _served(app, listener):
+async def serve_http(
+    app: ASGIApp, listener: socket.socket, limits: ConnectionLimits | None = None
+) -> AsyncIterator[None]:
+    async with _served(app, listener, limits):
         yield
 
 
 @asynccontextmanager
-async def _served(app: ASGIApp, listener: socket.socket, **more: Any) -> AsyncIterator[None]:
+async def _served(
+    app: ASGIApp, listener: socket.socket, limits: ConnectionLimits | None, **more: Any
+) -> AsyncIterator[None]:
+    protocol: Any = (limits or ConnectionLimits()).protocol
     server = _Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=protocol,
             ws=_WebSocket,
             loop="none",
             lifespan="off",

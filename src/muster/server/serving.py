@@ -23,6 +23,7 @@ from muster.kube.builtin import new_catalogue
 from muster.kube.encryption import EncryptionError
 from muster.kube.kinds import Catalogue
 from muster.server.argo.app import argo_app
+from muster.server.connections import limits_from
 from muster.server.https import open_listener, serve_https
 from muster.server.kubernetes.app import kube_app
 from muster.server.pidfile import ServerError, ServerInfo, claim_home
@@ -128,7 +129,9 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
                     metrics=workflows.metrics.text,
                     workers=workers,
                 )
-                await stack.enter_async_context(serve_https(apis, listener, certificates))
+                await stack.enter_async_context(
+                    serve_https(apis, listener, certificates, limits_from(settings.budgets))
+                )
                 page = (
                     await stack.enter_async_context(
                         host_platform(settings, box.cluster, workflows.artifacts, box.keys, workers)

@@ -19,6 +19,7 @@ from muster.kube.cluster import Cluster
 from muster.kube.encryption import KeyRing
 from muster.platform.settings import DEFAULT_WEB_PORT
 from muster.platform.users.credentials import platform_folder, prepare_secrets
+from muster.server.connections import limits_from
 from muster.server.https import open_listener, serve_http
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
@@ -58,7 +59,7 @@ async def host_platform(
         hosted = _Hosted(settings, cluster, url, artifacts, keys or KeyRing.load(settings.key_file), workers)
         task = asyncio.create_task(hosted.run(), name="platform")
         try:
-            async with serve_http(hosted, listener):
+            async with serve_http(hosted, listener, limits_from(settings.budgets)):
                 yield url
         finally:
             task.cancel()

@@ -1,0 +1,196 @@
+"""Limits on connections of clients: how many there are, and how long a client may take to send a request or to read
+the response. uvicorn has none of these, so that a few clients that send a byte now and then would block a server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from muster.kube.budgets import Budgets
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ConnectionLimits:
+    """The limits of one server, and the connections it has."""
+
+    most: int = 8_192
+    most_of_address: int = 4_096
+    head_seconds: float = 20.0
+    """From the first byte of a request to the end of its headers."""
+    body_seconds: float = 60.0
+    """For a body that does not arrive. It gets a second more for every `body_bytes_per_second`."""
+    body_bytes_per_second: int = 1024
+    discard_seconds: float = 5.0
+    """How long the rest of a body is read after the response, so that the client can read that."""
+    read_seconds: float = 60.0
+    """For a client that does not read the response."""
+    head_bytes: int = 64 * 1024
+    headers: int = 200
+    _open: Counter[str] = field(default_factory=Counter)
+
+    def admit(self, address: str) -> bool:
+        """Counts a connection, unless there are too many."""
+        if self._open.total() >= self.most or self._open[address] >= self.most_of_address:
+            log.warning("a connection of %s is refused: there are too many (budgets.connections)", address)
+            return False
+        self._open[address] += 1
+        return True
+
+    def release(self, address: str) -> None:
+        self._open[address] -= 1
+        if self._open[address] <= 0:
+            del self._open[address]
+
+    def protocol(self, *args: Any, **more: Any) -> LimitedHttp:
+        """The factory that uvicorn takes as its HTTP protocol."""
+        return LimitedHttp(self, *args, **more)
+
+
+def limits_from(budgets: Budgets) -> ConnectionLimits:
+    return ConnectionLimits(budgets.connections, budgets.address_connections)
+
+
+class LimitedHttp(HttpToolsProtocol):
+    def __init__(self, limits: ConnectionLimits, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._limits = limits
+        self._address: str | None = None
+        """None if the connection is not counted."""
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
+        self._in_head = False
+        self._in_body = False
+        self._head_bytes = 0
+        self._body_bytes = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        super().connection_made(transport)
+        address = self.client[0] if self.client else ""
+        if self._limits.admit(address):
+            self._address = address
+            self._start_head()
+        else:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timers()
+        self._release()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_body:
+            self._body_bytes += len(data)
+        elif not self._in_head:
+            self._start_head()
+        if self._in_head:
+            self._head_bytes += len(data)
+            # One piece of data may have the end of the head and a part of the body.
+            if self._head_bytes > self._limits.head_bytes + len(data):
+                self._refuse_head()
+                return
+        super().data_received(data)
+
+    def pause_writing(self) -> None:
+        self.flow.pause_writing()
+        if self._read_timer is None:
+            self._read_timer = self.loop.call_later(self._limits.read_seconds, self._abort, "does not read")
+
+    def resume_writing(self) -> None:
+        self.flow.resume_writing()
+        _cancel(self._read_timer)
+        self._read_timer = None
+
+    # Callbacks of the parser.
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._limits.head_bytes:
+            raise ValueError("the URL is too long")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        if len(self.headers) > self._limits.headers:
+            raise ValueError("there are too many headers")
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._in_body, self._body_bytes = False, True, 0
+        self._set_request_timer(self._limits.body_seconds, self._check_body)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        _cancel(self._request_timer)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._in_body and not self.transport.is_closing():
+            self._set_request_timer(self._limits.discard_seconds, lambda: self._abort("sends what was refused"))
+
+    def handle_websocket_upgrade(self) -> None:
+        self._stop_timers()
+        self._in_head = self._in_body = False
+        address, self._address = self._address, None
+        super().handle_websocket_upgrade()
+        protocol = self.transport.get_protocol()
+        if address is not None:
+            _call_when_lost(protocol, lambda: self._limits.release(address))
+
+    def _start_head(self) -> None:
+        self._in_head, self._head_bytes = True, 0
+        self._set_request_timer(self._limits.head_seconds, lambda: self._abort("does not send a request"))
+
+    def _check_body(self) -> None:
+        """Runs after some seconds: closes the connection, unless the body arrives, or we do not read it."""
+        expected = self._body_bytes / self._limits.body_bytes_per_second
+        if self.flow.read_paused or expected > self._limits.body_seconds:
+            self._body_bytes = 0
+            self._set_request_timer(self._limits.body_seconds, self._check_body)
+        else:
+            self._abort("does not send the body of its request")
+
+    def _refuse_head(self) -> None:
+        self._stop_timers()
+        self.send_400_response(f"The head of the request is larger than {self._limits.head_bytes} bytes.")
+
+    def _set_request_timer(self, seconds: float, action: Callable[[], None]) -> None:
+        _cancel(self._request_timer)
+        self._request_timer = self.loop.call_later(seconds, action)
+
+    def _stop_timers(self) -> None:
+        _cancel(self._request_timer)
+        _cancel(self._read_timer)
+
+    def _release(self) -> None:
+        if self._address is not None:
+            self._limits.release(self._address)
+            self._address = None
+
+    def _abort(self, why: str) -> None:
+        log.info("closing the connection of %s, which %s", self._address, why)
+        self.transport.abort()
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+def _call_when_lost(protocol: Any, action: Callable[[], None]) -> None:
+    """Calls `action` when the connection of a protocol is lost, after the protocol itself was told."""
+    told = protocol.connection_lost
+
+    def connection_lost(error: Exception | None) -> None:
+        told(error)
+        action()
+
+    protocol.connection_lost = connection_lost
