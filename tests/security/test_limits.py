@@ -23,7 +23,9 @@ from tests.embedded.waiting import wait_for
 ISOLATION, WHY = probe_isolation()
 pytestmark = pytest.mark.skipif(ISOLATION == "none", reason=WHY)
 MEMBER = "member-ada"
-SMALL = Budgets(member_pod_processes=40, pod_open_files=200, pod_scratch_megabytes=8, pod_sessions=3)
+SMALL = Budgets(
+    member_pod_processes=40, pod_open_files=200, pod_scratch_megabytes=8, member_volume_megabytes=4, pod_sessions=3
+)
 
 
 def _can_limit_processes() -> bool:
@@ -143,6 +145,29 @@ async def test_a_volume_exceeds_the_limit_that_the_pod_sets_itself(node: Node) -
     )
     assert status["reason"] == "Evicted"
     assert status["message"] == 'Usage of EmptyDir volume "work" exceeds the limit "1Mi".'
+
+
+async def test_a_claim_grows_beyond_its_size(node: Node) -> None:
+    """A claim of 1Mi is a folder, which has no size of its own."""
+    folder = node.settings.home / "volumes" / MEMBER / "data-12345678"
+    folder.mkdir(parents=True)
+    await node.cluster.create({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "data"},
+        "spec": {
+            "capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": str(folder)},
+        },
+    })  # fmt: skip
+    await node.cluster.create({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": MEMBER},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "volumeName": "data", "resources": {"requests": {"storage": "1Mi"}},
+        },
+    })  # fmt: skip
+    container = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    pod = await run(node, "head -c 6000000 /dev/zero > /v/x; sleep 60", container=container, volumes=volumes)
+    assert (status_of(pod)["phase"], status_of(pod)["reason"]) == ("Failed", "Evicted")
+    assert "budgets.memberVolumeMegabytes" in status_of(pod)["message"]
 
 
 async def test_one_pod_holds_thousands_of_sessions(node: Node) -> None:

@@ -26,6 +26,8 @@ class Budgets:
     """Files that one process of a Pod may have open, as far as the machine allows so many."""
     pod_scratch_megabytes: int = 20_480
     """What a Pod may write to its own disk space: /tmp, emptyDir volumes and its layer of a root file system."""
+    member_volume_megabytes: int = 204_800
+    """What the volumes of a restricted namespace may use together, where claims are folders of this machine."""
     pod_sessions: int = 64
     """Commands (`kubectl exec`) and forwarded ports that are open in one Pod at the same time."""
     output_megabytes: int = 10_240

@@ -178,3 +178,16 @@ def test_after_a_restart_names_are_never_missing(tmp_path: Path) -> None:
     assert "127.1.0.2" in names(path)
     after.flush()
     assert names(path) == {"127.0.0.1": ["localhost"], "127.1.0.1": ["a"]}
+
+
+def test_a_subdomain_that_looks_public_needs_its_service(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    path = files.add(PodHost.of(pod("web-0", labels={"app": "web"}, hostname="w", subdomain="web"), "127.1.0.1"))
+    assert "w.web" not in names(path)["127.1.0.1"]
+    files.set_service(service("web", {"app": "web"}))
+    files.flush()
+    assert "w.web" in names(path)["127.1.0.1"]
+    files.set_service(service("web", {"app": "other"}))
+    files.flush()
+    assert "w.web" not in names(path)["127.1.0.1"]
+    assert "w.web.team.svc.cluster.local" in names(path)["127.1.0.1"]

@@ -57,7 +57,7 @@ def test_who_is_evicted(given: dict[str, Any], usage: ScratchUsage, message: str
 
 
 def test_when_a_pod_is_measured() -> None:
-    schedule = ScratchSchedule(BUDGETS)
+    schedule = ScratchSchedule(8 * MIB)
     full = 1 << 40
     assert schedule.choose(["a"], full, 0.0) == []
     assert schedule.choose(["a", "b"], full, 5.0) == ["a"]

@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from muster.embedded.cluster import EmbeddedCluster
@@ -36,19 +37,22 @@ from muster.embedded.node.nodes import (
 from muster.embedded.node.operations import PodOperations
 from muster.embedded.node.pod_context import ReferencedObjects
 from muster.embedded.node.pod_status import has_ended
-from muster.embedded.node.pod_worker import PodWorker, WorkerContext
+from muster.embedded.node.pod_worker import PodWorker
 from muster.embedded.node.preparation import NodeContext
 from muster.embedded.node.scratch_space import (
     PERIOD_SECONDS,
     ScratchSchedule,
+    claims_message,
     eviction_message,
     measure_scratch,
+    uses_claims,
 )
 from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.cgroups import can_limit
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.journal_writer import short_socket_path
 from muster.embedded.node.supervisor_client import ZygoteClient
+from muster.embedded.node.worker_context import WorkerContext
 from muster.kube.builtin import NAMESPACE, POD
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import Conflict, NotFound
@@ -336,25 +340,47 @@ class Agent:
                 await asyncio.sleep(0)
 
     async def _watch_scratch_space(self) -> None:
-        """Evicts Pods that use more disk space than they may."""
-        schedule = ScratchSchedule(self.settings.budgets)
+        """Evicts Pods that use more disk space than they may, alone or with the claims of their namespace."""
+        budgets = self.settings.budgets
+        own, shared = (
+            ScratchSchedule(megabytes << 20)
+            for megabytes in (budgets.pod_scratch_megabytes, budgets.member_volume_megabytes)
+        )
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
             running = {uid: w for uid, w in self._workers.items() if w.was_started and not w.is_finished and w.pod}
             free = shutil.disk_usage(self.settings.pods).free
-            chosen = schedule.choose(running, free, time.monotonic())
-            children = await asyncio.to_thread(child_processes) if chosen else {}
-            for uid in chosen:
-                began = time.monotonic()
-                supervisor = running[uid].progress.supervisor
-                processes = processes_below(supervisor, children) if supervisor else []
-                memory = [f"/dev/shm/muster-{uid}"]
-                usage = await asyncio.to_thread(measure_scratch, running[uid].folder, memory, processes)
-                schedule.measured(uid, usage, time.monotonic() - began, time.monotonic())
-                message = eviction_message(running[uid].pod, usage, self.settings.budgets)
-                if message:
-                    running[uid].evict(message)
-                    self._controller.enqueue(uid)
+            await self._check_scratch_space(running, own, free)
+            await self._check_claims(running, shared, free)
+
+    async def _check_scratch_space(self, running: Mapping[str, PodWorker], due: ScratchSchedule, free: int) -> None:
+        chosen = due.choose(running, free, time.monotonic())
+        children = await asyncio.to_thread(child_processes) if chosen else {}
+        for uid in chosen:
+            began = time.monotonic()
+            worker, supervisor = running[uid], running[uid].progress.supervisor
+            processes = processes_below(supervisor, children) if supervisor else []
+            usage = await asyncio.to_thread(measure_scratch, worker.folder, [f"/dev/shm/muster-{uid}"], processes)
+            due.measured(uid, usage, time.monotonic() - began, time.monotonic())
+            self._evict([worker], eviction_message(worker.pod, usage, self.settings.budgets))
+
+    async def _check_claims(self, running: Mapping[str, PodWorker], due: ScratchSchedule, free: int) -> None:
+        users: dict[str, list[PodWorker]] = {}
+        for worker in running.values():
+            namespace = namespace_of(worker.pod)
+            if uses_claims(worker.pod) and self._is_restricted(namespace):
+                users.setdefault(namespace, []).append(worker)
+        for namespace in due.choose(users, free, time.monotonic()):
+            began = time.monotonic()
+            folder = f"{self.settings.home}/volumes/{path_component(namespace)}"
+            usage = await asyncio.to_thread(measure_scratch, folder)
+            due.measured(namespace, usage, time.monotonic() - began, time.monotonic())
+            self._evict(users[namespace], claims_message(namespace, usage, self.settings.budgets))
+
+    def _evict(self, workers: Iterable[PodWorker], message: str) -> None:
+        for worker in workers if message else ():
+            worker.evict(message)
+            self._controller.enqueue(worker.uid)
 
     async def _drop_old_logs(self) -> None:
         while True:

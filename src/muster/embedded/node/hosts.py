@@ -116,10 +116,12 @@ def may_be_given(name: str, reserved: Collection[str] = ()) -> bool:
     """Whether a name may belong to a Pod: not if it has a meaning outside of the cluster, or for all of it."""
     if name in reserved or name in _LOCAL_NAMES or not _HOST.fullmatch(name):
         return False
-    inside = name.removesuffix(".cluster.local").removesuffix(".svc")
-    if tuple(reversed(inside.split(".")[:2])) == _API_SERVICE:
-        return False
-    return name.endswith((f".{DOMAIN}", ".svc")) or not _PUBLIC_DOMAIN.fullmatch(name)
+    return tuple(reversed(name.split(".")[:2])) != _API_SERVICE
+
+
+def is_public(name: str) -> bool:
+    """Whether a name could be that of a host on the internet."""
+    return not name.endswith((f".{DOMAIN}", ".svc")) and bool(_PUBLIC_DOMAIN.fullmatch(name))
 
 
 def is_selected(pod: PodHost, service: Object) -> bool:
@@ -229,9 +231,14 @@ class HostsFiles:
                 space.write(render_hosts(name, pods, selected.get(name, ()), others))
 
     def _may_have(self, pod: PodHost, name: str) -> bool:
-        """Whether no Service has the name, except one that leads to this Pod."""
+        """Whether no Service has the name, except one that leads to this Pod, and it is not a public one. As in
+        Kubernetes, the Service of a subdomain makes it a domain of the namespace."""
         if not may_be_given(name, self._reserved):
             return False
+        if is_public(name):
+            domain = self._services.get((pod.namespace, pod.subdomain))
+            if domain is None or name == pod.name or not is_selected(pod, domain):
+                return False
         first, _, rest = name.partition(".")
         service = self._services.get((rest.partition(".")[0] or pod.namespace, first))
         return service is None or is_selected(pod, service)

@@ -78,11 +78,26 @@ def eviction_message(pod: Object, usage: ScratchUsage, budgets: Budgets) -> str:
     return ""
 
 
-class ScratchSchedule:
-    """Which Pods to measure now."""
+def uses_claims(pod: Object) -> bool:
+    return any("persistentVolumeClaim" in v or "ephemeral" in v for v in spec_of(pod).get("volumes") or ())
 
-    def __init__(self, budgets: Budgets) -> None:
-        self._budget = budgets.pod_scratch_megabytes << 20
+
+def claims_message(namespace: str, usage: ScratchUsage, budgets: Budgets) -> str:
+    """Returns why the Pods of a restricted namespace that use claims have to end, or ''. A folder has no size, so the
+    capacity of a claim limits nothing."""
+    budget, setting = budgets.member_volume_megabytes, setting_name("member_volume_megabytes")
+    if usage.total > budget << 20:
+        return f"The volumes of namespace {namespace} use more than {budget}Mi of disk space ({setting}). Delete some."
+    if usage.is_too_deep:
+        return f"A volume of namespace {namespace} nests folders too deeply to measure what it uses ({setting})."
+    return ""
+
+
+class ScratchSchedule:
+    """Which Pods (or namespaces) to measure now. `budget` is in bytes."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
         self._due: dict[str, float] = {}
         self._free = 0
 

@@ -23,7 +23,7 @@ from muster.embedded.node.pod_context import (
     secret_data,
 )
 from muster.embedded.node.supervisor.contract import Mount
-from muster.embedded.node.supervisor.filesystem_view import resolve_in_root
+from muster.kube.beneath import Folder, split_name
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.file_names import path_component
 from muster.kube.objects import Object, name_of, namespace_of, spec_of
@@ -204,32 +204,21 @@ def sub_path(name: str, volume: Volume, inside: str, container: str) -> str:
     if not os.path.lexists(real):
         if isinstance(volume, Files):
             raise ContainerError(f'volume "{name}" has no file "{inside}" for subPath', container)
-        make_folders_beneath(root, os.path.relpath(real, root))
+        _make_sub_path(root, os.path.relpath(real, root))
     return real
 
 
-def make_folders_beneath(root: str, inside: str) -> None:
-    """Creates the folders of a path inside a volume, with the mode and the owner of the volume's own folder. Containers
-    may replace any part of the path by a link at the same time: it is resolved by descriptors, and links end within the
-    volume."""
-    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        status = os.fstat(top)
-        opened, _, missing = resolve_in_root(top, inside)
-    finally:
-        os.close(top)
-    try:
-        for name in missing:
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=opened[-1])
-            made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=opened[-1])
-            opened.append(made)
-            if os.geteuid() == 0:
-                os.fchown(made, status.st_uid, status.st_gid)
-            os.fchmod(made, stat.S_IMODE(status.st_mode))
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
+def _make_sub_path(root: str, inside: str) -> None:
+    """Creates folders with the mode and the owner of the volume's own folder. Containers may replace any part of the
+    path by a link at the same time: no link is followed."""
+    with Folder.at(root) as top:
+        status, parts = os.fstat(top.descriptor), split_name(inside)
+        for end in range(1, len(parts) + 1):
+            if not top.kind(parts[:end]):
+                with top.make_folders(parts[:end]) as made:
+                    if os.geteuid() == 0:
+                        os.fchown(made.descriptor, status.st_uid, status.st_gid)
+                    os.fchmod(made.descriptor, stat.S_IMODE(status.st_mode))
 
 
 def check_host_path(volume: str, path: str, kind: str) -> None:
