@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
-from muster.kube.objects import Object, annotations_of, labels_of
+from muster.kube.objects import Object, annotations_of, labels_of, name_of
 
 ISOLATION_LABEL: Final = "muster.dev/isolation"
 RESTRICTED: Final = "restricted"
@@ -32,6 +32,9 @@ GRANTS_ANNOTATION: Final = f"{PREFIX}grants"
 """On a Namespace: what its Pods may use of what is outside of it, as JSON. Only the platform writes it."""
 MOUNTS_ANNOTATION: Final = f"{PREFIX}read-only-paths"
 """On the Workflow of a run: host paths that its Pods may read, such as the code of modules, as a JSON list."""
+MEMBER_ROLE: Final = "muster-member"
+"""The ClusterRole of the users of a restricted namespace."""
+WORKFLOW_LABEL: Final = "workflows.argoproj.io/workflow"
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 DEFAULT_QUEUE: Final = "default"
 
@@ -46,6 +49,12 @@ def is_restricted(namespace: Object | None) -> bool:
 def is_run_secret(name: str) -> bool:
     """Whether the platform keeps the token and the secret variables of a run in a Secret of this name."""
     return _RUN_OBJECT.fullmatch(name) is not None
+
+
+def belongs_to_run(obj: Object) -> bool:
+    """Whether an object belongs to a run of the platform, which manages it. It may hold or use secrets of the run."""
+    labels = labels_of(obj)
+    return RUN_LABEL in labels or any(map(is_run_secret, (name_of(obj), labels.get(WORKFLOW_LABEL, ""))))
 
 
 RULES: Final[Mapping[str, tuple[str, str]]] = {
@@ -224,6 +233,40 @@ def find_pod_group_violations(group: Object, grants: PodGrants) -> list[Violatio
     found += _queue(annotations_of(group).get(QUEUE_ANNOTATION), f"metadata.annotations[{QUEUE_ANNOTATION}]", grants)
     found += _priority_class(spec.get("priorityClassName"), "spec.priorityClassName", _Scope(grants, {}))
     return found
+
+
+def find_changed_run(old: Object, new: Object) -> list[Violation]:
+    """What the platform wrote into a Workflow about its run cannot change later, as by `workflowMetadata`."""
+    found = []
+    if labels_of(old).get(RUN_LABEL) != labels_of(new).get(RUN_LABEL):
+        found.append(_violation(f"metadata.labels[{RUN_LABEL}]", "label", name=RUN_LABEL))
+    if annotations_of(old).get(MOUNTS_ANNOTATION) != annotations_of(new).get(MOUNTS_ANNOTATION):
+        found.append(_violation(f"metadata.annotations[{MOUNTS_ANNOTATION}]", "annotation", name=MOUNTS_ANNOTATION))
+    return found
+
+
+def find_foreign_metadata(old: Object | None, new: Object, *, run: str = "") -> list[Violation]:
+    """What users, and templates of their workflows, must not write into any object of a restricted namespace: labels
+    and annotations of the platform, owners and finalizers. `run` is the run that writes, which may say so."""
+    before, found = old or {}, []
+    for part, rule, read in (("labels", "label", labels_of), ("annotations", "annotation", annotations_of)):
+        was, now = read(before), read(new)
+        for name in sorted({*was, *now}):
+            if not name.startswith(PREFIX) or was.get(name) == now.get(name) or name in _USERS_OWN:
+                continue
+            if (run and (name, now.get(name)) == (RUN_LABEL, run)) or (run and name == TASK_LABEL):
+                continue
+            found.append(_violation(f"metadata.{part}[{name}]", rule, name=name))
+    for name in ("ownerReferences", "finalizers"):
+        added = [each for each in _list(new, name) if each not in _list(before, name)]
+        if added and not (name == "finalizers" and set(map(str, added)) <= set(_FINALIZERS)):
+            found.append(_violation(f"metadata.{name}", "owner", field=name))
+    return found
+
+
+def _list(obj: Object, name: str) -> list[Any]:
+    value = _mapping(obj.get("metadata")).get(name)
+    return value if isinstance(value, list) else []
 
 
 class _Scope(NamedTuple):
@@ -490,6 +533,8 @@ def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
+_USERS_OWN = frozenset({f"{PREFIX}restart-scope", f"{PREFIX}longest-text", f"{PREFIX}node"})
+"""Annotations with our prefix that users may write."""
 _PLAIN_PATH = re.compile(r'[^\x00-\x1f\x7f",:\\]+')
 _FINALIZERS = ("foregroundDeletion", "orphan", "batch.kubernetes.io/job-tracking", "kubernetes.io/pvc-protection")
 _PROFILES = (

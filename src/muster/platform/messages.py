@@ -178,6 +178,11 @@ _RUNS: Final[Mapping[str, Template]] = {
         "the workflow is missing", "set workflow to a name or id, or version to the id of a version"
     ),
     "run.skus": Template('{node}: it needs {skus} SKUs, but "{cluster}" has only {total}', "use fewer"),
+    "run.secret": Template(
+        "{node}: the value of the secret variable {name} is not for you",
+        "copy the version into a workflow of your own and set a value, or ask its owner to share the workflow with "
+        "your team",
+    ),
     "run.ended": Template("the run cannot be stopped: it has {how}"),
     "run.retry": Template("only a run that failed or was stopped can be retried", "this run {how}"),
     "run.retry-now": Template("the run cannot be retried now: {detail}"),

@@ -15,7 +15,15 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, delete, select
 
-from muster.kube.builtin import CONFIG_MAP, NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, QUEUE, SECRET
+from muster.kube.builtin import (
+    CONFIG_MAP,
+    NAMESPACE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    QUEUE,
+    ROLE_BINDING,
+    SECRET,
+)
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
@@ -31,7 +39,8 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
-from muster.kube.pod_security import GRANTS_ANNOTATION, ISOLATION_LABEL, RESTRICTED, PodGrants
+from muster.kube.pod_security import GRANTS_ANNOTATION, ISOLATION_LABEL, MEMBER_ROLE, RESTRICTED, PodGrants
+from muster.kube.rbac import AUTHENTICATED, MASTERS, User
 from muster.platform.database.database import Database
 from muster.platform.database.tables import memberships, namespaces, runs, teams, users
 from muster.platform.permissions import Actor, may
@@ -138,6 +147,36 @@ def is_foreign(there: Object, owner: NamespaceOwner) -> bool:
     return (labels.get(OWNER_LABEL, ""), labels.get(TEAM_LABEL, "")) != owner
 
 
+def cluster_user(actor: Actor) -> User | None:
+    """Returns who the owner of a platform token is on the cluster; None for the token of a run, which is for the
+    platform only. A token that may not write has no rights there."""
+    if "run" in actor.scopes:
+        return None
+    groups = {AUTHENTICATED}
+    if actor.admin and "admin" in actor.scopes:
+        groups.add(MASTERS)
+    if {"read", "write"} <= actor.scopes:
+        groups |= {_group("user", actor.id), *(_group("team", team) for team in actor.teams)}
+    return User(f"muster:{actor.name}", frozenset(groups))
+
+
+def _group(kind: str, identifier: str) -> str:
+    return f"muster:{kind}:{identifier}"
+
+
+def members_binding(planned: PlannedNamespace) -> Object:
+    """Returns what lets the users of a namespace use it with kubectl."""
+    owner = planned.owner
+    group = _group("user", owner.user) if owner.user else _group("team", owner.team)
+    return {
+        "apiVersion": ROLE_BINDING.api_version,
+        "kind": ROLE_BINDING.kind,
+        "metadata": {"name": MEMBER_ROLE, "namespace": planned.name},
+        "roleRef": {"apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": MEMBER_ROLE},
+        "subjects": [{"apiGroup": ROLE_BINDING.group, "kind": "Group", "name": group}],
+    }
+
+
 class Namespaces:
     """`run()` runs until it is cancelled."""
 
@@ -184,6 +223,7 @@ class Namespaces:
                     ready.append(each)
                 except ApiError as error:
                     log.warning("the namespace %s is not ready: %s", each.name, error)
+            await self._bind(ready)
             await self._share(ready)
             for name in plan.left:
                 await self._remove(name, there.get(name))
@@ -241,6 +281,21 @@ class Namespaces:
         change = change_for(there, wanted)
         if change is not None:
             await self._cluster.patch(NAMESPACE, planned.name, "", change)
+
+    async def _bind(self, planned: Iterable[PlannedNamespace]) -> None:
+        """Lets users use their restricted namespaces. In others they would have the rights of an admin."""
+        name = MEMBER_ROLE
+        bindings = (await self._cluster.list(ROLE_BINDING, fields=f"metadata.name={name}")).items
+        there = {namespace_of(each): each for each in bindings}
+        for each in planned:
+            if each.name == SHARED_NAMESPACE:
+                continue
+            found, wanted = there.get(each.name), members_binding(each)
+            if found is not None and (not each.restricted or found.get("subjects") != wanted["subjects"]):
+                await self._cluster.delete(ROLE_BINDING, name, each.name)
+                found = None
+            if found is None and each.restricted:
+                await self._cluster.create(wanted)
 
     async def _remove(self, name: str, there: Object | None) -> None:
         """Deletes the namespace of a deleted team, unless there are jobs in it."""

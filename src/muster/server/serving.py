@@ -19,9 +19,11 @@ from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.operations import AgentFiles
 from muster.embedded.node.settings import ApiAccess, RuntimeName
 from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
-from muster.kube.builtin import new_catalogue
+from muster.kube.builtin import NAMESPACE, new_catalogue
 from muster.kube.encryption import EncryptionError
 from muster.kube.kinds import Catalogue
+from muster.kube.objects import Key
+from muster.kube.pod_security import is_restricted
 from muster.server.argo.app import argo_app
 from muster.server.connections import limits_from
 from muster.server.https import open_listener, serve_https
@@ -64,12 +66,15 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
 
     files = AgentFiles(box.settings.agent)
 
+    def restricted(namespace: str) -> bool:
+        return is_restricted(cluster.peek(NAMESPACE, Key("", namespace)))
+
+    may = service_account_permissions(box.identity, restricted)
+
     def leaves(report: ReportOutcome) -> dict[str, Executor]:
         return {
             "pod": PodExecutor(cluster, report, files=files, home=home, artifacts=artifacts, budgets=settings.budgets),
-            "resource": ResourceExecutor(
-                cluster, report, read_artifact=read_manifest, may=service_account_permissions(box.identity)
-            ),
+            "resource": ResourceExecutor(cluster, report, read_artifact=read_manifest, may=may),
             "http": HttpExecutor(cluster, report, settings.member_addresses),
         }
 
@@ -134,7 +139,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
                 )
                 page = (
                     await stack.enter_async_context(
-                        host_platform(settings, box.cluster, workflows.artifacts, box.keys, workers)
+                        host_platform(settings, box.cluster, workflows.artifacts, box.keys, workers, box.identity)
                     )
                     if web
                     else ""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from muster.kube.builtin import CONFIG_MAP, POD, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster, Endpoint
 from muster.kube.controller import Controller, InformerSet, OnChange, OnDone, Trim, index_by_controller
-from muster.kube.errors import Cause
+from muster.kube.errors import Cause, Forbidden
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Key,
@@ -266,7 +266,10 @@ class TrainingController:
         """A cluster without our webhook accepts invalid jobs: they fail at once, with the reason."""
         job_kind = self._job_kinds[item[0]]
         kind = job_kind.kind.kind
-        message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+        message = "; ".join(
+            cause.message if cause.message.startswith(cause.field) else f"{cause.field}: {cause.message}"
+            for cause in causes
+        )
         now = datetime.now(UTC)
         progress = job_kind.read_progress(obj).with_condition(kind, "Failed", message, now, reason=f"{kind}Invalid")
         job = TrainingJob(obj, ())
@@ -321,7 +324,12 @@ class TrainingController:
         await asyncio.gather(*(self._cluster.update(thing) for thing in decision.update))
         if not decision.progress.finished:
             await self._publish_to_etcd(job_kind, job)
-        await self._children.create(obj, decision.create, lambda made: self._expect_object(item, made))
+        try:
+            await self._children.create(obj, decision.create, lambda made: self._expect_object(item, made))
+        except Forbidden as error:
+            if not error.causes:
+                raise  # a quota or a role, which may change
+            await self._fail_invalid(item, obj, error.causes)
 
     def _seconds_to_settle(self, obj: Object, status: Object) -> float:
         """Returns the seconds that this change may still wait."""

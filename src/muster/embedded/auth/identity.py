@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from muster.embedded.auth.private_files import ensure_private_key
 from muster.embedded.auth.tokens import AUDIENCE, Claims, ServiceAccountTokens, TokenFile, is_service_account_token
@@ -14,6 +15,7 @@ from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, Conflict, NotFound, Unauthorized
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, name_of, uid_of
+from muster.kube.pod_security import MEMBER_ROLE
 from muster.kube.rbac import (
     Action,
     Grant,
@@ -37,6 +39,19 @@ ROLE_KINDS = (builtin.ROLE, builtin.CLUSTER_ROLE)
 BINDING_KINDS = (builtin.ROLE_BINDING, builtin.CLUSTER_ROLE_BINDING)
 
 _MOST_CACHED_USERS = 1000
+_CHANGE = ["create", "delete", "patch", "update"]
+_NOT_FOR_MEMBERS = frozenset({
+    ("", "events"), ("", "serviceaccounts"), ("coordination.k8s.io", "leases"), ("muster.dev", "portleases"),
+})  # fmt: skip
+"""What members may read, but not write."""
+
+
+class TokenAuthenticator(Protocol):
+    """Knows more tokens than this cluster issues, such as those of the platform."""
+
+    async def authenticate(self, token: str) -> User | None:
+        """Returns the owner of a valid token, or None."""
+        ...
 
 
 class Identity:
@@ -45,6 +60,7 @@ class Identity:
     def __init__(self, cluster: StatusRowsCluster, tokens: TokenFile, service_accounts: ServiceAccountTokens) -> None:
         self.tokens = tokens
         self.service_accounts = service_accounts
+        self.others: TokenAuthenticator | None = None
         self._cluster = cluster
         self._grants: dict[User, list[Grant]] = {}
         self._roles = [Informer(cluster, kind, on_change=self._clear_grants) for kind in ROLE_KINDS]
@@ -78,7 +94,10 @@ class Identity:
         if user is not None:
             return user
         if not is_service_account_token(token):
-            raise Unauthorized("Unauthorized")
+            user = await self.others.authenticate(token) if self.others is not None else None
+            if user is None:
+                raise Unauthorized("Unauthorized")
+            return user
         claims = self.service_accounts.read(token)
         if not set(audiences) & set(claims.audiences):
             raise Unauthorized("the token is for another audience than this API")
@@ -142,9 +161,10 @@ class Identity:
 
 
 def default_roles(kinds: Iterable[Kind]) -> list[Object]:
-    """Returns cluster-admin, admin, edit and view over the given kinds.
+    """Returns cluster-admin, admin, edit and view over the given kinds, and the role of the platform's members.
 
-    Namespaced objects can be viewed and edited, except that viewers cannot read Secrets and only admins edit roles."""
+    Namespaced objects can be viewed and edited, except that viewers cannot read Secrets and only admins edit roles.
+    Members read Secrets by name only, and do not write what the cluster itself writes."""
     namespaced = [k for k in kinds if k.namespaced and k.group != _RBAC_GROUP]
     seen = [k for k in namespaced if (k.group, k.plural) != ("", "secrets")]
     view = [*_rules(seen, READ), _rule("", ["pods/log", "namespaces"], READ)]
@@ -154,6 +174,13 @@ def default_roles(kinds: Iterable[Kind]) -> list[Object]:
         _rule("", list(_POD_ACTIONS), ["create", "get"]),
         _rule("", ["serviceaccounts/token"], ["create"]),
         _rule("", ["serviceaccounts"], ["impersonate"]),
+    ]
+    member = [
+        *_rules([k for k in seen if (k.group, k.plural) not in _NOT_FOR_MEMBERS], [*READ, *_CHANGE]),
+        *_rules([k for k in seen if (k.group, k.plural) in _NOT_FOR_MEMBERS], READ),
+        _rule("", ["secrets"], ["get", *_CHANGE]),
+        _rule("", ["pods/log", "namespaces"], READ),
+        _rule("", list(_POD_ACTIONS), ["create", "get"]),
     ]
     admin = [*edit, _rule(_RBAC_GROUP, ["roles", "rolebindings"], [*READ, *WRITE])]
     everything = [
@@ -165,6 +192,7 @@ def default_roles(kinds: Iterable[Kind]) -> list[Object]:
         _role("admin", admin),
         _role("edit", edit),
         _role("view", view),
+        _role(MEMBER_ROLE, member),
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from muster.embedded.node.supervisor.output_files import remove_tree
-from muster.kube.builtin import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
+from muster.kube.builtin import NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import AlreadyExists, NotFound
@@ -34,6 +34,7 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
+from muster.kube.pod_security import is_restricted
 from muster.kube.quantity import whole_value
 from muster.kube.selectors import label_selector_from
 
@@ -68,9 +69,12 @@ ClaimDecision: TypeAlias = Bind | Provision | Wait
 ReclaimAction: TypeAlias = Literal["keep", "recycle", "delete"]
 
 
-def choose_volume(claim: Object, volumes: Iterable[Object]) -> ClaimDecision:
-    """Decides what to do about a claim that has no volume yet."""
+def choose_volume(claim: Object, volumes: Iterable[Object], *, restricted: bool = False) -> ClaimDecision:
+    """Decides what to do about a claim that has no volume yet. In a restricted namespace, a claim gets a volume that is
+    reserved for it, or a new one; never one that happens to be free."""
     spec = spec_of(claim)
+    if restricted:
+        volumes = [volume for volume in volumes if spec_of(volume).get("claimRef")]
     named = spec.get("volumeName")
     if named:
         return _choose_named(claim, named, volumes)
@@ -263,7 +267,8 @@ class ClaimController:
             await self._find_volume(claim)
 
     async def _find_volume(self, claim: Object) -> None:
-        decision = choose_volume(claim, self._volumes.objects.values())
+        namespace = await self._cluster.get(NAMESPACE, namespace_of(claim))
+        decision = choose_volume(claim, self._volumes.objects.values(), restricted=is_restricted(namespace))
         match decision:
             case Wait(reason, message):
                 self._recorder.event(claim, "Warning", reason, message)

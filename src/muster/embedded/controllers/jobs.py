@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 from muster.kube.builtin import JOB, POD
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller, Informer, index_by_controller
-from muster.kube.errors import Conflict, NotFound
+from muster.kube.errors import Conflict, Forbidden, NotFound
 from muster.kube.events import EventRecorder
 from muster.kube.objects import (
     ConditionStatus,
@@ -429,6 +429,9 @@ def _failure_action(job_spec: Object, pod: Object) -> tuple[FailureAction, str]:
 _MANAGED_BY = "kubernetes.io/job-controller"
 
 
+_REFUSED_SECONDS = 60.0
+
+
 class JobController:
     def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
         self._cluster = cluster
@@ -488,7 +491,12 @@ class JobController:
         )
 
     async def _create(self, key: Key, job: Object, pod: Object) -> None:
-        made = await self._cluster.create(pod)
+        try:
+            made = await self._cluster.create(pod)
+        except Forbidden as error:
+            self._recorder.event(job, "Warning", "FailedCreate", f"Error creating: {error.message}")
+            self._queue.enqueue_after(key, _REFUSED_SECONDS)  # what the namespace allows may change
+            return
         if self._pods.get(*key_of(made)) is None:
             self._expected.setdefault(key, set()).add(uid_of(made))
         self._recorder.event(job, "Normal", "SuccessfulCreate", f"Created pod: {name_of(made)}")

@@ -27,6 +27,7 @@ from muster.kube.objects import (
 from muster.kube.pod_origin import find_origin
 from muster.kube.pod_security import (
     Violation,
+    find_changed_run,
     find_claim_violations,
     find_pod_group_violations,
     find_pod_violations,
@@ -96,6 +97,7 @@ def before_delete(kind: Kind, old: Object) -> None:
 
 CONFINED = frozenset({
     "pods", "persistentvolumeclaims", "services", "podgroups.scheduling.volcano.sh", "podgroups.scheduling.x-k8s.io",
+    "workflows.argoproj.io",
 })  # fmt: skip
 """Resources that are checked in restricted namespaces."""
 _MOST_SHOWN = 20
@@ -111,8 +113,11 @@ def check_confined(tx: Transaction, kind: Kind, old: Object | None, new: Object)
     namespace = tx.get(NAMESPACES, Key("", namespace_of(new)))
     if namespace is None or not is_restricted(namespace):
         return
-    found = _violations(tx, kind, namespace, new)
-    if found and old is not None:
+    if kind.resource == "workflows.argoproj.io":
+        found = find_changed_run(old, new) if old is not None else []
+    else:
+        found = _violations(tx, kind, namespace, new)
+    if found and old is not None and kind.resource != "workflows.argoproj.io":
         before = set(map(str, _violations(tx, kind, namespace, old)))
         found = [each for each in found if str(each) not in before]
     if found:

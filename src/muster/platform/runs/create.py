@@ -19,7 +19,7 @@ from muster.platform.graphs import context as graphs
 from muster.platform.graphs.compile import GraphError, compile_run, secret_for, value_problems
 from muster.platform.graphs.model import Graph, Node, Task, is_graph, read
 from muster.platform.messages import FieldError, field_error
-from muster.platform.permissions import Actor, require
+from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Finding, Run, Subject, Version, Workflow, run_object_name
 from muster.platform.resources.virtual_clusters import all_clusters
 from muster.platform.runs.runs import check_name, get_run, parameters_given
@@ -82,6 +82,7 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
     check_name(name)
     document = document_of(connection, version.id)
     context = look(connection, actor, document)
+    _check_secrets(actor, workflow, document)
     wrong = value_problems(document, new.parameters)
     if wrong:
         raise InvalidProblem.fields([_fault(problem) for problem in wrong])
@@ -220,6 +221,21 @@ def _tasks(node: Node) -> list[tuple[Task, int]]:
     if node.training is None or node.kind != "training":
         return [(node.task, 1)]
     return [(role.task or node.task, role.replicas) for role in node.training.roles]
+
+
+def _check_secrets(actor: Actor, workflow: Workflow, document: Mapping[str, Any]) -> None:
+    """Refuses a run of a user who may not see the secret variables of the version: its nodes hand them over, in files
+    and logs. Secret variables of a module are for everybody who may use the module."""
+    if not is_graph(document) or may(actor, "reveal", workflow.version_subject):
+        return
+    wrong = [
+        field_error(f"version.document.nodes[{at}].env[{number}]", "run.secret", node=node.name, name=variable.name)
+        for at, node in enumerate(read(document).nodes)
+        for number, variable in enumerate(node.env)
+        if variable.secret and variable.value
+    ]
+    if wrong:
+        raise InvalidProblem.fields(wrong)
 
 
 def _check_totals(connection: Connection, graph: Graph) -> None:

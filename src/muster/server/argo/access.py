@@ -42,13 +42,20 @@ class AuthorizedCluster:
         """Raises Forbidden."""
         scope = namespace if kind.namespaced else ""
         self._gate.require(self.user, Action(verb, kind.group, kind.plural, subresource, scope, name))
+        if verb in ("update", "patch", "delete") or subresource:
+            self.protect_runs(kind, namespace, name)
+
+    def protect_runs(self, kind: Kind, namespace: str, name: str) -> None:
+        """Raises Forbidden if the object belongs to a run of the platform."""
+        self._gate.protect_runs(self.user, kind, namespace, name)
 
     def require_path(self, path: str) -> None:
         self._gate.require(self.user, Action("get", path=path))
 
     async def create(self, obj: Object, kind: Kind, *, dry_run: bool = False) -> Object:
         self.require("create", kind, namespace_of(obj))
-        return await self.cluster.create(obj, dry_run=dry_run, field_validation="Warn")
+        check = self._gate.write_check(self.user, kind)
+        return await self.cluster.create(obj, dry_run=dry_run, field_validation="Warn", check=check)
 
     async def get(self, kind: Kind, name: str, namespace: str) -> Object:
         self.require("get", kind, namespace, name)
@@ -75,13 +82,19 @@ class AuthorizedCluster:
 
     async def update(self, obj: Object, kind: Kind) -> Object:
         self.require("update", kind, namespace_of(obj), name_of(obj))
-        return await self.cluster.update(obj, kind=kind, field_manager="argo-server", field_validation="Warn")
+        check = self._gate.write_check(self.user, kind)
+        return await self.cluster.update(
+            obj, kind=kind, field_manager="argo-server", field_validation="Warn", check=check
+        )
 
     async def patch(
         self, kind: Kind, name: str, namespace: str, patch: dict[str, Any], type: PatchType = "merge"
     ) -> Object:
         self.require("patch", kind, namespace, name)
-        return await self.cluster.patch(kind, name, namespace, patch, type=type, field_manager="argo-server")
+        check = self._gate.write_check(self.user, kind)
+        return await self.cluster.patch(
+            kind, name, namespace, patch, type=type, field_manager="argo-server", check=check
+        )
 
     async def delete(
         self, kind: Kind, name: str, namespace: str, propagation: Propagation = "Background", uid: str = ""

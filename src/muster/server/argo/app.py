@@ -179,7 +179,7 @@ def argo_app(
         routes += _downloads(Downloads(artifacts))
     if metrics is not None:
         routes.append(route("GET", "/metrics", metrics_handler(metrics)))
-    return _App(cluster, AccessControl(identity), otherwise, Routes(routes), workers)
+    return _App(cluster, AccessControl(identity, cluster), otherwise, Routes(routes), workers)
 
 
 class _App:

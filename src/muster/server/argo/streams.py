@@ -11,7 +11,7 @@ from muster.kube import builtin
 from muster.kube.cluster import LogQuery, WatchEvent
 from muster.kube.errors import BadRequest
 from muster.kube.field_errors import is_count
-from muster.kube.objects import name_of, parse_time, uid_of
+from muster.kube.objects import name_of, namespace_of, parse_time, uid_of
 from muster.server.argo.access import LATEST
 from muster.server.argo.requests import Request
 from muster.server.kubernetes.request import is_true
@@ -117,6 +117,7 @@ async def _entries(request: Request) -> AsyncIterator[Any]:
     for verb in ("list", "watch"):
         api.require(verb, builtin.POD, request.namespace)
     api.require("get", builtin.POD, request.namespace, subresource="log")
+    api.protect_runs(WORKFLOW, namespace_of(workflow), name_of(workflow))
     query = log_query(request.call.query, datetime.now(UTC))
     pod = request.names.get("podName") or request.option("podName")
     wanted = LogSelection(

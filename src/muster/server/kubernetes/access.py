@@ -7,11 +7,13 @@ from typing import Any
 
 from muster.embedded.auth.identity import Identity
 from muster.embedded.auth.tokens import AUDIENCE
-from muster.embedded.cluster import WriteCheck
-from muster.kube.errors import BadRequest, Forbidden, Unauthorized
+from muster.embedded.cluster import EmbeddedCluster, WriteCheck
+from muster.kube.builtin import NAMESPACE
+from muster.kube.errors import BadRequest, Cause, Forbidden, Unauthorized
 from muster.kube.field_errors import is_dns_label, is_dns_name
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, meta, name_of, namespace_of, timestamp
+from muster.kube.objects import Key, Object, meta, name_of, namespace_of, timestamp
+from muster.kube.pod_security import belongs_to_run, find_foreign_metadata, is_restricted, is_run_secret
 from muster.kube.rbac import (
     AUTHENTICATED,
     FULL_AUTHORITY,
@@ -32,8 +34,9 @@ _IMPERSONATION = (b"impersonate-user", b"impersonate-group")
 class AccessControl:
     """Authenticates and authorizes requests."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: Identity, cluster: EmbeddedCluster) -> None:
         self._identity = identity
+        self._cluster = cluster
 
     async def authenticate(self, request: ApiRequest) -> None:
         """Sets the user of the request. Raises Unauthorized."""
@@ -49,6 +52,42 @@ class AccessControl:
     def require(self, user: User, action: Action) -> None:
         if not self._identity.is_allowed(user, action):
             raise Forbidden(f'{_subject(action)} is forbidden: User "{user.name}" cannot {action}')
+
+    def protect_runs(self, user: User, kind: Kind, namespace: str, name: str) -> None:
+        """Refuses to change or enter an object that belongs to a run of the platform: it holds or uses the token and
+        the secret variables of the run."""
+        if user.is_master or not name or not self._is_restricted(namespace):
+            return
+        obj = self._cluster.peek(kind, Key(namespace, name))
+        if (obj is not None and belongs_to_run(obj)) or (kind.plural == "secrets" and is_run_secret(name)):
+            raise Forbidden(
+                f'{kind.plural} "{name}" is forbidden: it belongs to a run of the platform; use the platform to manage '
+                "the run"
+            )
+
+    def write_check(self, user: User, kind: Kind) -> WriteCheck | None:
+        """Returns a check of what `user` wants to store. It runs inside the transaction of the write."""
+        if user.is_master:
+            return None
+        grant_check = self.grant_check(user, kind)
+
+        def check(old: Object | None, new: Object) -> None:
+            if grant_check is not None:
+                grant_check(old, new)
+            if not self._is_restricted(namespace_of(new)):
+                return
+            found = find_foreign_metadata(old, new)
+            if found:
+                causes = [Cause(each.field, str(each), "FieldValueForbidden") for each in found]
+                told = "; ".join(map(str, found))
+                raise Forbidden(f'{kind.plural} "{name_of(new)}" is forbidden: {told}', causes=causes)
+            if is_run_secret(name_of(new)):
+                raise Forbidden(f'{kind.plural} "{name_of(new)}" is forbidden: the name is reserved for runs')
+
+        return check
+
+    def _is_restricted(self, namespace: str) -> bool:
+        return bool(namespace) and is_restricted(self._cluster.peek(NAMESPACE, Key("", namespace)))
 
     def grant_check(self, user: User, kind: Kind) -> WriteCheck | None:
         """Returns a check of Roles and bindings that `user` wants to store: users cannot grant permissions they

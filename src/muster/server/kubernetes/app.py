@@ -58,7 +58,7 @@ class KubernetesApi:
         self._cluster = cluster
         self._workers = workers
         self._identity = identity
-        self._gate = AccessControl(identity)
+        self._gate = AccessControl(identity, cluster)
         self._description = ApiDescription(cluster.catalogue)
         self._encoder = EventEncoder()
         self._refusals: dict[tuple[str, bytes], ApiError] = {}
@@ -106,6 +106,8 @@ class KubernetesApi:
         kind = self._kind(target)
         if kind.group == METRICS:
             return await handlers.get_metrics(self._cluster, request, kind, target)
+        if request.method not in ("GET", "HEAD") or target.subresource == "log" or kind.plural == "secrets":
+            self._gate.protect_runs(request.user, kind, target.namespace, target.name)
         if target.subresource not in ("", "status", "scale"):
             return await self._subresource(request, target)
         match request.method:
@@ -128,7 +130,7 @@ class KubernetesApi:
             case _:
                 raise _not_allowed(request)
         with collect_warnings() as request.warnings:
-            return await change(self._cluster, request, kind, target, self._gate.grant_check(request.user, kind))
+            return await change(self._cluster, request, kind, target, self._gate.write_check(request.user, kind))
 
     async def _describe(self, request: ApiRequest) -> ApiResponse:
         if request.path.startswith(_HEALTH):
@@ -173,6 +175,7 @@ class KubernetesApi:
             raise BadRequest("only exec and portforward of a Pod are served over WebSocket")
         await self._gate.authenticate(request)
         self._gate.require(request.user, required_action(target, request.method, request.query))
+        self._gate.protect_runs(request.user, self._kind(target), target.namespace, target.name)
         match target.subresource:
             case "exec":
                 await pod_exec.exec_in_pod(self._cluster, request, target)

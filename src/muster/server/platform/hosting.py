@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from muster.embedded.auth.identity import Identity
 from muster.kube.cluster import Cluster
 from muster.kube.encryption import KeyRing
+from muster.kube.rbac import User
 from muster.platform.settings import DEFAULT_WEB_PORT
-from muster.platform.users.credentials import platform_folder, prepare_secrets
+from muster.platform.users.credentials import API_TOKEN, platform_folder, prepare_secrets
 from muster.server.connections import limits_from
 from muster.server.https import open_listener, serve_http
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
 
 if TYPE_CHECKING:
+    from muster.server.platform.services import Services
     from muster.workflows.artifacts.client import ArtifactClient
 
 log = logging.getLogger(__name__)
@@ -40,9 +43,10 @@ async def host_platform(
     artifacts: ArtifactClient | None = None,
     keys: KeyRing | None = None,
     workers: WorkerPool | None = None,
+    identity: Identity | None = None,
 ) -> AsyncIterator[str]:
     """Serves the platform for as long as the block lasts, and yields its URL. `keys` encrypt its secrets, `workers`
-    check what users write."""
+    check what users write. With `identity`, tokens of the platform are valid for the cluster's APIs, too."""
     web = settings.web
     prepare_secrets(platform_folder(settings.home))
     with open_listener(web.host, web.port, settings.home / "web-port", usual=DEFAULT_WEB_PORT) as listener:
@@ -57,6 +61,8 @@ async def host_platform(
                 "failed logins of one hold up the others; set it to the address of the proxy, such as [127.0.0.1]"
             )
         hosted = _Hosted(settings, cluster, url, artifacts, keys or KeyRing.load(settings.key_file), workers)
+        if identity is not None:
+            identity.others = hosted
         task = asyncio.create_task(hosted.run(), name="platform")
         try:
             async with serve_http(hosted, listener, limits_from(settings.budgets)):
@@ -82,6 +88,7 @@ class _Hosted:
         self._keys = keys
         self._workers = workers
         self._app: ASGIApp | None = None
+        self._services: Services | None = None
         self._trouble = ""
         self._asked = asyncio.Event()
         self._settled = asyncio.Event()
@@ -94,6 +101,19 @@ class _Hosted:
         elif scope["type"] == "http":
             await _unavailable(send, self._trouble)
 
+    async def authenticate(self, token: str) -> User | None:
+        """Returns the user of a token of the platform, for the cluster's APIs."""
+        if not token.startswith(API_TOKEN):
+            return None
+        self._asked.set()
+        await self._settled.wait()
+        if self._services is None:
+            return None
+        from muster.platform.namespaces import cluster_user
+
+        actor = await self._services.identities.of_token(token, "")
+        return cluster_user(actor) if actor is not None else None
+
     async def run(self) -> None:
         if not self._settings.web.database and not self._file.exists():
             await self._asked.wait()
@@ -101,7 +121,7 @@ class _Hosted:
             try:
                 await self._serve()
             except Exception as error:
-                self._app, self._trouble = None, str(error)
+                self._app, self._services, self._trouble = None, None, str(error)
                 log.error("the platform cannot be served: %s", error, exc_info=not _is_explained(error))
                 self._settled.set()
                 await asyncio.sleep(_TRY_AGAIN_SECONDS)
@@ -122,7 +142,7 @@ class _Hosted:
             services = await create_services(
                 database, self._cluster, self._settings, self._url, self._artifacts, self._workers
             )
-            self._app, self._trouble = platform_app(services), ""
+            self._app, self._services, self._trouble = platform_app(services), services, ""
             self._settled.set()
             async with asyncio.TaskGroup() as group:
                 for name, task in background_tasks(services):

@@ -103,6 +103,7 @@ async def create_account(body: NewUser, here: Here, who: Who) -> NewUserAnswer:
             password_hash=password,
         )
     )
+    await here.namespaces.sync()
     link = None if password else await _link(here, who, user.id)
     return NewUserAnswer(user=visible_user(user, who), link=link)
 
@@ -174,6 +175,7 @@ async def all_teams(
 @teams_router.post("", status_code=201, operation_id="create_team")
 async def new_team(body: NewTeam, here: Here, who: Who) -> Team:
     team = await here.database.write(lambda connection: create_team(connection, who, body.name, body.description))
+    await here.namespaces.sync()
     return _visible_team(team, who)
 
 

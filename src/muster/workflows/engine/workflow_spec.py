@@ -19,6 +19,7 @@ from muster.kube.objects import (
     status_of,
     uid_of,
 )
+from muster.kube.pod_security import PREFIX
 from muster.workflows.engine.clock import RunClock, format_timestamp, parse_timestamp
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.templates import (
@@ -168,8 +169,12 @@ def _add_metadata(resolved: Resolved, clock: Clock) -> None:
     wanted: Mapping[str, Any] = resolved.spec.get("workflowMetadata") or {}
     for name in ("labels", "annotations"):
         if wanted.get(name):
-            resolved.metadata[name] = {key: str(value) for key, value in wanted[name].items()}
+            resolved.metadata[name] = {
+                key: str(value) for key, value in wanted[name].items() if not key.startswith(PREFIX)
+            }
     for key, source in (wanted.get("labelsFrom") or {}).items():
+        if key.startswith(PREFIX):
+            continue  # only the platform says which run a Workflow belongs to
         text = str(source.get("expression") or "")
         value = evaluate_in(text, resolved.variables, clock)
         if not isinstance(value, str):

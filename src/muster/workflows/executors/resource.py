@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeAlias
 
+from muster.kube.builtin import NAMESPACE
 from muster.kube.cluster import Cluster
 from muster.kube.errors import (
     AlreadyExists,
@@ -31,8 +32,29 @@ from muster.kube.errors import (
 )
 from muster.kube.jsonpath import JsonPathError, render
 from muster.kube.kinds import Kind
-from muster.kube.objects import Key, Object, annotations_of, key_of, name_of, namespace_of, timestamp, uid_of
-from muster.kube.rbac import Action, Authorizer, Grant, Rule, is_allowed, service_account_user
+from muster.kube.objects import (
+    Key,
+    Object,
+    annotations_of,
+    key_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    owners_of,
+    timestamp,
+    uid_of,
+)
+from muster.kube.pod_security import (
+    MEMBER_ROLE,
+    PREFIX,
+    RUN_LABEL,
+    belongs_to_run,
+    find_foreign_metadata,
+    is_restricted,
+    is_run_secret,
+)
+from muster.kube.rbac import Action, Authorizer, Grant, Rule, User, is_allowed, service_account_user
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.executors.resource_actions import (
@@ -40,6 +62,7 @@ from muster.workflows.executors.resource_actions import (
     ObjectWatch,
     Wait,
     delete_objects,
+    matching_objects,
     patch_own_pod,
     perform_request,
 )
@@ -116,13 +139,17 @@ _ARGO_SERVER_RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
-def service_account_permissions(authorizer: Authorizer) -> IsAllowed:
+def service_account_permissions(
+    authorizer: Authorizer, restricted: Callable[[str], bool] = lambda namespace: False
+) -> IsAllowed:
     """Returns a check against the roles of the embedded cluster. A service account has exactly what is bound to it,
-    except ARGO_SERVER; '' means that none is named."""
+    except ARGO_SERVER; '' means that none is named. In restricted namespaces workflows may do what their users may."""
 
     def asked(account_namespace: str, account: str, verb: str, kind: Kind, namespace: str, name: str) -> str:
         action = Action(verb, kind.group, kind.plural, namespace=namespace, name=name)
         user = service_account_user(account_namespace, account or "default")
+        if restricted(account_namespace):
+            return _refuse_member(authorizer, user, account_namespace, kind, action)
         if authorizer.is_allowed(user, action):
             return ""
         rules = _ARGO_SERVER_RULES if account == ARGO_SERVER else ()
@@ -134,6 +161,17 @@ def service_account_permissions(authorizer: Authorizer) -> IsAllowed:
         return f'{kind.resource} is forbidden: User "{user.name}" cannot {action}'
 
     return asked
+
+
+def _refuse_member(authorizer: Authorizer, user: User, namespace: str, kind: Kind, action: Action) -> str:
+    """The same for a workflow of a restricted namespace. It reads Secrets by name, and never those of runs."""
+    rules: tuple[Rule, ...] = ()
+    with suppress(NotFound):
+        rules = tuple(authorizer.rules_of_role("ClusterRole", "", MEMBER_ROLE))
+    secret = (kind.group, kind.plural) == ("", "secrets") and (not action.name or is_run_secret(action.name))
+    if not secret and is_allowed(user, action, [Grant(namespace, rules)]):
+        return ""
+    return f'{kind.resource} is forbidden: User "{user.name}" cannot {action}'
 
 
 ReadArtifact: TypeAlias = Callable[[Object, Launch, str], Awaitable[bytes]]
@@ -154,6 +192,7 @@ _VERBS = {
     "replace": ("update",),
     "patch": ("patch",),
 }
+_RESERVED_WORDS = (PREFIX, "ownerReferences", "finalizers")
 _ON_PAPER = "a resource template has no Pod here; changes to its own Pod are not stored"
 
 
@@ -237,6 +276,7 @@ class ResourceExecutor:
             self._patch_own_pod(leaf, order, workflow)
             return
         self._check_permission(order, workflow, spec, launch.template)
+        await self._check_restricted(order, workflow)
         if order.action == "delete":
             await self._delete(leaf, order)
             return
@@ -275,6 +315,32 @@ class ResourceExecutor:
                 refusal = self._may(namespace_of(workflow), account, verb, kind, namespace, name)
                 if refusal:
                     raise Forbidden(refusal)
+
+    async def _check_restricted(self, order: ResourceRequest, workflow: Object) -> None:
+        """In a restricted namespace, a step neither writes what belongs to the platform nor changes objects of other
+        runs."""
+        if order.action == "get" or not is_restricted(await self._namespace(namespace_of(workflow))):
+            return
+        run = labels_of(workflow).get(RUN_LABEL, "")
+        run = run if name_of(workflow) == f"run-{run}" else ""
+        wanted = order.object
+        if wanted is not None:
+            own = [each for each in owners_of(wanted) if each.get("uid") != uid_of(workflow)]
+            checked = {**wanted, "metadata": {**meta(wanted), "ownerReferences": own}}
+            for found in find_foreign_metadata(None, checked, run=run):
+                raise ResourceError(str(found))
+        elif order.action == "patch" and any(word in str(order.patch) for word in _RESERVED_WORDS):
+            raise ResourceError("resource.manifest: owners, finalizers and labels of the platform cannot be patched")
+        for target in order.targets:
+            for obj in await matching_objects(self._cluster, order, target):
+                if belongs_to_run(obj) and labels_of(obj).get(RUN_LABEL) != (run or None):
+                    raise ResourceError(f"{target} belongs to another run of the platform")
+
+    async def _namespace(self, name: str) -> Object | None:
+        try:
+            return await self._cluster.get(NAMESPACE, name)
+        except NotFound:
+            return None
 
     async def _object(self, order: ResourceRequest, mark: str, *, begun: bool) -> Object | None:
         """Returns the object after the action, performed now or before a restart."""

@@ -63,7 +63,7 @@ async def perform_request(cluster: Cluster, order: ResourceRequest, mark: str) -
 
 async def delete_objects(cluster: Cluster, order: ResourceRequest) -> list[tuple[Target, Object]]:
     """Deletes the objects and returns them as they were. Missing objects are not an error."""
-    found = await asyncio.gather(*(_matching(cluster, order, target) for target in order.targets))
+    found = await asyncio.gather(*(matching_objects(cluster, order, target) for target in order.targets))
     gone = [
         (Target(target.kind, namespace_of(obj), name_of(obj)), obj)
         for target, objects in zip(order.targets, found, strict=True)
@@ -94,13 +94,14 @@ async def _get(cluster: Cluster, order: ResourceRequest) -> Object | None:
         if flags.ignore_not_found:
             return None
         raise
-    found = await _matching(cluster, order, target)
+    found = await matching_objects(cluster, order, target)
     if len(found) == 1 or (not found and flags.ignore_not_found):
         return found[0] if found else None
     raise NotFound(f"{len(found)} {target.kind.plural} match the selector; get expects exactly one")
 
 
-async def _matching(cluster: Cluster, order: ResourceRequest, target: Target) -> list[Object]:
+async def matching_objects(cluster: Cluster, order: ResourceRequest, target: Target) -> list[Object]:
+    """Returns the objects that a target names or selects."""
     flags = order.flags
     if target.name:
         try:
@@ -130,7 +131,7 @@ async def _delete(cluster: Cluster, order: ResourceRequest, target: Target, obj:
 async def _replace_by_force(cluster: Cluster, order: ResourceRequest, wanted: Object) -> Object:
     """Deletes and creates. Waits for finalizers, because the name must be free."""
     target = order.targets[0]
-    for old in await _matching(cluster, order, target):
+    for old in await matching_objects(cluster, order, target):
         await _delete(cluster, order, target, old)
         await _until_gone(cluster, target, old)
     return await cluster.create(wanted)
