@@ -37,11 +37,13 @@ class AuthorizedCluster:
         self.workers = workers
         self.user = user
         self._gate = gate
+        self.used: set[Action] = set()
+        """What the request needed so far. A stream ends when one of these is no longer allowed."""
 
     def require(self, verb: str, kind: Kind, namespace: str, name: str = "", subresource: str = "") -> None:
         """Raises Forbidden."""
         scope = namespace if kind.namespaced else ""
-        self._gate.require(self.user, Action(verb, kind.group, kind.plural, subresource, scope, name))
+        self._require(Action(verb, kind.group, kind.plural, subresource, scope, name))
         if verb in ("update", "patch", "delete") or subresource:
             self.protect_runs(kind, namespace, name)
 
@@ -50,7 +52,11 @@ class AuthorizedCluster:
         self._gate.protect_runs(self.user, kind, namespace, name)
 
     def require_path(self, path: str) -> None:
-        self._gate.require(self.user, Action("get", path=path))
+        self._require(Action("get", path=path))
+
+    def _require(self, action: Action) -> None:
+        self._gate.require(self.user, action)
+        self.used.add(action)
 
     async def create(self, obj: Object, kind: Kind, *, dry_run: bool = False) -> Object:
         self.require("create", kind, namespace_of(obj))

@@ -228,6 +228,7 @@ class _App:
         handler, names = self._routes.find(call.method, call.path)
         with collect_warnings() as call.warnings:
             api = AuthorizedCluster(self._cluster, self._gate, call.user, self._workers)
+            self._gate.keep_checking(call, lambda: tuple(api.used))
             return await handler(Request(call, names, api))
 
 

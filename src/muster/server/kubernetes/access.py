@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from muster.embedded.auth.identity import Identity
@@ -48,6 +48,16 @@ class AccessControl:
         request.user = await self._identity.authenticate(token.strip())
         if any(name.startswith(b"impersonate-") for name in request.headers):
             request.user = self._impersonate(request)
+
+    def keep_checking(self, request: ApiRequest, actions: Callable[[], Iterable[Action]]) -> None:
+        """Lets a request that streams check again whether its token is still valid and allows these actions."""
+
+        async def recheck() -> None:
+            await self.authenticate(request)
+            for action in actions():
+                self.require(request.user, action)
+
+        request.recheck = recheck
 
     def require(self, user: User, action: Action) -> None:
         if not self._identity.is_allowed(user, action):

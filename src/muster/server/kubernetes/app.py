@@ -34,7 +34,7 @@ from muster.server.kubernetes.request import (
     send_response,
 )
 from muster.server.kubernetes.watch import EventEncoder, watch
-from muster.server.kubernetes.websocket import reject
+from muster.server.kubernetes.websocket import reject, while_allowed
 from muster.server.workers import WorkerPool
 
 log = logging.getLogger(__name__)
@@ -99,8 +99,7 @@ class KubernetesApi:
         """Returns None if the response has already been streamed."""
         if target is None:
             return await self._describe(request)
-        await self._gate.authenticate(request)
-        self._gate.require(request.user, required_action(target, request.method, request.query))
+        await self._authorize(request, target)
         if (target.group, target.plural) in _REVIEW_KINDS:
             return await self._review(request, target)
         kind = self._kind(target)
@@ -173,16 +172,21 @@ class KubernetesApi:
         await request.receive()
         if target is None or (target.group, target.plural) != ("", "pods") or target.subresource not in _STREAMS:
             raise BadRequest("only exec and portforward of a Pod are served over WebSocket")
-        await self._gate.authenticate(request)
-        self._gate.require(request.user, required_action(target, request.method, request.query))
+        await self._authorize(request, target)
         self._gate.protect_runs(request.user, self._kind(target), target.namespace, target.name)
         match target.subresource:
             case "exec":
-                await pod_exec.exec_in_pod(self._cluster, request, target)
+                await while_allowed(request, pod_exec.exec_in_pod(self._cluster, request, target))
             case "portforward":
-                await port_forward.forward_ports(self._cluster, request, target)
+                await while_allowed(request, port_forward.forward_ports(self._cluster, request, target))
             case _:
                 raise _no_attach()
+
+    async def _authorize(self, request: ApiRequest, target: Target) -> None:
+        await self._gate.authenticate(request)
+        action = required_action(target, request.method, request.query)
+        self._gate.require(request.user, action)
+        self._gate.keep_checking(request, lambda: (action,))
 
     def _remember_refusal(self, request: ApiRequest, error: ApiError) -> None:
         """When a WebSocket is refused, kubectl tries again over SPDY and shows the error of that request."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,6 +30,8 @@ from muster.server.workers import SMALL_BYTES, WorkerPool
 # Content negotiation: which form of an object a client asks for, and objects in that form
 # (whole, table, metadata).
 
+
+log = logging.getLogger(__name__)
 
 Shape: TypeAlias = Literal["object", "table", "metadata"]
 
@@ -485,6 +488,10 @@ def _type_name(value: Any) -> str:
     return {list: "a list", str: "a string", type(None): "null"}.get(type(value), type(value).__name__)
 
 
+RECHECK_SECONDS = 3.0
+"""How often the rights behind an open stream are checked again."""
+
+
 async def stream(
     request: ApiRequest,
     pieces: AsyncGenerator[bytes, None],
@@ -494,7 +501,8 @@ async def stream(
     first_piece_seconds: float | None = 0.0,
     headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
-    """Sends `pieces` as they come, until they end, `seconds` are over, or the client disconnects.
+    """Sends `pieces` as they come, until they end, `seconds` are over, the client disconnects, or the user loses the
+    right to them.
 
     The response starts with the first piece, or after `first_piece_seconds` (None: no limit). An error before that is
     raised, so that it can still be the response."""
@@ -502,13 +510,14 @@ async def stream(
         _pump(request, pieces, media, first_piece_seconds, headers), name=f"stream {request.path}"
     )
     listener = asyncio.create_task(_wait_for_disconnect(request), name=f"listen {request.path}")
+    guard = asyncio.create_task(wait_for_loss_of_rights(request), name=f"guard {request.path}")
     try:
-        await asyncio.wait((pump, listener), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((pump, listener, guard), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finished, left = pump.done(), listener.done()
     finally:
-        pump.cancel()
-        listener.cancel()
-        await asyncio.gather(pump, listener, return_exceptions=True)
+        for task in (pump, listener, guard):
+            task.cancel()
+        await asyncio.gather(pump, listener, guard, return_exceptions=True)
         await pieces.aclose()
     if finished:
         pump.result()
@@ -543,6 +552,18 @@ async def _pump(
 
 async def _next(pieces: AsyncGenerator[bytes, None]) -> bytes | None:
     return await anext(pieces, None)
+
+
+async def wait_for_loss_of_rights(request: ApiRequest) -> None:
+    """Returns when the token is no longer valid, or the user may no longer have what is streamed."""
+    while True:
+        await asyncio.sleep(RECHECK_SECONDS)
+        if request.recheck is not None:
+            try:
+                await request.recheck()
+            except ApiError as error:
+                log.info("%s %s of %s ends: %s", request.method, request.path, request.user.name, error.message)
+                return
 
 
 async def _wait_for_disconnect(request: ApiRequest) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -14,7 +15,7 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from muster.kube.errors import BadRequest
-from muster.server.kubernetes.request import ApiRequest, ApiResponse
+from muster.server.kubernetes.request import ApiRequest, ApiResponse, wait_for_loss_of_rights
 
 BEARER = "base64url.bearer.authorization.k8s.io."
 """A browser cannot set headers on a WebSocket, so it sends its token as one of the offered protocols."""
@@ -59,6 +60,26 @@ class Socket:
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         await self._request.send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+async def while_allowed(request: ApiRequest, work: Coroutine[Any, Any, None]) -> None:
+    """Runs until the work is done, or until the user loses the right to it."""
+    running = asyncio.create_task(work, name=f"serve {request.path}")
+    guard = asyncio.create_task(wait_for_loss_of_rights(request), name=f"guard {request.path}")
+    try:
+        await asyncio.wait((running, guard), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        ended = running.done()
+        for task in (running, guard):
+            task.cancel()
+        await asyncio.gather(running, guard, return_exceptions=True)
+    if ended:
+        running.result()
+    elif request.started:
+        await Socket(request).close(_POLICY_VIOLATION, "you may no longer do this")
+
+
+_POLICY_VIOLATION = 1008
 
 
 def offered_protocols(request: ApiRequest) -> list[str]:
