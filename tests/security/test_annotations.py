@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from muster.embedded.node.nodes import SIMULATED_SECONDS_ANNOTATION, simulated_status
 from muster.embedded.node.pod_context import requested_stop_grace
@@ -19,12 +21,16 @@ from tests.embedded.node.harness import Node
 from tests.embedded.waiting import wait_for
 
 MEMBER = "member-ada"
+_NUMBERS = count()
+on_node = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def unchecked() -> Iterator[None]:
     """The node knows that the namespace is restricted, but the store has not checked its Pods."""
-    monkeypatch.setattr("muster.embedded.node.agent.is_restricted", lambda namespace: name_of(namespace) == MEMBER)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("muster.embedded.node.agent.is_restricted", lambda namespace: name_of(namespace) == MEMBER)
+        yield
 
 
 async def start(home: Path, **settings: Any) -> Node:
@@ -34,11 +40,17 @@ async def start(home: Path, **settings: Any) -> Node:
     return node
 
 
-@pytest.fixture
-async def node(tmp_path: Path, unchecked: None) -> AsyncIterator[Node]:
-    found = await start(tmp_path)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node(tmp_path_factory: pytest.TempPathFactory, unchecked: None) -> AsyncIterator[Node]:
+    """Shared by all tests: every Pod has a name of its own."""
+    found = await start(tmp_path_factory.mktemp("node"))
     yield found
     await found.clean_up()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"pod-{next(_NUMBERS)}"
 
 
 async def ended(node: Node, name: str, namespace: str = MEMBER) -> Object:
@@ -47,18 +59,24 @@ async def ended(node: Node, name: str, namespace: str = MEMBER) -> Object:
     )
 
 
-@pytest.mark.parametrize("runtime", ["podman", "docker", "host", "sandbox; rm -rf /", "x" * 200_000])
-async def test_a_member_chooses_the_runtime_of_a_pod(node: Node, runtime: str) -> None:
+@on_node
+@pytest.mark.parametrize(
+    "runtime",
+    ["podman", "docker", "host", "sandbox; rm -rf /", "x" * 200_000],
+    ids=["podman", "docker", "the host", "a command", "a text of 200,000 characters"],
+)
+async def test_a_member_chooses_the_runtime_of_a_pod(node: Node, name: str, runtime: str) -> None:
     """A Pod of a member leaves the runtime that the admin has chosen through `muster.dev/runtime`."""
-    await node.create("p", "true", metadata={"namespace": MEMBER, "annotations": {RUNTIME_ANNOTATION: runtime}})
-    status = status_of(await ended(node, "p"))
+    await node.create(name, "true", metadata={"namespace": MEMBER, "annotations": {RUNTIME_ANNOTATION: runtime}})
+    status = status_of(await ended(node, name))
     assert (status["phase"], status["reason"]) == ("Failed", "InvalidAnnotation")
     assert RUNTIME_ANNOTATION in status["message"]
     assert len(status["message"]) < 500
 
 
+@on_node
 async def test_a_member_leaves_podman_for_the_sandbox(tmp_path: Path, unchecked: None) -> None:
-    """The case of the issue: `muster.dev/runtime: sandbox` where the admin has chosen podman."""
+    """A member leaves podman for the host with `muster.dev/runtime: sandbox`"""
     node = await start(tmp_path, runtime="podman")
     try:
         marker = tmp_path / "ran"
@@ -71,10 +89,11 @@ async def test_a_member_leaves_podman_for_the_sandbox(tmp_path: Path, unchecked:
     assert not marker.exists()
 
 
-async def test_the_owner_of_the_machine_may_choose_the_runtime(node: Node) -> None:
-    """Pods of an unrestricted namespace keep the choice."""
-    await node.create("p", "true", metadata={"annotations": {RUNTIME_ANNOTATION: "sandbox"}})
-    assert status_of(await node.ended("p"))["phase"] == "Succeeded"
+@on_node
+async def test_the_owner_of_the_machine_may_choose_the_runtime(node: Node, name: str) -> None:
+    """Kept working: Pods of an unrestricted namespace choose their runtime"""
+    await node.create(name, "true", metadata={"annotations": {RUNTIME_ANNOTATION: "sandbox"}})
+    assert status_of(await node.ended(name))["phase"] == "Succeeded"
 
 
 def deep(levels: int) -> str:
@@ -112,24 +131,36 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@on_node
 @pytest.mark.parametrize(("annotation", "value"), HOSTILE.values(), ids=list(HOSTILE))
-async def test_an_annotation_that_cannot_be_honoured_fails_the_pod(node: Node, annotation: str, value: str) -> None:
-    await node.create("p", "true", metadata={"namespace": MEMBER, "annotations": {annotation: value}})
-    status = status_of(await ended(node, "p"))
+async def test_an_annotation_that_cannot_be_honoured_fails_the_pod(
+    node: Node, name: str, annotation: str, value: str
+) -> None:
+    """A hostile annotation raises in the node agent, or reads what it must not"""
+    await node.create(name, "true", metadata={"namespace": MEMBER, "annotations": {annotation: value}})
+    status = status_of(await ended(node, name))
     assert (status["phase"], status["reason"]) == ("Failed", "InvalidAnnotation")
     assert annotation in status["message"]
     assert len(status["message"]) < 1000
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "1e400", "-inf", "9" * 400, "now", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["nan", "inf", "1e400", "-inf", "9" * 400, "now", ""],
+    ids=["nan", "inf", "1e400", "-inf", "400 digits", "a word", "nothing"],
+)
 def test_a_grace_period_that_never_ends(text: str) -> None:
+    """A member asks for a grace period that no timer can wait for"""
     pod: Object = {"metadata": {"annotations": {STOP_ANNOTATION: text}}}
     grace = requested_stop_grace(pod)
     assert grace is not None and 0 <= grace <= 366 * 86400
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "1e400", "-inf", "9" * 400])
+@pytest.mark.parametrize(
+    "text", ["nan", "inf", "1e400", "-inf", "9" * 400], ids=["nan", "inf", "1e400", "-inf", "400 digits"]
+)
 def test_a_simulated_pod_that_no_timer_can_wait_for(text: str) -> None:
+    """A member asks for a simulated run that no timer can wait for"""
     metadata: dict[str, Any] = {"name": "p", "namespace": "n", "uid": "u"}
     metadata["annotations"] = {SIMULATED_SECONDS_ANNOTATION: text}
     _, again = simulated_status({"metadata": metadata, "spec": {"containers": [{"name": "c"}]}}, 1000.0)

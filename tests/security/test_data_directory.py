@@ -42,6 +42,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", names())
 def test_a_pod_name_in_a_log_url_lists_another_folder(home: Path, name: str) -> None:
+    """The Pod name of a log URL lists another folder"""
     with pytest.raises(NotFound) as refused:
         Logs(str(home / "logs")).newest("team", name)
     assert str(home) not in refused.value.message
@@ -50,12 +51,14 @@ def test_a_pod_name_in_a_log_url_lists_another_folder(home: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", names())
 def test_a_namespace_in_a_log_url_lists_another_folder(home: Path, name: str) -> None:
+    """The namespace of a log URL lists another folder"""
     with pytest.raises(NotFound):
         Logs(str(home / "logs")).newest(name, "pod")
 
 
 @pytest.mark.parametrize("name", names())
 def test_the_name_of_an_object_leads_out_of_the_folder_of_its_files(home: Path, name: str) -> None:
+    """The name of a Pod, container or run leads out of the folder of its files"""
     files = AgentFiles(AgentSettings(home=home))
     pod = {"metadata": {"namespace": "team", "name": "pod", "uid": "uid"}}
     ways: list[Callable[[], object]] = [
@@ -95,7 +98,7 @@ async def test_the_log_of_a_pod_that_does_not_exist_is_requested_by_a_path(tmp_p
 
 
 async def test_an_error_of_the_operating_system_reveals_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to a request that fails on the server's disk named the file."""
+    """The answer to a request that fails on the disk reveals a path of the server"""
 
     async def fail(*_: object) -> AsyncIterator[bytes]:
         raise OSError(36, "File name too long", str(tmp_path / "secret"))
@@ -111,7 +114,7 @@ async def test_an_error_of_the_operating_system_reveals_a_path(tmp_path: Path, m
 
 @pytest.mark.parametrize("path", ["%2e%2e", "..%2f..", "%00", "x" * 3000, "%2e"])
 async def test_a_log_url_with_an_encoded_path(tmp_path: Path, path: str) -> None:
-    """The same names as a client encodes them in the URL, through the real API."""
+    """A log URL with an encoded path reads another folder through the real API"""
     async with serving(tmp_path) as served:
         host, port = served.url.removeprefix("https://").split(":")
         context = served.certificates.client_context()

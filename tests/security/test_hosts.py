@@ -64,7 +64,7 @@ def names(tmp_path: Path) -> Names:
 
 
 def test_the_replicas_of_a_job_know_each_other_by_name(names: Names) -> None:
-    """What has to keep working: NAME-master-0 and its Service."""
+    """Kept working: the replicas of a job know each other by name"""
     labels = {"training.kubeflow.org/job-name": "mnist", "training.kubeflow.org/replica-type": "master"}
     names.files.set_service(service("mnist-master-0", labels, job="mnist"))
     names.add(pod("mnist-master-0", labels=labels, job="mnist"), VICTIM)
@@ -74,7 +74,7 @@ def test_the_replicas_of_a_job_know_each_other_by_name(names: Names) -> None:
 
 
 def test_labels_make_a_pod_the_master_of_a_job_of_another_namespace(names: Names) -> None:
-    """The case of the issue: a Pod with the labels of another user's master is in that user's /etc/hosts."""
+    """Labels put a Pod into another user's /etc/hosts as their master"""
     labels = {"training.kubeflow.org/job-name": "mnist", "training.kubeflow.org/replica-type": "master"}
     names.files.set_service(service("mnist-master-0", labels, "member-ada", job="mnist"))
     names.add(pod("mnist-master-0", "member-ada", labels, job="mnist"), VICTIM)
@@ -84,7 +84,7 @@ def test_labels_make_a_pod_the_master_of_a_job_of_another_namespace(names: Names
 
 
 def test_labels_make_a_pod_the_master_of_a_job_of_the_same_namespace(names: Names) -> None:
-    """A Pod that the job does not control has the labels of its master."""
+    """Labels make a Pod that a job does not control the master of that job"""
     labels = {"job": "mnist", "role": "master"}
     names.add(pod("aaa", labels=labels), ATTACKER)
     names.files.set_service(service("mnist-master-0", labels, job="mnist"))
@@ -94,6 +94,7 @@ def test_labels_make_a_pod_the_master_of_a_job_of_the_same_namespace(names: Name
 
 
 def test_a_pod_of_another_job_has_the_labels_of_a_master(names: Names) -> None:
+    """The Pod of another job has the labels of a master"""
     labels = {"job": "mnist", "role": "master"}
     names.add(pod("evil-master-0", labels=labels, job="evil"), ATTACKER)
     names.add(pod("mnist-master-0", labels=labels, job="mnist"), VICTIM)
@@ -120,7 +121,7 @@ HOSTNAMES = {
 
 @pytest.mark.parametrize(("spec", "name"), HOSTNAMES.values(), ids=list(HOSTNAMES))
 def test_a_hostname_shadows(names: Names, spec: dict[str, Any], name: str) -> None:
-    """A Pod takes a name of somebody else as its hostname and subdomain."""
+    """A Pod takes the name of another as its hostname and subdomain"""
     names.files.set_service(service("web", {"app": "web"}))
     names.files.set_service(service("db", {"app": "db"}, "shared"))
     names.add(pod("evil", **spec), ATTACKER)
@@ -135,12 +136,13 @@ def test_a_hostname_shadows(names: Names, spec: dict[str, Any], name: str) -> No
     "name", ["example.org", "localhost", "localhost.localdomain", "api.example.com", "github.com", "x.xn--p1ai"]
 )
 def test_the_name_of_a_pod_shadows_a_host(names: Names, name: str) -> None:
-    """Pod names may contain dots: teammates would send their passwords to the Pod `example.org`."""
+    """The name of a Pod, which may contain dots, shadows a host that teammates send passwords to"""
     names.add(pod(name), ATTACKER)
     assert ATTACKER not in names.resolve(name)
 
 
 def test_the_name_of_a_pod_shadows_a_service(names: Names) -> None:
+    """The name of a Pod shadows a Service"""
     names.files.set_service(service("db", {"app": "db"}))
     names.add(pod("db-0", labels={"app": "db"}), VICTIM)
     names.add(pod("db"), ATTACKER)
@@ -148,6 +150,7 @@ def test_the_name_of_a_pod_shadows_a_service(names: Names) -> None:
 
 
 def test_a_service_shadows_localhost(names: Names) -> None:
+    """A Service shadows localhost"""
     names.files.set_service(service("localhost", {"app": "evil"}))
     names.add(pod("evil", labels={"app": "evil"}), ATTACKER)
     assert ATTACKER not in names.resolve("localhost")
@@ -162,7 +165,7 @@ def test_a_service_without_the_namespace_of_its_pods(names: Names) -> None:
 
 
 def test_members_list_the_services_of_others(names: Names) -> None:
-    """The hosts file told every Pod what all others run."""
+    """A member reads the names of all others' Services in /etc/hosts"""
     names.files.set_service(service("secret-project", {"app": "web"}, "member-ada"))
     names.files.set_service(service("shared", {"app": "web"}))
     names.add(pod("web", "member-ada", {"app": "web"}), VICTIM)
@@ -185,13 +188,14 @@ ALIASES = {
 
 @pytest.mark.parametrize("alias", ALIASES.values(), ids=list(ALIASES))
 def test_a_host_alias_starts_another_line(names: Names, alias: dict[str, Any]) -> None:
+    """A host alias starts another line of /etc/hosts"""
     names.add(pod("victim"), VICTIM)
     names.add(pod("evil", hostAliases=[alias]), ATTACKER)
     assert names.resolve("victim") == [VICTIM]
 
 
 def test_a_host_alias_changes_localhost_for_others(names: Names) -> None:
-    """Aliases are in the Pod's own file only."""
+    """A host alias changes localhost for other Pods"""
     names.add(pod("evil", hostAliases=[{"ip": "10.0.0.1", "hostnames": ["localhost", "victim"]}]), ATTACKER)
     own = names.text()
     names.add(pod("victim"), VICTIM)
@@ -201,7 +205,7 @@ def test_a_host_alias_changes_localhost_for_others(names: Names) -> None:
 
 
 def test_a_name_is_free_again_when_its_pod_has_ended(names: Names) -> None:
-    """What has to keep working: the next attempt of an indexed Job has the hostname of the last one."""
+    """Kept working: the next attempt of an indexed Job has the hostname of the last one"""
     names.add(pod("job-0-abcde", hostname="job-0"), VICTIM)
     names.files.remove("team-job-0-abcde")
     names.add(pod("job-0-fghij", hostname="job-0"), "127.1.0.2")

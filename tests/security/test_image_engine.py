@@ -133,6 +133,7 @@ TARGETS = {
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
 def test_a_mount_path_mounts_something_else(tmp_path: Path, target: str) -> None:
+    """A mountPath makes podman or docker mount something else"""
     mount: Mount = {"type": "bind", "source": "/data/volume", "target": target, "readOnly": True}
     found = ParsedRun(command_line(tmp_path, {}, (mount,))["argv"])
     assert found.mounts == [{"type": "bind", "src": "/data/volume", "dst": target, "readonly": ""}]
@@ -141,6 +142,7 @@ def test_a_mount_path_mounts_something_else(tmp_path: Path, target: str) -> None
 
 @pytest.mark.parametrize("source", TARGETS.values(), ids=list(TARGETS))
 def test_a_sub_path_mounts_something_else(tmp_path: Path, source: str) -> None:
+    """A subPath makes podman or docker mount something else"""
     mount: Mount = {"type": "bind", "source": f"/data/volume{source}", "target": "/x"}
     found = ParsedRun(command_line(tmp_path, {}, (mount,))["argv"])
     assert found.mounts == [{"type": "bind", "src": f"/data/volume{source}", "dst": "/x"}]
@@ -156,6 +158,7 @@ CONTROL = {
 
 @pytest.mark.parametrize("target", CONTROL.values(), ids=list(CONTROL))
 def test_a_mount_path_that_engines_cannot_take_is_refused_by_name(tmp_path: Path, target: str) -> None:
+    """A mountPath that engines read differently"""
     mount: Mount = {"type": "bind", "source": "/data/volume", "target": target}
     with pytest.raises(ContainerError, match="mountPath"):
         command_line(tmp_path, {}, (mount,))
@@ -181,6 +184,7 @@ IMAGES = {
 
 @pytest.mark.parametrize("image", IMAGES.values(), ids=list(IMAGES))
 def test_an_image_name_is_an_option_or_a_file(tmp_path: Path, image: str) -> None:
+    """The name of an image is an option of the engine, or a file of the machine"""
     with pytest.raises(ContainerError, match="image"):
         command_line(tmp_path, {"image": image})
 
@@ -191,6 +195,7 @@ def test_an_image_name_is_an_option_or_a_file(tmp_path: Path, image: str) -> Non
      "Host/x:V1.2_3-4", "oci/x:1", "dir/x", "registry.k8s.io/e2e-test-images/agnhost:2.39"],
 )  # fmt: skip
 def test_honest_image_names_pass(image: str) -> None:
+    """Kept working: an honest image name"""
     assert image_problem(image) == ""
 
 
@@ -220,6 +225,7 @@ WORDS = {
 
 @pytest.mark.parametrize(("spec", "option"), WORDS.values(), ids=list(WORDS))
 def test_a_value_is_read_as_an_option(tmp_path: Path, spec: dict[str, Any], option: str) -> None:
+    """A value of a container is read as an option of the engine"""
     found = ParsedRun(command_line(tmp_path, spec)["argv"])
     assert found.values(option) == ["--privileged"]
     assert found.image == "img:1"
@@ -227,6 +233,7 @@ def test_a_value_is_read_as_an_option(tmp_path: Path, spec: dict[str, Any], opti
 
 
 def test_the_arguments_of_a_container_are_read_as_options(tmp_path: Path) -> None:
+    """The arguments of a container are read as options of the engine"""
     found = ParsedRun(command_line(tmp_path, {"args": ["--privileged", "-v", "/:/host"]})["argv"])
     assert (found.image, found.command) == ("img:1", ["--privileged", "-v", "/:/host"])
 
@@ -236,7 +243,7 @@ ENGINE_VARIABLES = ["LD_PRELOAD", "DOCKER_HOST", "CONTAINERS_CONF", "PATH", "HOM
 
 @pytest.mark.parametrize("name", ENGINE_VARIABLES)
 def test_a_variable_with_a_line_break_changes_the_engine(tmp_path: Path, name: str) -> None:
-    """Variables with a line break were in the environment of the engine itself: LD_PRELOAD ran code as the server."""
+    """A variable with a line break is set in the engine's own environment and runs code as the server"""
     value = "/data/volumes/team/evil.so:\n"
     found = command_line(tmp_path, {}, env={name: value})
     assert found["env"] == engine_environment()
@@ -257,6 +264,7 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=list(NAMES))
 def test_the_name_of_a_variable_means_something_else(tmp_path: Path, name: str) -> None:
+    """The name of a variable means something else to the engine"""
     with pytest.raises(ContainerError, match="env"):
         command_line(tmp_path, {}, env={name: "x"})
     assert not (tmp_path / "env-main").exists()
@@ -331,7 +339,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 @pytest.mark.skipif(DOCKER is None, reason="docker is not installed")
 @pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
 def test_dockers_own_parser_sees_one_mount(tmp_path: Path, daemon: Daemon, target: str) -> None:
-    """The table of mount paths, read by the docker command itself."""
+    """A mountPath makes docker itself mount something else"""
     mount: Mount = {"type": "bind", "source": f"/data{target}", "target": target, "readOnly": True}
     found = command_line(tmp_path, {"command": ["--privileged"], "args": ["-v", "/:/host"]}, (mount,))
     variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "DOCKER_HOST": f"unix://{daemon.server_address!s}"}

@@ -75,6 +75,7 @@ BOMBS = {
 @pytest.mark.skipif(not LIMITS_PROCESSES, reason="this machine allows no control group for processes")
 @pytest.mark.parametrize("program", BOMBS.values(), ids=list(BOMBS))
 async def test_a_fork_bomb_takes_all_processes_of_the_machine(node: Node, program: str) -> None:
+    """A fork bomb takes all processes of the machine"""
     (node.home / "bomb.py").write_text(program)
     container = {"volumeMounts": [{"name": "code", "mountPath": "/code"}]}
     volumes = [{"name": "code", "hostPath": {"path": str(node.home / "bomb.py")}}]
@@ -86,7 +87,7 @@ async def test_a_fork_bomb_takes_all_processes_of_the_machine(node: Node, progra
 
 @pytest.mark.skipif(not LIMITS_PROCESSES, reason="this machine allows no control group for processes")
 async def test_the_limit_of_one_pod_does_not_hit_the_next_one(node: Node) -> None:
-    """A supervisor that has run a fork bomb runs an honest Pod next."""
+    """Kept working: a supervisor that has run a fork bomb runs an honest Pod next"""
     await run(node, "for i in $(seq 200); do sleep 60 & done; wait")
     await node.create("honest", "sh", "-c", "for i in 1 2 3 4 5; do sleep 0 & done; wait; exit 3")
     pod = await node.ended("honest")
@@ -95,13 +96,14 @@ async def test_the_limit_of_one_pod_does_not_hit_the_next_one(node: Node) -> Non
 
 
 async def test_a_pod_opens_all_files_of_the_machine(node: Node) -> None:
+    """A Pod opens all files of the machine"""
     pod = await run(node, "ulimit -Hn; ulimit -n 100000 2>/dev/null && exit 1; ulimit -n > /dev/termination-log")
     assert ending(pod)["exitCode"] == 0
     assert int(ending(pod)["message"]) <= 200
 
 
 async def test_a_crash_writes_the_memory_of_a_process_to_the_disk(node: Node) -> None:
-    """A core dump of a large process, or through a pattern of the machine."""
+    """A crash writes the memory of a large process to the disk"""
     pod = await run(node, "ulimit -Hc > /dev/termination-log; ulimit -c unlimited 2>/dev/null && exit 1; exit 0")
     assert (ending(pod)["exitCode"], ending(pod)["message"]) == (0, "0\n")
 
@@ -118,6 +120,7 @@ FILLING = {
 
 @pytest.mark.parametrize("script", FILLING.values(), ids=list(FILLING))
 async def test_a_pod_fills_the_disk_of_the_server(node: Node, script: str) -> None:
+    """A Pod fills the disk of the server"""
     container = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
     pod = await run(node, script, container=container, volumes=[{"name": "work", "emptyDir": {}}])
     status = status_of(pod)
@@ -126,7 +129,7 @@ async def test_a_pod_fills_the_disk_of_the_server(node: Node, script: str) -> No
 
 
 async def test_a_pod_hides_its_files_from_being_measured(node: Node) -> None:
-    """Folders are nested until their paths are too long for the system."""
+    """A Pod nests folders so deeply that nobody can measure them"""
     script = (
         "import os, time\nos.chdir('/tmp')\nfor i in range(3000):\n    os.mkdir('xy'); os.chdir('xy')\ntime.sleep(60)"
     )
@@ -138,6 +141,7 @@ async def test_a_pod_hides_its_files_from_being_measured(node: Node) -> None:
 
 
 async def test_a_volume_exceeds_the_limit_that_the_pod_sets_itself(node: Node) -> None:
+    """An emptyDir exceeds the limit that the Pod sets itself"""
     container = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
     volumes = [{"name": "work", "emptyDir": {"sizeLimit": "1Mi"}}]
     status = status_of(
@@ -148,7 +152,7 @@ async def test_a_volume_exceeds_the_limit_that_the_pod_sets_itself(node: Node) -
 
 
 async def test_a_claim_grows_beyond_its_size(node: Node) -> None:
-    """A claim of 1Mi is a folder, which has no size of its own."""
+    """A claim of 1Mi, which is a folder, fills the disk of the server"""
     folder = node.settings.home / "volumes" / MEMBER / "data-12345678"
     folder.mkdir(parents=True)
     await node.cluster.create({
@@ -171,7 +175,7 @@ async def test_a_claim_grows_beyond_its_size(node: Node) -> None:
 
 
 async def test_one_pod_holds_thousands_of_sessions(node: Node) -> None:
-    """Every `kubectl exec` and every forwarded port costs the server descriptors and memory."""
+    """A member holds thousands of exec sessions and forwarded ports"""
     await node.create("busy", "sleep", "60")
     await node.phase("busy", "Running")
     assert node.cluster.node is not None
@@ -190,7 +194,7 @@ async def test_one_pod_holds_thousands_of_sessions(node: Node) -> None:
 
 
 async def test_the_status_of_a_pod_chooses_what_the_server_connects_to(node: Node) -> None:
-    """Whoever may write a Pod's status sets podIP to the database of the server, and forwards a port."""
+    """The status of a Pod chooses what the server connects to for port-forward"""
     await node.create("fake", "sleep", "60")
     await node.phase("fake", "Running")
     await node.cluster.patch(POD, "fake", "default", {"status": {"podIP": "10.0.0.5"}}, subresource="status")

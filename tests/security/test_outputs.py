@@ -6,10 +6,12 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.operations import AgentFiles
@@ -22,24 +24,32 @@ from tests.embedded.node.harness import Node
 
 ISOLATION, WHY = probe_isolation()
 pytestmark = pytest.mark.skipif(ISOLATION == "none", reason=WHY)
+on_node = pytest.mark.asyncio(loop_scope="module")
+_NUMBERS = count()
 SECRET = "postgresql://muster:hunter2@db/muster"
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Node]:
+    """A server with a password in its environment and small budgets. All tests share it: every Pod has its own name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MUSTER_DATABASE", SECRET)
+        found = Node(tmp_path_factory.mktemp("node"), budgets=Budgets(output_files=50, output_megabytes=1))
+        await found.start()
+        yield found
+        await found.clean_up()
+
+
 @pytest.fixture
-async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
-    """A server with a password in its environment, and small budgets."""
-    monkeypatch.setenv("MUSTER_DATABASE", SECRET)
-    found = Node(tmp_path, budgets=Budgets(output_files=50, output_megabytes=1))
-    await found.start()
-    yield found
-    await found.clean_up()
+def name() -> str:
+    return f"thief-{next(_NUMBERS)}"
 
 
-async def outputs(node: Node, script: str, *paths: str, **more: Any) -> tuple[dict[str, bytes], str]:
+async def outputs(node: Node, name: str, script: str, *paths: str, **more: Any) -> tuple[dict[str, bytes], str]:
     """Runs a script as a Pod. Returns the copied files by `index/path`, and the problem with them."""
     metadata = {"annotations": {KEEP_FILES_ANNOTATION: json.dumps({"main": list(paths)})}}
-    await node.create("thief", "sh", "-c", script, metadata=metadata, **more)
-    pod = await node.ended("thief")
+    await node.create(name, "sh", "-c", script, metadata=metadata, **more)
+    pod = await node.ended(name)
     folder = node.settings.pods / uid_of(pod) / "kept" / "main"
     found = {
         str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if not p.is_symlink() and p.is_file()
@@ -66,50 +76,57 @@ LINKS = {
 }
 
 
+@on_node
 @pytest.mark.parametrize(("script", "path"), LINKS.values(), ids=list(LINKS))
-async def test_an_output_path_leads_to_the_kernel(node: Node, script: str, path: str) -> None:
-    found, problem = await outputs(node, script, path)
+async def test_an_output_path_leads_to_the_kernel(node: Node, name: str, script: str, path: str) -> None:
+    """An output path leads to files of the kernel"""
+    found, problem = await outputs(node, name, script, path)
     assert found == {}
     assert "file of the kernel" in problem or problem == ""
     assert "hunter2" not in problem
 
 
-async def test_a_folder_of_links_is_copied_as_links(node: Node) -> None:
+@on_node
+async def test_a_folder_of_links_is_copied_as_links(node: Node, name: str) -> None:
     """A member's output folder contains links to /proc, to a secret of the machine and out of the folder."""
     script = (
         "mkdir -p /tmp/x/deep; ln -s /proc/1/environ /tmp/x/a; ln -s /etc/shadow /tmp/x/b; ln -s /proc /tmp/x/deep/c;"
         "ln -s ../../../../etc/shadow /tmp/x/deep/d; echo fine > /tmp/x/f"
     )
-    found, problem = await outputs(node, script, "/tmp/x")
+    found, problem = await outputs(node, name, script, "/tmp/x")
     assert (found, problem) == ({"0/f": b"fine\n"}, "")
 
 
-async def test_an_output_folder_holds_pipes_and_sockets(node: Node) -> None:
-    """Reading a FIFO would block the supervisor for ever."""
+@on_node
+async def test_an_output_folder_holds_pipes_and_sockets(node: Node, name: str) -> None:
+    """An output folder holds pipes and sockets, which block whoever reads them"""
     script = (
         "mkdir /tmp/x; mkfifo /tmp/x/pipe /tmp/pipe; echo fine > /tmp/x/f;"
         "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/tmp/x/socket\")'"
     )
-    found, problem = await outputs(node, script, "/tmp/pipe", "/tmp/x")
+    found, problem = await outputs(node, name, script, "/tmp/pipe", "/tmp/x")
     assert (found, problem) == ({"1/f": b"fine\n"}, "")
 
 
+@on_node
 @pytest.mark.skipif(os.getuid() != 0, reason="only a server that runs as root has more rights than its Pods")
 @pytest.mark.parametrize("path", ["/etc/shadow", "/etc/../etc/shadow", "/tmp/link"])
-async def test_a_member_obtains_a_file_that_only_root_can_read(node: Node, path: str) -> None:
-    """The container runs as another user; the supervisor that copies its outputs is root."""
+async def test_a_member_obtains_a_file_that_only_root_can_read(node: Node, name: str, path: str) -> None:
+    """A member obtains a file as an output that only root can read"""
     found, problem = await outputs(
-        node, "ln -s /etc/shadow /tmp/link; cat /etc/shadow", path, securityContext={"runAsUser": 12345}
+        node, name, "ln -s /etc/shadow /tmp/link; cat /etc/shadow", path, securityContext={"runAsUser": 12345}
     )
     assert found == {}
     assert problem == ("Permission denied" if path == "/tmp/link" else "")
-    assert "root:" not in await node.logs("thief")
+    assert "root:" not in await node.logs(name)
 
 
+@on_node
 @pytest.mark.skipif(os.getuid() != 0, reason="only a server that runs as root has more rights than its Pods")
-async def test_a_member_still_gets_what_its_own_user_wrote(node: Node) -> None:
+async def test_a_member_still_gets_what_its_own_user_wrote(node: Node, name: str) -> None:
+    """Kept working: a member gets what its own user wrote"""
     found, problem = await outputs(
-        node, "umask 077; mkdir /tmp/x; echo mine > /tmp/x/f", "/tmp/x", securityContext={"runAsUser": 12345}
+        node, name, "umask 077; mkdir /tmp/x; echo mine > /tmp/x/f", "/tmp/x", securityContext={"runAsUser": 12345}
     )
     assert (found, problem) == ({"0/f": b"mine\n"}, "")
 
@@ -130,24 +147,28 @@ BUDGETS = {
 }  # fmt: skip
 
 
+@on_node
 @pytest.mark.parametrize(("script", "setting"), BUDGETS.values(), ids=list(BUDGETS))
-async def test_outputs_fill_the_disk_of_the_server(node: Node, script: str, setting: str) -> None:
-    found, problem = await outputs(node, script, "/tmp/x")
+async def test_outputs_fill_the_disk_of_the_server(node: Node, name: str, script: str, setting: str) -> None:
+    """Outputs fill the disk of the server"""
+    found, problem = await outputs(node, name, script, "/tmp/x")
     assert found == {}
     assert setting in problem
 
 
-async def test_an_output_folder_is_nested_without_end(node: Node) -> None:
-    """Copying recursively would end the supervisor, or exceed the longest path of the system."""
+@on_node
+async def test_an_output_folder_is_nested_without_end(node: Node, name: str) -> None:
+    """An output folder is nested so deeply that copying it ends the supervisor"""
     script = 'python3 -c \'import os\nos.chdir("/tmp")\nfor i in range(3000): os.mkdir("x"); os.chdir("x")\''
-    found, problem = await outputs(node, script, "/tmp/x")
+    found, problem = await outputs(node, name, script, "/tmp/x")
     assert found == {}
     assert problem
-    assert status_of(await node.get("thief"))["phase"] == "Succeeded"
+    assert status_of(await node.get(name))["phase"] == "Succeeded"
 
 
+@on_node
 async def test_the_environment_of_the_supervisors_has_the_servers_password(node: Node) -> None:
-    """`/proc/PID/environ` of the zygote and of every supervisor contained MUSTER_DATABASE."""
+    """The environment of a supervisor contains the server's database password"""
     await node.create("long", "sleep", "60")
     pod = await node.phase("long", "Running")
     worker = node.agent._workers[uid_of(pod)]
@@ -163,7 +184,7 @@ def _parent(pid: int) -> int:
 
 
 def test_a_file_grows_while_it_is_copied(tmp_path: Path) -> None:
-    """Another Pod of the same volume appends to a file as fast as it is copied: what is read counts, not the size."""
+    """A file in a volume grows as fast as it is copied"""
     budget = CopyBudget(10, 1 << 20)
     (tmp_path / "root").mkdir()
     (tmp_path / "root/f").write_bytes(bytes(100))
@@ -177,7 +198,7 @@ def test_a_file_grows_while_it_is_copied(tmp_path: Path) -> None:
 
 
 def test_a_socket_of_the_server_is_in_the_output_folder(tmp_path: Path) -> None:
-    """The socket of another process is neither opened nor copied."""
+    """An output folder contains the socket of another process"""
     (tmp_path / "root").mkdir()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "root/s"))

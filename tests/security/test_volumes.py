@@ -43,7 +43,7 @@ LINKS = {
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=list(LINKS))
 async def test_an_init_container_replaces_a_sub_path_by(node: Node, tmp_path: Path, link: str) -> None:
-    """The folder of a subPath is replaced by a link after it was checked and before it is mounted."""
+    """An init container replaces a subPath, between check and mount, by"""
     secret, shared = tmp_path / "secret", tmp_path / "shared"
     for folder in (secret, shared):
         folder.mkdir()
@@ -92,6 +92,7 @@ PATHS = {
 
 @pytest.mark.parametrize("inside", PATHS.values(), ids=list(PATHS))
 def test_a_sub_path_leads_out_of_the_volume(tmp_path: Path, inside: str) -> None:
+    """A subPath leads out of its volume"""
     (tmp_path / "secret").mkdir()
     (tmp_path / "v").mkdir()
     (tmp_path / "v/link").symlink_to(tmp_path / "secret")
@@ -102,7 +103,7 @@ def test_a_sub_path_leads_out_of_the_volume(tmp_path: Path, inside: str) -> None
 
 
 def test_a_variable_leads_a_sub_path_out_of_the_volume(tmp_path: Path) -> None:
-    """`subPathExpr: $(NAME)` with a value of the Pod's own."""
+    """A variable leads a subPathExpr out of its volume"""
     (tmp_path / "v").mkdir()
     wanted = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/x", "subPathExpr": "$(NAME)"}]}
     for value in ("../secret", "/etc", "a/../../b"):
