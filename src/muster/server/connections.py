@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -72,14 +72,14 @@ class LimitedHttp(HttpToolsProtocol):
         self._body_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        super().connection_made(transport)
+        """uvloop's transports have the methods of asyncio.Transport, but are not instances of it."""
+        super().connection_made(cast(asyncio.Transport, transport))
         address = self.client[0] if self.client else ""
         if self._limits.admit(address):
             self._address = address
             self._start_head()
         else:
-            transport.abort()
+            cast(asyncio.Transport, transport).abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timers()
