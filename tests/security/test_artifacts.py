@@ -911,6 +911,16 @@ async def test_a_member_fills_the_disk_with_artifacts(members: Members) -> None:
         await members.store("many", members.output(a="", b="", c=""))
 
 
+async def test_a_member_lists_more_keys_than_a_workflow_can_hold(
+    members: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member lets the server list more keys than a workflow can hold"""
+    monkeypatch.setattr("muster.workflows.artifacts.stores.MOST_KEYS", 2)
+    await members.store("many", members.output(a="", b="", c=""))
+    with pytest.raises(ArtifactError, match="longer prefix"):
+        await members.artifacts.keys(members.alice, {"s3": {"key": "many"}})
+
+
 def test_a_deleted_artifact_makes_room(tmp_path: Path) -> None:
     now = 0.0
     (tmp_path / "alice").mkdir()

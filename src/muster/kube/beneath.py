@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -155,7 +154,7 @@ class Folder:
 
     def temporary(self) -> str:
         """Creates an empty folder with a new name, which starts with TEMPORARY."""
-        name = f"{TEMPORARY}{secrets.token_hex(8)}"
+        name = f"{TEMPORARY}{os.urandom(8).hex()}"
         os.mkdir(name, 0o700, dir_fd=self.descriptor)
         return name
 
@@ -181,7 +180,7 @@ class Folder:
                     below._empty(levels - 1, top, moved)
                 os.rmdir(name, dir_fd=self.descriptor)
             else:
-                moved.append(f"{TEMPORARY}{secrets.token_hex(8)}")
+                moved.append(f"{TEMPORARY}{os.urandom(8).hex()}")
                 os.rename(name, moved[-1], src_dir_fd=self.descriptor, dst_dir_fd=top.descriptor)
 
     def _open(self, parts: tuple[str, ...], flags: int, mode: int = 0) -> int:

@@ -7,10 +7,8 @@ started by `muster.workflows.artifacts.confined`.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -82,6 +80,8 @@ def _do(job: Job) -> Any:
         case "unpack":
             unpack(Path(job.source), target, job.form, Limits(entries=job.entries))
         case _:
+            import asyncio  # archives do without
+
             return asyncio.run(_use_store(job, target))
     return None
 
@@ -138,6 +138,8 @@ def _open_store(job: Job, access: StoreAccess) -> ArtifactStore:
 
 def _connector(job: Job) -> str:
     """Writes the program that connects ssh and git://."""
+    import shlex
+
     from muster.workflows.artifacts import egress
 
     path = Path(job.folder, "connect")

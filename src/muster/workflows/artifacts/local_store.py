@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,7 @@ from muster.kube.beneath import TEMPORARY, Folder, UnsafeFile, UnsafeName
 from muster.kube.file_names import path_component
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing
 from muster.workflows.artifacts.locations import Location, key_of
+from muster.workflows.artifacts.stores import MOST_KEYS, check_keys
 from muster.workflows.artifacts.threads import ArtifactThreads
 
 _BLOCK = 1 << 16
@@ -110,7 +112,8 @@ class LocalStore:
         await self._threads.run(self._namespace, self._folder.delete, key_of(location))
 
     async def keys(self, location: Location) -> list[str]:
-        return await self._threads.run(self._namespace, lambda: list(self._folder.keys(key_of(location))))
+        found = islice(self._folder.keys(key_of(location)), MOST_KEYS + 1)
+        return check_keys(await self._threads.run(self._namespace, lambda: list(found)))
 
     async def read(self, location: Location) -> AsyncIterator[bytes]:
         with await asyncio.to_thread(self._folder.open, key_of(location)) as file:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from muster.kube.beneath import Folder
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
 from muster.workflows.artifacts.locations import Location, key_of, kind_of
-from muster.workflows.artifacts.stores import SecretOf, StoreAccess
+from muster.workflows.artifacts.stores import SecretOf, StoreAccess, check_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -221,6 +221,7 @@ async def _below(store: ObjectStore, key: str) -> list[str]:
     stream = obstore.list(store, prefix=key.rstrip("/") or None)
     async for page in stream:
         found += [str(entry["path"]) for entry in page]
+        check_keys(found)
     return sorted(found)
 
 

@@ -10,6 +10,9 @@ from typing import Any, Protocol, TypeAlias
 from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.artifacts.locations import Location, kind_of
 
+MOST_KEYS = 100_000
+"""Keys in a list. They become a part of the workflow."""
+
 SecretOf: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
 """Maps {name, key} of a Secret in the workflow's namespace to its value. Raises ArtifactError."""
 
@@ -50,6 +53,13 @@ class ArtifactStore(Protocol):
     def read(self, location: Location) -> AsyncIterator[bytes]:
         """Reads the content of a file."""
         ...
+
+
+def check_keys(keys: list[str]) -> list[str]:
+    """Raises ArtifactError if there are too many to be listed."""
+    if len(keys) > MOST_KEYS:
+        raise ArtifactError(f"there are more than {MOST_KEYS} keys: name a longer prefix")
+    return keys
 
 
 class ReadOnlyStore:
