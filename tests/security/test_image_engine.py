@@ -287,6 +287,27 @@ def test_an_engine_command_has_the_servers_password(monkeypatch: pytest.MonkeyPa
     assert "MUSTER_DATABASE" not in engine_environment(pulls=True)
 
 
+@pytest.mark.parametrize(
+    "context",
+    [{}, {"privileged": True}, {"capabilities": {"add": ["SYS_ADMIN", "NET_RAW"]}}, {"allowPrivilegeEscalation": True}],
+    ids=["the defaults", "privileged", "more capabilities", "setuid programs"],
+)
+def test_a_member_is_root_of_the_machine_in_an_engine(tmp_path: Path, context: dict[str, Any]) -> None:
+    """Root in a member's container reads what others send on the machine's network, with"""
+    container: PreparedContainer = {"name": "main", "env": {}}
+    pod: Object = {"metadata": {"name": "pod", "namespace": "member-ada", "uid": "uid"}, "spec": {}}
+    spec = {"image": "img:1", "securityContext": context}
+    prepare_engine_container(
+        ImageEngine("docker", "/usr/bin/docker"), pod, spec, container, (), str(tmp_path), "", 100, restricted=True
+    )
+    found = ParsedRun(container["argv"])
+    assert found.values("--cap-drop") == ["ALL"]
+    assert not {"NET_RAW", "NET_ADMIN", "SYS_ADMIN", "MKNOD", "SYS_CHROOT"} & set(found.values("--cap-add"))
+    assert found.values("--security-opt") == ["no-new-privileges"]
+    assert found.values("--pids-limit") == ["100"]
+    assert not found.values("--privileged")
+
+
 class Daemon(ThreadingUnixStreamServer):
     """Speaks enough of docker's API to see what `docker run` would create."""
 

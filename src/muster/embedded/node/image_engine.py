@@ -99,10 +99,13 @@ def prepare_engine_container(
     folder: str,
     devices: str = "",
     processes: int = 0,
+    *,
+    restricted: bool = False,
 ) -> None:
     """Sets what the supervisor runs. Variables are passed in a file, so that they do not show in a process list. Such a
     file cannot contain line breaks, so variables with one are on the command line: in the engine's own environment, an
-    LD_PRELOAD or DOCKER_HOST of the Pod would change what the engine does. `devices` are the GPUs of the container."""
+    LD_PRELOAD or DOCKER_HOST of the Pod would change what the engine does. `devices` are the GPUs of the container;
+    `restricted` means that its Pod belongs to people who are not admins."""
     name = f"muster-{uid_of(pod)}-{prepared['name']}"
     variables = prepared["env"]
     _check_values(spec, variables, mounts, prepared["name"])
@@ -113,7 +116,17 @@ def prepare_engine_container(
     with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.writelines(f"{k}={v}\n" for k, v in plain.items())
     prepared["argv"] = run_command(
-        engine, name, spec, prepared, mounts, env_file, long, hostname_of(pod), devices, processes
+        engine,
+        name,
+        spec,
+        prepared,
+        mounts,
+        env_file,
+        long,
+        hostname_of(pod),
+        devices,
+        processes,
+        restricted=restricted,
     )
     prepared["env"] = engine_environment()
     prepared["cwd"], prepared["rootfs"], prepared["mounts"] = "/", "", []
@@ -132,7 +145,8 @@ def prepare_engine_container(
 
 def run_command(
     engine: ImageEngine, name: str, spec: Mapping[str, Any], prepared: PreparedContainer, mounts: Sequence[Mount],
-    env_file: str, variables: Mapping[str, str], hostname: str, devices: str = "", processes: int = 0,
+    env_file: str, variables: Mapping[str, str], hostname: str, devices: str = "", processes: int = 0, *,
+    restricted: bool = False,
 ) -> list[str]:  # fmt: skip
     """`variables` are those that cannot be in the file. Every value of the Pod is a word of its own, which the engine
     takes as the value of the option before it, or comes after `--`."""
@@ -152,7 +166,7 @@ def run_command(
     if engine.limits and prepared.get("cpuLimit"):
         options += ["--cpus", str(prepared["cpuLimit"])]
     options += ["--ulimit", "core=0", *(["--pids-limit", str(processes)] if engine.limits and processes else [])]
-    options += _security_options(spec.get("securityContext") or {})
+    options += _security_options(spec.get("securityContext") or {}, restricted=restricted)
     options += _device_options(engine.name, devices)
     command = expand_all(spec.get("command") or (), prepared["env"])
     args = expand_all(spec.get("args") or (), prepared["env"])
@@ -268,6 +282,7 @@ _TRANSPORTS = frozenset(
     ("atomic", "containers-storage", "dir", "docker", "docker-archive", "docker-daemon", "oci", "oci-archive",
      "ostree", "sif", "tarball")
 )  # fmt: skip
+_RESTRICTED_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 _VARIABLE = re.compile(r"[^=\s*#\0-\x1f\x7f][^=\s*\0-\x1f\x7f]*")
 """podman copies the engine's own variables for a name that ends with `*`."""
 _CONTROL = re.compile(r"[\0-\x1f\x7f]")
@@ -314,13 +329,20 @@ def _user_options(prepared: PreparedContainer) -> list[str]:
     return options
 
 
-def _security_options(context: Mapping[str, Any]) -> list[str]:
+def _security_options(context: Mapping[str, Any], *, restricted: bool) -> list[str]:
+    """Containers share the machine's network. With the engine's default capabilities, root in one could read what
+    others send there, so a restricted one has only those that set owners and modes of files."""
     options: list[str] = []
-    if context.get("privileged"):
+    if context.get("privileged") and not restricted:
         options.append("--privileged")
     if context.get("readOnlyRootFilesystem"):
         options.append("--read-only")
     capabilities = context.get("capabilities") or {}
+    if restricted:
+        options += ["--security-opt", "no-new-privileges", "--cap-drop", "ALL"]
+        dropped_ones = {str(name).upper().removeprefix("CAP_") for name in capabilities.get("drop") or ()}
+        kept = () if "ALL" in dropped_ones else _RESTRICTED_CAPABILITIES
+        return [*options, *(word for name in kept if name not in dropped_ones for word in ("--cap-add", name))]
     for added in capabilities.get("add") or ():
         options += ["--cap-add", added]
     for dropped in capabilities.get("drop") or ():
@@ -359,7 +381,7 @@ def _package(name: EngineName) -> str:
 
 
 def _check_command(engine: ImageEngine) -> list[str]:
-    limits = ["--memory", "64m", "--cpus", "1"] if engine.limits else []
+    limits = ["--memory", "64m", "--cpus", "1", "--pids-limit", "100"] if engine.limits else []
     options = ["--rm", "--network", "host", "--hostname", "check", "--log-driver", "none", "--pull", "never"]
     return engine.command("run", *options, *engine.run_options, *limits, "--", CHECK_IMAGE, "/exit")
 

@@ -286,7 +286,9 @@ def prepare_container(
         assert engine is not None
         hosts = _bind(paths.hosts_file, "/etc/hosts", read_only=True)
         binds, gpus = [hosts, *mounts, termination], resolved.devices.get(ENGINE_DEVICES, "")
-        prepare_engine_container(engine, pod, spec, prepared, binds, paths.folder, gpus, processes)
+        prepare_engine_container(
+            engine, pod, spec, prepared, binds, paths.folder, gpus, processes, restricted=context.restricted
+        )
         return prepared
     prepared["argv"] = resolved.plan.argv(resolved.env)
     prepared["rootfs"] = resolved.plan.rootfs
