@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -37,17 +37,16 @@ from muster.embedded.node.pod_context import (
     scratch_folder,
 )
 from muster.embedded.node.pod_status import containers_of
+from muster.embedded.node.probes import hook_of, probe_of
 from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.contract import (
     POD_FILE,
     ContainerRole,
-    Hook,
     Isolation,
     Mount,
     PodLimits,
     PreparedContainer,
     PreparedPod,
-    Probe,
 )
 from muster.embedded.node.volumes import (
     SERVICE_ACCOUNT_FOLDER,
@@ -72,8 +71,6 @@ _HOSTNAME = "/proc/sys/kernel/hostname"
 _TERMINATION_LOG = "/dev/termination-log"
 _HIDING_BYTES = 64 * 1024
 """Enough for mount points."""
-ProbeField = Literal["startupProbe", "livenessProbe", "readinessProbe"]
-HookField = Literal["postStart", "preStop"]
 
 
 class PodPaths(NamedTuple):
@@ -325,76 +322,6 @@ def termination_grace(spec: Mapping[str, Any]) -> float:
     return 30.0 if grace is None else float(grace)
 
 
-def probe_of(container: Mapping[str, Any], field: ProbeField, address: str) -> Probe | None:
-    """`address` is the Pod's address. Raises ContainerError if the probe cannot be run."""
-    wanted = container.get(field)
-    if not wanted:
-        return None
-    name = str(container.get("name") or "")
-    probe: Probe = {
-        "initialDelay": float(wanted.get("initialDelaySeconds") or 0),
-        "period": float(wanted.get("periodSeconds") or 10),
-        "timeout": float(wanted.get("timeoutSeconds") or 1),
-        "successThreshold": int(wanted.get("successThreshold") or 1),
-        "failureThreshold": int(wanted.get("failureThreshold") or 3),
-    }
-    grace = wanted.get("terminationGracePeriodSeconds")
-    probe["grace"] = float(grace) if grace is not None else None
-    if "exec" in wanted:
-        probe["kind"], probe["command"] = "exec", list(wanted["exec"].get("command") or ())
-    elif "httpGet" in wanted:
-        get = wanted["httpGet"]
-        probe["kind"] = "http"
-        probe["scheme"], probe["host"], probe["port"], probe["path"], probe["headers"] = _http(
-            container, get, address, field
-        )
-    elif "tcpSocket" in wanted or "grpc" in wanted:
-        # Without speaking gRPC, this much can be checked: whether the server listens.
-        target = wanted.get("tcpSocket") or wanted.get("grpc") or {}
-        probe["kind"], probe["host"] = "tcp", str(target.get("host") or address)
-        probe["port"] = port_of(container, target.get("port"), f"{field}.tcpSocket.port")
-    else:
-        raise ContainerError(f"{field} has none of exec, httpGet, tcpSocket, grpc", name)
-    return probe
-
-
-def hook_of(container: Mapping[str, Any], field: HookField, address: str) -> Hook | None:
-    wanted = (container.get("lifecycle") or {}).get(field)
-    if not wanted:
-        return None
-    hook: Hook
-    if "exec" in wanted:
-        return {"kind": "exec", "command": list(wanted["exec"].get("command") or ())}
-    if "httpGet" in wanted:
-        hook = {"kind": "http"}
-        hook["scheme"], hook["host"], hook["port"], hook["path"], hook["headers"] = _http(
-            container, wanted["httpGet"], address, field
-        )
-        return hook
-    if "tcpSocket" in wanted:
-        target = wanted["tcpSocket"]
-        port = port_of(container, target.get("port"), f"lifecycle.{field}.tcpSocket.port")
-        return {"kind": "tcp", "host": str(target.get("host") or address), "port": port}
-    if "sleep" in wanted:
-        return {"kind": "sleep", "seconds": float(wanted["sleep"].get("seconds") or 0)}
-    name = str(container.get("name") or "")
-    raise ContainerError(f"lifecycle.{field} has none of exec, httpGet, tcpSocket, sleep", name)
-
-
-def port_of(container: Mapping[str, Any], port: Any, path: str) -> int:
-    """Returns a port number; a name refers to one of the container's ports."""
-    if isinstance(port, int):
-        return port
-    text = str(port or "")
-    if text.isdigit():
-        return int(text)
-    ports = {p.get("name"): p.get("containerPort") for p in container.get("ports") or ()}
-    if isinstance(ports.get(text), int):
-        return int(ports[text])
-    have = ", ".join(sorted(str(p) for p in ports if p)) or "no named ports"
-    raise ContainerError(f'{path}: no port "{text}" (the container has {have})', str(container.get("name") or ""))
-
-
 def _make_folder(path: str) -> None:
     try:
         os.mkdir(path, 0o700)
@@ -535,15 +462,3 @@ def _make_file(path: str) -> None:
         os.fchmod(descriptor, 0o666)
     finally:
         os.close(descriptor)
-
-
-def _http(
-    container: Mapping[str, Any], get: Mapping[str, Any], address: str, field: str
-) -> tuple[str, str, int, str, list[tuple[str, str]]]:
-    return (
-        str(get.get("scheme") or "HTTP").lower(),
-        str(get.get("host") or address),
-        port_of(container, get.get("port"), f"{field}.httpGet.port"),
-        str(get.get("path") or "/"),
-        [(str(h.get("name") or ""), str(h.get("value") or "")) for h in get.get("httpHeaders") or ()],
-    )

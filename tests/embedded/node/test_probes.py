@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.embedded.node.pod_context import ContainerError
-from muster.embedded.node.preparation import hook_of, probe_of
+from muster.embedded.node.probes import hook_of, probe_of
 
 PORTS = [{"name": "http", "containerPort": 8080}, {"containerPort": 9}]
 TIMES = {
