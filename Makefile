@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 # SMOKE=1 runs the marked part of test-frameworks, test-ui and test-cluster, which is what CI does.
 SMOKE ?=
@@ -17,7 +18,7 @@ UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/t
 API_SOURCES := $(wildcard src/muster/server/platform/*.py)
 BENCHES := store pods scheduler kill training workflows platform_lists training_operator
 
-.PHONY: help setup ui test-ui screenshots demo up down test test-all test-frameworks test-cluster cluster-up cluster-down cluster-status schemas conformance lint format bench clean
+.PHONY: help setup ui test-ui screenshots demo up down test test-all test-frameworks test-cluster cluster-up cluster-down cluster-status schemas conformance lock lint format bench clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +71,9 @@ conformance: $(STAMPS)/dev ## run the workflows that other people wrote, and rep
 	@scripts/apt-install curl
 	$(BIN)/python -m tools.conformance
 
+lock: $(STAMPS)/dev ## renew the lock of the Python dependencies (requirements/); needs Python 3.11, 3.12 and 3.13
+	$(BIN)/python -m tools.lock
+
 lint: $(STAMPS)/dev $(NODE_MODULES) ## ruff, strict types, layering; Biome for the web UI
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -112,13 +116,15 @@ $(BIN)/python:
 	@echo "Creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); scripts/apt-install python3-venv && $(PYTHON) -m venv $(VENV); }
 
-$(STAMPS)/run: pyproject.toml | $(BIN)/python
+# Only what is in the lock is installed, with the hashes in it; then Muster itself, without asking for anything else.
+$(STAMPS)/run: pyproject.toml requirements/run.txt | $(BIN)/python
 	@echo "Installing Muster into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(PIP) --require-hashes -r requirements/run.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/dev: pyproject.toml | $(BIN)/python
+$(STAMPS)/dev: pyproject.toml requirements/dev.txt | $(BIN)/python
 	@echo "Installing Muster and its development tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@mkdir -p $(STAMPS) && touch $@ $(STAMPS)/run
