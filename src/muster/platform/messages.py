@@ -129,6 +129,7 @@ _USERS: Final[Mapping[str, Template]] = {
     "permission.other-run": Template("the token of a run cannot access other runs"),
     "user.name": Template('"{name}" is not a valid account name', _ACCOUNT_NAME),
     "user.taken": Template('there is already an account "{name}"'),
+    "user.openid": Template('"{name}" logs in with the OpenID provider, and needs no password here'),
     "user.disabled": Template("this account is disabled", "ask an admin"),
     "openid.none": Template("no OpenID provider is configured", "set `oidc` in config.yaml"),
     "openid.other": Template("this login did not start here", "try again"),

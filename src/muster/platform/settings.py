@@ -73,6 +73,8 @@ OIDC_SCHEMA: Schema = obj(
         "groupsClaim": STRING,
         "allowedGroups": STRINGS,
         "adminGroups": STRINGS,
+        "sessionHours": NUMBER,
+        "tokenDays": NUMBER,
     },
     ["issuer", "clientId"],
 )
@@ -95,6 +97,11 @@ class OidcSettings:
     """Only users in one of these groups may log in; () for all users of the provider."""
     admin_groups: tuple[str, ...] = ()
     """Users in one of these groups are admins as long as they are in it; () leaves that to the platform's admins."""
+    session_hours: float = 12.0
+    """How long a login counts: then the session ends, and tokens lose the rights of an admin, until the provider says
+    again in which groups the user is."""
+    token_days: float = 30.0
+    """How long after the last login API tokens of users of the provider work."""
 
     def secret(self) -> str:
         return Path(self.client_secret_file).read_text().strip() if self.client_secret_file else self.client_secret
@@ -153,4 +160,6 @@ def _read_oidc(config: Mapping[str, Any]) -> OidcSettings:
         groups_claim=config.get("groupsClaim") or defaults.groups_claim,
         allowed_groups=tuple(config.get("allowedGroups") or ()),
         admin_groups=tuple(config.get("adminGroups") or ()),
+        session_hours=config.get("sessionHours") or defaults.session_hours,
+        token_days=config.get("tokenDays") or defaults.token_days,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest, as_record, new_id, select_page
@@ -19,7 +19,7 @@ from muster.platform.records import Page, Session, User
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import hash_secret, new_secret
 from muster.platform.users.teams import roles_of
-from muster.platform.users.tokens import token_actor, touch_token
+from muster.platform.users.tokens import NO_LIMITS, OpenIdLimits, token_actor, touch_token
 
 SESSION_LIFETIME = timedelta(days=14)
 """So long after it was last used."""
@@ -49,12 +49,19 @@ def begin_session(connection: Connection, user: User, address: str, browser: str
     return secret
 
 
-def session_actor(connection: Connection, secret: str, address: str) -> tuple[Actor, bool] | None:
+def session_actor(
+    connection: Connection, secret: str, address: str, openid: OpenIdLimits = NO_LIMITS
+) -> tuple[Actor, bool] | None:
     """Returns the user of the session, and whether `touch_session` is due."""
     row = connection.execute(
         select(sessions.c.id, sessions.c.last_used, users.c.id.label("user_id"), users.c.name, users.c.admin)
         .join(users, users.c.id == sessions.c.user_id)
-        .where(sessions.c.hash == hash_secret(secret), sessions.c.expires > now(), ~users.c.disabled)
+        .where(
+            sessions.c.hash == hash_secret(secret),
+            sessions.c.expires > now(),
+            ~users.c.disabled,
+            or_(users.c.issuer == "", sessions.c.created > now() - openid.session),
+        )
     ).first()
     if row is None:
         return None
@@ -105,8 +112,9 @@ _SECONDS = 5.0
 class Identities:
     """Finds users by session or token, with a short cache."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, openid: OpenIdLimits = NO_LIMITS) -> None:
         self._database = database
+        self._openid = openid
         self._known: OrderedDict[str, tuple[Actor, int, float]] = OrderedDict()
 
     async def of_session(self, secret: str, address: str) -> Actor | None:
@@ -119,14 +127,14 @@ class Identities:
         self,
         secret: str,
         address: str,
-        find: Callable[[Connection, str, str], tuple[Actor, bool] | None],
+        find: Callable[[Connection, str, str, OpenIdLimits], tuple[Actor, bool] | None],
         touch: Callable[[Connection, str], None],
     ) -> Actor | None:
         key, writes = f"{find.__name__} {hash_secret(secret)}", self._database.writes
         known = self._known.get(key)
         if known is not None and known[1] == writes and time.monotonic() < known[2]:
             return known[0] if known[0].address == address else replace(known[0], address=address)
-        found = await self._database.read(lambda connection: find(connection, secret, address))
+        found = await self._database.read(lambda connection: find(connection, secret, address, self._openid))
         if found is None:
             return None
         actor, stale = found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, insert, or_, select, update
@@ -16,6 +17,18 @@ from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import API_TOKEN, hash_secret, new_secret
 from muster.platform.users.teams import roles_of
 
+
+@dataclass(frozen=True, slots=True)
+class OpenIdLimits:
+    """How long what the provider said at the last login counts, for users of an OpenID provider."""
+
+    session: timedelta
+    tokens: timedelta
+    has_admin_groups: bool = False
+    """Whether the provider decides who is an admin."""
+
+
+NO_LIMITS = OpenIdLimits(timedelta(days=36500), timedelta(days=36500))
 TOUCH = timedelta(minutes=10)
 """The precision of the time of last use."""
 
@@ -64,8 +77,11 @@ def ensure_token(connection: Connection, user_id: str, name: str, secret: str) -
         _insert(connection, user_id, name, FULL, secret=secret)
 
 
-def token_actor(connection: Connection, secret: str, address: str) -> tuple[Actor, bool] | None:
-    """Returns the user of the token, and whether `touch_token` is due."""
+def token_actor(
+    connection: Connection, secret: str, address: str, openid: OpenIdLimits = NO_LIMITS
+) -> tuple[Actor, bool] | None:
+    """Returns the user of the token, and whether `touch_token` is due. A user of an OpenID provider must have logged in
+    recently: the provider may have removed them, or taken them out of a group."""
     at = now()
     row = connection.execute(
         select(
@@ -76,6 +92,8 @@ def token_actor(connection: Connection, secret: str, address: str) -> tuple[Acto
             users.c.id.label("user_id"),
             users.c.name,
             users.c.admin,
+            users.c.issuer,
+            users.c.last_login,
         )
         .join(users, users.c.id == api_tokens.c.user_id)
         .where(
@@ -87,9 +105,13 @@ def token_actor(connection: Connection, secret: str, address: str) -> tuple[Acto
     ).first()
     if row is None:
         return None
+    age = at - row.last_login if row.last_login is not None else timedelta.max
+    if row.issuer and not row.run_id and age > openid.tokens:
+        return None
+    is_admin = row.admin and not (row.issuer and openid.has_admin_groups and age > openid.session)
     teams = roles_of(connection, row.user_id)
     scopes: frozenset[Scope] = frozenset(row.scopes)
-    actor = Actor(row.user_id, row.name, bool(row.admin), teams, scopes, row.run_id or "", "token", row.id, address)
+    actor = Actor(row.user_id, row.name, bool(is_admin), teams, scopes, row.run_id or "", "token", row.id, address)
     return actor, row.last_used is None or at - row.last_used > TOUCH
 
 

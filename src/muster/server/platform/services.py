@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
@@ -24,11 +25,13 @@ from muster.platform.permissions import Actor
 from muster.platform.records import Job
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.persist import StoredRun
+from muster.platform.settings import OidcSettings
 from muster.platform.users.credentials import platform_folder
 from muster.platform.users.links import ensure_local_admin, forget_used_link
 from muster.platform.users.login_limits import LoginLimits
 from muster.platform.users.openid import OpenId
 from muster.platform.users.sessions import Identities
+from muster.platform.users.tokens import NO_LIMITS, OpenIdLimits
 from muster.platform.workflows.graph_context import graph_context
 from muster.platform.workflows.versions import ContextLoader
 from muster.server.platform.event_feed import EventFeed, OpenStreams
@@ -122,7 +125,7 @@ async def create_services(
         settings,
         folder,
         url,
-        Identities(database),
+        Identities(database, _openid_limits(oidc)),
         openid=OpenId(oidc, f"{url}{OPENID_CALLBACK}") if oidc else None,
         artifacts=artifacts,
         namespaces=namespaces,
@@ -134,6 +137,12 @@ async def create_services(
         workers=workers,
         builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
     )
+
+
+def _openid_limits(oidc: OidcSettings | None) -> OpenIdLimits:
+    if oidc is None:
+        return NO_LIMITS
+    return OpenIdLimits(timedelta(hours=oidc.session_hours), timedelta(days=oidc.token_days), bool(oidc.admin_groups))
 
 
 async def _find_engine(name: Literal["podman", "docker"]) -> Engine | str:

@@ -76,7 +76,8 @@ async def log_in(body: Login, request: Request, response: Response, here: Here) 
     # Nothing may wait between here and the count: guesses that arrive together are all counted before one is checked.
     counted = _allowed(here.logins.begin(body.name, place, time.monotonic()))
     is_known = bool(place.device or place.is_known)
-    if not await verify_password(body.password, stored, is_known=is_known) or user is None or user.disabled:
+    is_right = await verify_password(body.password, stored, is_known=is_known)
+    if not is_right or user is None or user.disabled or _only_openid(here, user):
         if user is not None:
             here.do_later(_record_failure(here, user, address))
         raise UnauthenticatedProblem.of("login.wrong")
@@ -201,6 +202,11 @@ def _allowed(counted: Counted | float) -> Counted:
     raise TooManyRequestsProblem.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
 
 
+def _only_openid(here: Services, user: User) -> bool:
+    """Users of the provider log in there: a password would let them in after the provider has removed them."""
+    return bool(user.openid) and here.openid is not None
+
+
 async def _record_failure(here: Services, user: User, address: str) -> None:
     actor = Actor(user.id, user.name, address=address)
     await here.database.write(
@@ -211,6 +217,8 @@ async def _record_failure(here: Services, user: User, address: str) -> None:
 async def _user_of_link(here: Services, request: Request, secret: str) -> User:
     counted = _allowed(here.logins.begin_secret("link", network_of(client_address(request)), time.monotonic()))
     user = await here.database.read(lambda connection: link_user(connection, secret))
+    if _only_openid(here, user):
+        raise NotFoundProblem.of("link.gone")
     here.logins.succeeded(counted)
     return user
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, Field
 
 from muster.platform.database.tables import now
-from muster.platform.errors import InvalidProblem
+from muster.platform.errors import ConflictProblem, InvalidProblem
 from muster.platform.permissions import Actor, may
 from muster.platform.records import ApiToken, AuditEntry, Member, Page, Role, Team, TeamRole, User
 from muster.platform.users.accounts import UserFilter, create_user, edit_user, get_user, list_users
@@ -132,7 +132,10 @@ async def edit_account(user_id: str, body: UserChange, here: Here, who: Who, see
 
 @users_router.post("/{user_id}/link", operation_id="reset_password")
 async def reset_password(user_id: str, here: Here, who: Who) -> LinkCreated:
-    """Creates a link to choose a new password. The old one works until then."""
+    """Creates a link to choose a new password. The old one works until then. Users of an OpenID provider have none."""
+    user = await here.database.read(lambda connection: get_user(connection, user_id))
+    if user.openid and here.openid is not None:
+        raise ConflictProblem.of("user.openid", name=user.name)
     return LinkCreated(link=await _link(here, who, user_id))
 
 
