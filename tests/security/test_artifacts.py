@@ -311,6 +311,24 @@ async def test_a_pod_replaces_its_staged_inputs_with_a_link(members: Members) ->
     assert members.secret.read_text() == SECRET
 
 
+async def test_a_pod_plants_links_where_inputs_are_staged(members: Members) -> None:
+    """A Pod that has mounted the folder of staged inputs plants links there while the server writes to it"""
+    staging = InputStaging(members.home / "inputs", members.artifacts)
+    place = members.home / "inputs/alice/wf-a"
+    place.mkdir(parents=True)
+    held = os.open(place, os.O_RDONLY)
+    for name in ("0", "0.coming", "0.unpacked"):
+        os.symlink(members.secret, name, dir_fd=held)
+    template = {"inputs": {"artifacts": [{"name": "in", "path": "/in", "raw": {"data": "evil"}}]}}
+    staged = await staging.stage(members.alice, launch(template))
+    os.close(held)
+    assert staged is not None
+    assert members.secret.read_text() == SECRET
+    assert (place / "0").read_text() == "evil"
+    assert [path.name for path in place.iterdir()] == ["0"]
+    assert list((members.home / "inputs/.coming").iterdir()) == []
+
+
 # Keys.
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from muster.kube.beneath import Folder
@@ -60,6 +61,9 @@ from muster.workflows.model import (
     Template,
 )
 
+_COMING = ".coming"
+"""A folder beside those of the namespaces."""
+
 
 class InputStaging:
     """Staged input artifacts: `<folder>/<namespace>/<Pod>/<index of the artifact>`, from before the Pod is created
@@ -70,31 +74,42 @@ class InputStaging:
         self._artifacts = artifacts
 
     async def stage(self, workflow: Object, launch: Launch) -> StagedInputs | None:
-        """Raises CannotRun, or ArtifactUnreachable where a retry may help."""
+        """Raises CannotRun, or ArtifactUnreachable where a retry may help.
+
+        Everything happens in a folder that no Pod can have mounted, so that no link can be put in the way.
+        """
         wanted = input_artifacts(launch.template)
         if not wanted:
             return None
         place = self._place(Key(namespace_of(workflow), launch.pod_name))
-        await asyncio.to_thread(_recreate_folder, place)
-        ready: list[int] = []
-        for index, artifact in enumerate(wanted):
-            name, optional = artifact.get("name"), bool(artifact.get("optional"))
-            if not is_supplied(artifact):
-                if optional:
-                    continue
-                raise CannotRun(f"required artifact '{name}' not supplied")
-            try:
-                await self._artifacts.fetch(workflow, artifact, place / str(index))
-            except ArtifactMissing as error:
-                if not optional:
-                    raise CannotRun(f"artifact {name} failed to load: {error}") from None
-            except ArtifactUnreachable as error:
-                raise ArtifactUnreachable(f"artifact {name} failed to load: {error}") from None
-            except (ArtifactError, OSError) as error:
-                raise CannotRun(f"artifact {name} failed to load: {error}") from None
-            else:
-                ready.append(index)
+        coming = await asyncio.to_thread(_new_folder, self._folder / _COMING)
+        try:
+            ready = [
+                index for index, artifact in enumerate(wanted) if await self._fetch(workflow, artifact, index, coming)
+            ]
+            await asyncio.to_thread(_move_folder, coming, place)
+        finally:
+            await asyncio.to_thread(_remove, coming)
         return StagedInputs(str(place), frozenset(ready))
+
+    async def _fetch(self, workflow: Object, artifact: Mapping[str, Any], index: int, folder: Path) -> bool:
+        """Returns False for an optional artifact that is not there."""
+        name, optional = artifact.get("name"), bool(artifact.get("optional"))
+        if not is_supplied(artifact):
+            if optional:
+                return False
+            raise CannotRun(f"required artifact '{name}' not supplied")
+        try:
+            await self._artifacts.fetch(workflow, artifact, folder / str(index))
+        except ArtifactMissing as error:
+            if not optional:
+                raise CannotRun(f"artifact {name} failed to load: {error}") from None
+            return False
+        except ArtifactUnreachable as error:
+            raise ArtifactUnreachable(f"artifact {name} failed to load: {error}") from None
+        except (ArtifactError, OSError) as error:
+            raise CannotRun(f"artifact {name} failed to load: {error}") from None
+        return True
 
     async def forget(self, pod: Key) -> None:
         with suppress(BadRequest):  # the name of a template may be anything
@@ -111,9 +126,17 @@ class InputStaging:
         return self._folder / path_component(pod.namespace) / path_component(pod.name)
 
 
-def _recreate_folder(place: Path) -> None:
+def _new_folder(above: Path) -> Path:
+    above.mkdir(parents=True, exist_ok=True)
+    folder = Path(mkdtemp(dir=above))
+    folder.chmod(0o755)
+    return folder
+
+
+def _move_folder(folder: Path, place: Path) -> None:
     _remove(place)
-    place.mkdir(parents=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    folder.rename(place)
 
 
 def _remove(place: Path) -> None:
