@@ -296,7 +296,7 @@ class WorkflowController:
 
     async def _claim_volumes(self, obj: Object, run: Run) -> str:
         """Creates the volume claims of the workflow. Returns why one cannot be created, or ''."""
-        for claim in claims_of(obj, run.spec):
+        for claim in claims_of(obj, run.final_spec):
             try:
                 await self._cluster.create(claim)
             except AlreadyExists:
@@ -422,7 +422,7 @@ class WorkflowController:
         executor = self._executors[launch.kind]
         while True:
             try:
-                await executor.launch(active.obj, active.run.spec, launch, begun=begun)
+                await executor.launch(active.obj, active.run.final_spec, launch, begun=begun)
                 return
             except (ApiError, OSError) as error:
                 message = f"{launch.node['name']} could not be started and will be retried: {error}"

@@ -104,6 +104,8 @@ class Launch:
     pod_name: str
     wants_result: bool = False
     """`outputs.result` is used, so the executor has to collect what it prints."""
+    spec_patch: str = ""
+    """The workflow's `podSpecPatch`, filled in."""
 
 
 class Stop(NamedTuple):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,8 @@ def launch(template: dict[str, Any], name: str = "wf.a", **more: Any) -> Launch:
 
 
 def built(template: dict[str, Any], spec: dict[str, Any] | None = None, staged: StagedInputs | None = None) -> Object:
-    pod = build_pod(WORKFLOW, spec or {}, launch(template), staged)
+    wanted = replace(launch(template), spec_patch=str((spec or {}).get("podSpecPatch") or ""))
+    pod = build_pod(WORKFLOW, spec or {}, wanted, staged)
     assert unknown_fields(pod["spec"], POD_SPEC_SCHEMA) == []
     return pod
 
@@ -161,15 +163,6 @@ def test_volumes_and_claims_of_the_workflow_come_along_when_they_are_mounted() -
     ]
 
 
-def test_variables_in_volumes_of_the_workflow_are_filled_in() -> None:
-    spec = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "{{inputs.parameters.claim}}"}}]}
-    template = {
-        "container": {**IMAGE, "volumeMounts": [{"name": "v", "mountPath": "/v"}]},
-        "inputs": {"parameters": [{"name": "claim", "value": "mine"}]},
-    }
-    assert built(template, spec)["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "mine"}
-
-
 def test_outputs_are_kept() -> None:
     template = {
         **CONTAINER,
@@ -237,9 +230,7 @@ def test_a_patch_for_containers_of_argos_own_does_no_harm() -> None:
 
 def test_the_template_has_the_last_word_in_patches() -> None:
     spec = {"podSpecPatch": '{"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": "x"}]}'}
-    patch = 'containers: [{name: main, image: "{{inputs.parameters.i}}"}]'
-    template = {**CONTAINER, "podSpecPatch": patch, "inputs": {"parameters": [{"name": "i", "value": "y"}]}}
-    pod = built(template, spec)
+    pod = built({**CONTAINER, "podSpecPatch": "containers: [{name: main, image: y}]"}, spec)
     assert pod["spec"]["terminationGracePeriodSeconds"] == 1
     assert main_of(pod)["image"] == "y"
     assert main_of(pod)["command"] == ["true"]

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 from muster.kube.budgets import setting_name
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.node_tree import is_ended, is_fulfilled
-from muster.workflows.engine.synchronization import locks_of
+from muster.workflows.engine.synchronization import Lock, locks_of
 from muster.workflows.engine.templates import POD_TYPES, Context, fill_inputs, node_type, type_of
 from muster.workflows.engine.work_queue import Caller, Parent, Position, Work
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.limits import text_created
+from muster.workflows.lang.tags import without_marks
 from muster.workflows.model import Node, NodeType, Phase, Template
 
 if TYPE_CHECKING:
     from muster.workflows.engine.hooks import Child
     from muster.workflows.engine.run import Run
 
+_NAMES = ("template", "templateRef")
 _DISPLAY_NAME = "workflows.argoproj.io/display-name"
 _VALID_DISPLAY_NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]$")
 
@@ -44,7 +46,7 @@ class Call(Parent):
         self.caller = caller
         self.name = name
         self.id = run.tree.id_of(name)
-        self.holder = holder
+        self.holder = {**holder, **without_marks({field: holder[field] for field in _NAMES if field in holder})}
         self.context = context
         self.arguments = arguments or {}
         self.boundary = boundary
@@ -130,17 +132,17 @@ class Call(Parent):
         return self.run.tree.add(node)
 
     def _describe(self, node: Node, template: Template) -> None:
-        inputs = template.get("inputs") or {}
+        inputs = without_marks(template.get("inputs") or {})
         filled = {field: inputs[field] for field in ("parameters", "artifacts") if inputs.get(field)}
         if filled:
             node["inputs"] = filled
         if self.memo is not None:
             node["memoizationStatus"] = self.memo
         elif template.get("memoize"):
-            memoize = template["memoize"]
+            memoize = without_marks(template["memoize"])
             cache = ((memoize.get("cache") or {}).get("configMap") or {}).get("name") or ""
             node["memoizationStatus"] = {"hit": False, "key": str(memoize.get("key") or ""), "cacheName": cache}
-        shown = (template.get("annotations") or {}).get(_DISPLAY_NAME)
+        shown = without_marks((template.get("annotations") or {}).get(_DISPLAY_NAME))
         if shown and node["type"] != "Container":
             node["displayName"] = shown
 
@@ -184,12 +186,13 @@ class Call(Parent):
             raise WorkflowError(f"displayName must match the regex {_VALID_DISPLAY_NAME.pattern}")
         return filled
 
+    def _locks(self) -> list[Lock]:
+        return locks_of(without_marks(self.template["synchronization"]), self.run.namespace)
+
     def _acquire_locks(self) -> bool:
         """Acquires all locks. If one is taken, the node waits and the result is False."""
         try:
-            waiting = self.run.run_locks.acquire(
-                self.id, locks_of(self.template["synchronization"], self.run.namespace)
-            )
+            waiting = self.run.run_locks.acquire(self.id, self._locks())
         except WorkflowError as error:
             self.fail(error_message(error))
             return False
@@ -209,13 +212,13 @@ class Call(Parent):
     def _restore_locks(self) -> None:
         if self.template.get("synchronization"):
             try:
-                self.run.run_locks.restore(self.id, locks_of(self.template["synchronization"], self.run.namespace))
+                self.run.run_locks.restore(self.id, self._locks())
             except WorkflowError as error:
                 self.fail(error_message(error))
 
     def _is_memoized(self) -> bool:
         try:
-            self.memo, outputs = self.run.find_memo(self.template["memoize"])
+            self.memo, outputs = self.run.find_memo(without_marks(self.template["memoize"]))
         except WorkflowError as error:
             self.fail(error_message(error))
             return True

@@ -24,6 +24,7 @@ from muster.workflows.engine.scope import Scope, resolve_step
 from muster.workflows.lang import depends
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
+from muster.workflows.lang.tags import without_marks
 from muster.workflows.model import Node, Phase
 
 # The dependency graph of a DAG's tasks, and the phase of a DAG once nothing in it runs.
@@ -372,7 +373,7 @@ class Dag(CompositeNode):
 
     def _start_child(self, child: Child, task: str) -> None:
         """Starts the child, unless its `when` is false."""
-        when = str(child.step.get("when") or "")
+        when = without_marks(str(child.step.get("when") or ""))
         declared = self.graph.tasks[task]
         try:
             if when and not evaluate_when(when):

@@ -17,6 +17,7 @@ from muster.workflows.engine.templates import Context
 from muster.workflows.engine.work_queue import Caller
 from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.tags import without_marks
 from muster.workflows.model import Node
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Entrypoint(Caller):
         written = self.run.spec.get("synchronization")
         if written:
             try:
-                waiting = self.run.run_locks.acquire("", locks_of(written, self.run.namespace))
+                waiting = self.run.run_locks.acquire("", locks_of(without_marks(written), self.run.namespace))
             except WorkflowError as error:
                 self.run.finish("Failed", f"Failed to acquire the synchronization lock. {error_message(error)}")
                 return False
@@ -109,7 +110,8 @@ class Entrypoint(Caller):
     def _restore_locks(self) -> None:
         """The workflow has started, so it held its locks."""
         try:
-            self.run.run_locks.restore("", locks_of(self.run.spec.get("synchronization") or {}, self.run.namespace))
+            locks = locks_of(self.run.final_spec.get("synchronization") or {}, self.run.namespace)
+            self.run.run_locks.restore("", locks)
         except WorkflowError:
             return  # the first step reports the error
 

@@ -15,22 +15,21 @@ from muster.workflows.engine.node_tree import NodeTree, is_ended, parse_progress
 from muster.workflows.engine.scope import Scope, apply_global_names
 from muster.workflows.engine.templates import type_of
 from muster.workflows.engine.work_queue import Work
-from muster.workflows.lang.tags import substitute
+from muster.workflows.lang.tags import substitute, without_marks
 from muster.workflows.model import Launch, Node, NodeType, Outcome, Phase, Stop, Template
 
 if TYPE_CHECKING:
     from muster.workflows.engine.run import Run
 
 
-def add_workflow_volumes(run: Run, template: Template, scope: Scope) -> Template:
+def add_workflow_volumes(run: Run, template: Template, variables: Mapping[str, str]) -> Template:
     """Adds the workflow's volumes that contain tags, filled in. Volumes without tags are added with the Pod."""
     found = volumes_with_tags(run.spec)
     if not found:
         return template
     own = template.get("volumes") or []
     taken = {volume.get("name") for volume in own}
-    known = {name: value for name, value in scope.parameters.items() if value is not None}
-    filled = substitute(found, {**run.variables, **known}, allow_unresolved=True, clock=run.clock.expressions)
+    filled = substitute(found, variables, allow_unresolved=True, clock=run.clock.expressions)
     return {**template, "volumes": [*own, *(volume for volume in filled if volume.get("name") not in taken)]}
 
 
@@ -103,11 +102,12 @@ class LeafNode(Work):
 
     def launch(self) -> Launch:
         """Returns what the executor has to run. Raises WorkflowError."""
-        template = self.template
-        around = self.run.live.get(self.call.boundary)
-        if around is not None and self.run.spec.get("volumes"):
-            volumes = volumes_with_tags(self.run.spec)
-            template = add_workflow_volumes(self.run, template, around.variables_for({"volumes": volumes}))
+        template, patch = self.template, str(self.run.spec.get("podSpecPatch") or "")
+        volumes = volumes_with_tags(self.run.spec)
+        if volumes or "{{" in patch:
+            variables = self._variables({"volumes": volumes})
+            template = add_workflow_volumes(self.run, template, variables)
+            patch = substitute(patch, variables, allow_unresolved=True, clock=self.run.clock.expressions)
         limit = self._limit()
         if limit is not None:
             template = {**template, "activeDeadlineSeconds": max(1, int(limit.total_seconds()))}
@@ -117,7 +117,17 @@ class LeafNode(Work):
             template=template,
             pod_name=self.run.pod_name(self.name, template),
             wants_result=self.run.wants_result(self.name, self.call.boundary) or type_of(template) in ("data", "http"),
+            spec_patch=without_marks(patch),
         )
+
+    def _variables(self, text: Mapping[str, Any]) -> dict[str, str]:
+        """Returns what the workflow's volumes and its patch see: what is around the node, and its own inputs."""
+        around = self.run.live.get(self.call.boundary)
+        scope = around.variables_for(text) if around is not None else Scope()
+        scope.include(Scope(self.template))
+        known = {name: value for name, value in scope.parameters.items() if value is not None}
+        own = {"pod.name": self.run.pod_name(self.name, self.template), "node.name": self.name}
+        return {**self.run.variables, **known, **own}
 
     def observe(self, outcome: Outcome) -> None:
         """Takes in an outcome that the executor reported."""

@@ -15,7 +15,7 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.lang.limits import check_budget
-from muster.workflows.lang.tags import substitute
+from muster.workflows.lang.tags import substitute, without_marks
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -139,13 +139,13 @@ def _template_name(step: Mapping[str, Any]) -> dict[str, Any]:
 def _substitute(
     body: dict[str, Any], variables: dict[str, str], scope: Mapping[str, Any], clock: Clock
 ) -> dict[str, Any]:
-    filled: dict[str, Any] = substitute(body, _ItemScope(variables, scope), clock=clock)
+    filled: dict[str, Any] = substitute(body, _ItemScope(variables, scope), clock=clock, mark=True)
     return filled
 
 
 def _substitute_known(value: Any, variables: dict[str, str], scope: Mapping[str, Any], clock: Clock) -> Any:
     known = {name: found for name, found in scope.items() if found is not None}
-    return substitute(value, {**known, **variables}, allow_unresolved=True, clock=clock)
+    return substitute(value, {**known, **variables}, allow_unresolved=True, clock=clock, mark=True)
 
 
 class _ItemScope(dict[str, Any]):
@@ -170,17 +170,17 @@ def _may_run(step: Mapping[str, Any]) -> bool:
     if not when:
         return True
     try:
-        return evaluate_when(str(when))
+        return evaluate_when(without_marks(str(when)))
     except ExpressionError:
         return True  # it may refer to the item
 
 
 def _loop_items(step: Mapping[str, Any]) -> list[Any]:
     if step.get("withItems"):
-        return list(step["withItems"])
+        return [without_marks(item) for item in step["withItems"]]
     if step.get("withParam"):
-        return _parse_list(to_text(step["withParam"]))
-    return _sequence_items(step["withSequence"])
+        return _parse_list(without_marks(to_text(step["withParam"])))
+    return _sequence_items(without_marks(step["withSequence"]))
 
 
 def _parse_list(text: str) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from muster.workflows.engine import node_tree
 from muster.workflows.engine.budget import ITEMS_PER_STEP, NODES_PER_STEP, TEXT_PER_STEP, NodeBudget
 from muster.workflows.engine.call import Call
 from muster.workflows.engine.clock import RunClock, format_timestamp, parse_timestamp, seconds_between
+from muster.workflows.engine.composite import CompositeNode
 from muster.workflows.engine.dag import Dag
 from muster.workflows.engine.entrypoint import Entrypoint
 from muster.workflows.engine.leaf_nodes import Daemons, LeafNode, LeafTable, SuspendNode, Unsupported
@@ -27,6 +29,7 @@ from muster.workflows.engine.templates import Context, Templates, to_text, type_
 from muster.workflows.engine.work_queue import Advanceable, Parent, Position, Work, WorkQueue
 from muster.workflows.engine.workflow_spec import CONTROLS, metadata_variables, resolve_workflow
 from muster.workflows.lang.limits import BudgetExceeded, text_created
+from muster.workflows.lang.tags import without_marks
 from muster.workflows.model import (
     Actions,
     ClusterView,
@@ -117,6 +120,7 @@ class Run:
         self.problem = (resolved.phase, resolved.message) if resolved.phase else None
         self.spec: Object = resolved.spec
         """The workflow's spec as it runs: merged with its WorkflowTemplate, its variables filled in."""
+        self._final: tuple[Object, Object] | None = None
         self.metadata = resolved.metadata
         """Labels and annotations from `workflowMetadata`."""
         self.variables: dict[str, str] = resolved.variables
@@ -155,6 +159,13 @@ class Run:
             run.root.restore()
             run.queue.add(run.root)
         return run
+
+    @property
+    def final_spec(self) -> Object:
+        """The spec as executors take it."""
+        if self._final is None or self._final[0] is not self.spec:
+            self._final = self.spec, without_marks(self.spec)
+        return self._final[1]
 
     @property
     def nodes(self) -> dict[str, Node]:
@@ -305,7 +316,8 @@ class Run:
 
     def retry_strategy(self, template: Template) -> dict[str, Any] | None:
         strategy = template.get("retryStrategy")
-        return strategy if strategy is not None else self.spec.get("retryStrategy")
+        found: dict[str, Any] | None = strategy if strategy is not None else self.spec.get("retryStrategy")
+        return without_marks(found) if found else found
 
     def pod_name(self, node_name: str, template: Template) -> str:
         return node_tree.pod_name(self.name, node_name, str(template.get("name") or ""))
@@ -316,8 +328,9 @@ class Run:
         return self.new_work(call, call, call.name, call.template)
 
     def new_work(self, call: Call, parent: Parent, name: str, template: Template) -> Work:
-        work = _WORKS.get(type_of(template), LeafNode)(self, call, parent, name, template)
-        return self._register(work)
+        kind = _WORKS.get(type_of(template), LeafNode)
+        final = template if issubclass(kind, CompositeNode) else without_marks(template)
+        return self._register(kind(self, call, parent, name, final))
 
     def new_node(
         self, name: str, kind: NodeType, phase: Phase, holder: Mapping[str, Any], context: Context, boundary: str,
@@ -466,7 +479,7 @@ class Run:
 
 
 def _with_stored_node(launch: Launch, nodes: Mapping[str, Node]) -> Launch:
-    return Launch(nodes[launch.node["id"]], launch.kind, launch.template, launch.pod_name, launch.wants_result)
+    return replace(launch, node=nodes[launch.node["id"]])
 
 
 def advance_run(run: Run, outcomes: Mapping[str, Outcome], view: ClusterView) -> Actions:

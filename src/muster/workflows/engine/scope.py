@@ -18,7 +18,7 @@ from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import from_json, to_json
 from muster.workflows.lang.govaluate import evaluate_when
-from muster.workflows.lang.tags import substitute
+from muster.workflows.lang.tags import mark_value, substitute, without_marks
 from muster.workflows.model import Node, Outputs, Template
 
 _REFERENCE = re.compile(r"""\b(?:steps|tasks)\b(?:\s*\.\s*([\w-]+)|\s*\[\s*\\?["']([^"'\\\]]+)\\?["']\s*\])?""")
@@ -38,9 +38,9 @@ class Scope:
         inputs = (template or {}).get("inputs") or {}
         for parameter in inputs.get("parameters") or ():
             if parameter.get("value") is not None:
-                self.parameters[f"inputs.parameters.{parameter['name']}"] = to_text(parameter["value"])
+                self.parameters[f"inputs.parameters.{parameter['name']}"] = without_marks(to_text(parameter["value"]))
         for artifact in inputs.get("artifacts") or ():
-            self.artifacts[f"inputs.artifacts.{artifact['name']}"] = artifact
+            self.artifacts[f"inputs.artifacts.{artifact['name']}"] = without_marks(artifact)
 
     def texts(self, variables: MutableMapping[str, Any]) -> Mapping[str, Any]:
         """Returns what tags see: the scope on top of the workflow's variables."""
@@ -253,7 +253,7 @@ def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any
     texts = scope.texts(variables)
     out = dict(step)
     if step.get("when"):
-        out["when"] = substitute(str(step["when"]), texts, required=_REQUIRED, clock=clock)
+        out["when"] = substitute(str(step["when"]), texts, required=_REQUIRED, clock=clock, mark=True)
         if not _may_run(out):
             return out
     later = {field: out.pop(field) for field in _LATER if field in out}
@@ -261,10 +261,10 @@ def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any
     if arguments and arguments.get("parameters"):
         marked = [_mark_absent(p, scope) for p in arguments["parameters"]]
         out["arguments"] = {**arguments, "parameters": marked}
-    out = substitute(out, texts, required=_REQUIRED, clock=clock)
+    out = substitute(out, texts, required=_REQUIRED, clock=clock, mark=True)
     if "inline" in later:
         known = {name: value for name, value in texts.items() if value is not None}
-        later["inline"] = substitute(later["inline"], known, allow_unresolved=True, clock=clock)
+        later["inline"] = substitute(later["inline"], known, allow_unresolved=True, clock=clock, mark=True)
     return {**_with_artifacts(out, scope, variables, clock), **later}
 
 
@@ -275,7 +275,7 @@ def resolve_arguments(
     out = dict(arguments)
     if arguments.get("parameters"):
         out["parameters"] = [_mark_absent(p, scope) for p in arguments["parameters"]]
-    out = substitute(out, scope.texts(variables), required=(), clock=clock)
+    out = substitute(out, scope.texts(variables), required=(), clock=clock, mark=True)
     holder = _with_artifacts({"arguments": out}, scope, variables, clock, keep_optional=True)
     found: dict[str, Any] = holder["arguments"]
     return found
@@ -330,7 +330,7 @@ def resolve_artifact(
 
 def _may_run(step: Mapping[str, Any]) -> bool:
     try:
-        return evaluate_when(str(step["when"]))
+        return evaluate_when(without_marks(str(step["when"])))
     except ExpressionError:
         if is_loop(step):
             return True  # it may refer to the item
@@ -362,7 +362,7 @@ def _with_artifacts(
             if keep_optional:
                 artifacts.append(artifact)
             continue
-        artifacts.append(artifact if found is None else {**found, "name": artifact["name"]})
+        artifacts.append(artifact if found is None else {**mark_value(found), "name": artifact["name"]})
     return {**step, "arguments": {**arguments, "artifacts": artifacts}}
 
 
@@ -386,7 +386,7 @@ def _resolve_output(
             f'output parameter "{declared.get("name")}": "{source.get("parameter")}" is an absent optional '
             "(skipped/omitted node output with no default)"
         )
-    return {**{f: v for f, v in declared.items() if f != "valueFrom"}, "value": to_text(value)}
+    return {**{f: v for f, v in declared.items() if f != "valueFrom"}, "value": without_marks(to_text(value))}
 
 
 def _output_value(source: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any], clock: Clock) -> Any:

@@ -15,6 +15,7 @@ from muster.workflows.engine.node_tree import continues_on, has_failed, is_ended
 from muster.workflows.engine.scope import Scope, resolve_step
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
+from muster.workflows.lang.tags import without_marks
 from muster.workflows.model import Node, Phase
 
 
@@ -191,7 +192,7 @@ class Steps(CompositeNode):
         if step.get("_empty"):
             self._skip(child, "Skipped", "Skipped, empty params")
             return False
-        when = str(step.get("when") or "")
+        when = without_marks(str(step.get("when") or ""))
         if not when:
             return True
         try:

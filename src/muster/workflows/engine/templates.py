@@ -12,7 +12,7 @@ from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
-from muster.workflows.lang.tags import find_tags_in, substitute
+from muster.workflows.lang.tags import find_tags_in, mark_value, substitute, without_marks
 from muster.workflows.model import ClusterView, NodeType, Template
 
 # Fills in the inputs of a template: arguments, defaults and tags.
@@ -94,16 +94,16 @@ def substitute_template(
     """Substitutes the workflow's variables first, then the inputs, which may contain them."""
     scope = ChainMap(own, dict(variables) if not isinstance(variables, dict) else variables)
     if not takes_only_inputs:
-        template = substitute(template, scope, allow_unresolved=True, clock=clock)
+        template = substitute(template, scope, allow_unresolved=True, clock=clock, mark=True)
     elif template.get("inputs"):
-        filled = substitute(template["inputs"], scope, allow_unresolved=True, clock=clock)
+        filled = substitute(template["inputs"], scope, allow_unresolved=True, clock=clock, mark=True)
         template = {**template, "inputs": filled}
     inputs, outputs = template.get("inputs") or {}, template.get("outputs") or {}
     local = dict[str, str](own)
     for parameter in inputs.get("parameters") or ():
         if parameter.get("value") is not None:
-            local[f"inputs.parameters.{parameter['name']}"] = parameter["value"]
-    local["inputs.parameters"] = parameters_json(inputs.get("parameters") or ())
+            local[f"inputs.parameters.{parameter['name']}"] = without_marks(parameter["value"])
+    local["inputs.parameters"] = without_marks(parameters_json(inputs.get("parameters") or ()))
     for direction, artifacts in (("inputs", inputs), ("outputs", outputs)):
         for artifact in artifacts.get("artifacts") or ():
             if artifact.get("path"):
@@ -112,7 +112,9 @@ def substitute_template(
         path = (parameter.get("valueFrom") or {}).get("path")
         if path:
             local[f"outputs.parameters.{parameter['name']}.path"] = path
-    result: Template = substitute(template, ChainMap(local, scope.maps[1]), allow_unresolved=True, clock=clock)
+    result: Template = substitute(
+        template, ChainMap(local, scope.maps[1]), allow_unresolved=True, clock=clock, mark=True
+    )
     return result
 
 
@@ -155,7 +157,7 @@ def _fill_parameter(
     source = parameter.get("valueFrom") or {}
     if source.get("configMapKeyRef"):
         where = f"inputs.parameters.{name}"
-        parameter["value"] = config_map_value(source, where, variables, config_maps, clock)
+        parameter["value"] = mark_value(config_map_value(source, where, variables, config_maps, clock))
     elif parameter.get("value") is None:
         raise WorkflowError(f"inputs.parameters.{name} was not supplied")
     parameter["value"] = to_text(parameter["value"])

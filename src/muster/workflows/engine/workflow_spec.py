@@ -32,7 +32,7 @@ from muster.workflows.engine.templates import (
 from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.tags import substitute
+from muster.workflows.lang.tags import substitute, without_marks
 from muster.workflows.model import ClusterView
 
 _SCHEDULED = "workflows.argoproj.io/scheduled-time"
@@ -147,7 +147,7 @@ def substitute_spec(spec: Object, variables: Mapping[str, str], clock: Clock) ->
     """Returns the spec with the workflow's variables filled in, except in its templates, which are filled in later."""
     outer = {name: value for name, value in spec.items() if name != "templates"}
     return {
-        **substitute(outer, variables, allow_unresolved=True, clock=clock),
+        **substitute(outer, variables, allow_unresolved=True, clock=clock, mark=True),
         "templates": spec.get("templates") or [],
     }
 
@@ -180,6 +180,7 @@ def _add_metadata(resolved: Resolved, clock: Clock) -> None:
         if not isinstance(value, str):
             raise WorkflowError(f"failed to evaluate label \"{key}\": expression '{text}' must evaluate to a string")
         resolved.metadata.setdefault("labels", {})[key] = value
+    resolved.metadata = without_marks(resolved.metadata)
     for name, values in resolved.metadata.items():
         for key, value in values.items():
             resolved.variables[f"workflow.{name}.{key}"] = value

@@ -27,7 +27,6 @@ from muster.kube.objects import Object, meta, name_of, namespace_of, owner_refer
 from muster.kube.patches import strategic_merge
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_time import parse_duration
-from muster.workflows.lang.tags import substitute
 from muster.workflows.model import COMPLETED_LABEL, NODE_ID, WORKFLOW_LABEL, Launch, Template
 
 # What a workflow and a template say about a Pod: main containers, output paths, volumes and
@@ -182,10 +181,7 @@ def volumes_in_use(
     missing = [name for name in wanted if name not in offered]
     if missing:
         raise CannotRun(f"volume '{missing[0]}' not found in workflow spec")
-    found: list[dict[str, Any]] = substitute(
-        [offered[name] for name in wanted], scope_of(workflow, launch), allow_unresolved=True
-    )
-    return found
+    return [offered[name] for name in wanted]
 
 
 def scope_of(workflow: Object, launch: Launch) -> dict[str, Any]:
@@ -284,7 +280,7 @@ def build_pod(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged:
     volumes += volumes_in_use(workflow, spec, template, launch, volumes)
     if volumes:
         body["volumes"] = volumes
-    body = _apply_patches(body, spec, launch)
+    body = _apply_patches(body, launch)
     annotations |= _requests(template, body.get("containers"))
     metadata = {
         "name": launch.pod_name,
@@ -453,17 +449,17 @@ def _add_settings(body: dict[str, Any], spec: Mapping[str, Any], template: Templ
         body["activeDeadlineSeconds"] = _whole(deadline, "activeDeadlineSeconds")
 
 
-def _apply_patches(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> dict[str, Any]:
-    """Applies the patches of the workflow and of the template."""
-    for patch in (spec.get("podSpecPatch"), launch.template.get("podSpecPatch")):
+def _apply_patches(body: dict[str, Any], launch: Launch) -> dict[str, Any]:
+    """Applies the patches of the workflow and of the template, which the engine has filled in."""
+    for patch in (launch.spec_patch, launch.template.get("podSpecPatch")):
         if not patch:
             continue
         try:
-            parsed = yaml.safe_load(substitute(str(patch), _patch_scope(launch), allow_unresolved=True))
+            parsed = yaml.safe_load(str(patch))
             if not isinstance(parsed, dict):
                 raise CannotRun("podSpecPatch must be a Pod's spec in JSON or YAML")
             body = _without_argo_containers(strategic_merge(body, parsed, POD_SPEC_SCHEMA))
-        except (yaml.YAMLError, ApiError, ExpressionError) as error:
+        except (yaml.YAMLError, ApiError) as error:
             raise CannotRun(f"Error applying PodSpecPatch: {error}") from None
     return body
 
@@ -481,13 +477,6 @@ def _without_argo_containers(body: dict[str, Any]) -> dict[str, Any]:
 
 def _is_only_named(container: Any, name: str) -> bool:
     return isinstance(container, dict) and container.get("name") == name and not container.get("image")
-
-
-def _patch_scope(launch: Launch) -> dict[str, Any]:
-    parameters = (launch.template.get("inputs") or {}).get("parameters") or ()
-    scope: dict[str, Any] = {f"inputs.parameters.{p['name']}": str(p.get("value", "")) for p in parameters}
-    scope["pod.name"] = launch.pod_name
-    return scope
 
 
 def _whole(value: Any, what: str) -> int:

@@ -3,6 +3,9 @@
 A tag ends at the first `}}`. Blanks around a path are ignored, but `=` must follow the braces directly. A replacement
 is not searched for tags again: a tag inside a tag needs another substitution. Two things differ from Argo: unclosed
 braces stay where tags may stay, and `let` works in every mode.
+
+Values are data: they come from Pods and other users. Where a text is substituted several times, braces that came from a
+value are marked, so that no later substitution takes them for a tag. In Argo, a value that looks like a tag is one.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ _LATE_VARIABLES = frozenset(
 )
 """Variables that are set late. An expression that names one waits for it, even if it could be evaluated without."""
 _ARTIFACTS = ".outputs.artifacts."
+_MARK = "\ufdd0"
+"""Separates two braces of a value. Unicode reserves this character for such internal use."""
 _BLANKS = "".join(char for char in SPACES if char >= " ")
 
 
@@ -58,6 +63,7 @@ def substitute(
     allow_unresolved: bool = False,
     required: Sequence[str] | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    mark: bool = False,
 ) -> Any:
     """Returns the value with every tag in its strings, keys included, replaced from a flat scope such as
     `{"inputs.parameters.size": "3"}`.
@@ -66,13 +72,41 @@ def substitute(
     With `required`, it stays unless it starts with one of those words (`tasks`, `steps`); tags of output artifacts,
     which are resolved elsewhere, may always stay. A variable that is None is an output that was not produced: an
     expression can fall back from it with `??`. In a simple tag it is an error in every mode, and so is an invalid
-    expression.
+    expression. With `mark`, the result can be substituted again; `without_marks` returns the final value.
     """
-    replacer = _Replacer(scope, allow_unresolved, required, clock)
+    replacer = _Replacer(scope, allow_unresolved, required, clock, mark)
     try:
         return _map_strings(value, replacer.replace)
     except RecursionError:
         raise ExpressionError("the template is nested too deeply") from None
+
+
+def mark_value(value: Any) -> Any:
+    """Returns a value (data) such that nothing in it is a tag. `without_marks` returns it as it was."""
+    return _map_strings(value, _mark)
+
+
+def without_marks(value: Any) -> Any:
+    """Returns the final value: texts that were substituted with `mark` as they are meant."""
+    if isinstance(value, str):
+        return _unmark(value)
+    return _map_strings(value, _unmark) if _has_marks(value) else value
+
+
+def _mark(text: str) -> str:
+    return text.replace("{{", f"{{{_MARK}{{").replace("{{", f"{{{_MARK}{{") if "{{" in text else text
+
+
+def _unmark(text: str) -> str:
+    return text.replace(_MARK, "") if _MARK in text else text
+
+
+def _has_marks(value: Any) -> bool:
+    if isinstance(value, str):
+        return _MARK in value
+    if isinstance(value, dict):
+        return any(_MARK in key or _has_marks(inner) for key, inner in value.items())
+    return isinstance(value, list) and any(map(_has_marks, value))
 
 
 def find_tags(text: str, *, allow_open: bool = False) -> Iterator[Tag]:
@@ -114,8 +148,9 @@ def resolve(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) ->
 
 class _Replacer:
     def __init__(
-        self, scope: Mapping[str, Any], allow_unresolved: bool, required: Sequence[str] | None, clock: Clock
+        self, scope: Mapping[str, Any], allow_unresolved: bool, required: Sequence[str] | None, clock: Clock, mark: bool
     ) -> None:
+        self.mark = mark
         self.scope = scope
         self.required = required
         self.strict = required is None and not allow_unresolved
@@ -123,17 +158,18 @@ class _Replacer:
 
     def replace(self, text: str) -> str:
         if "{{" not in text:
-            return text
+            return text if self.mark else _unmark(text)
         out: list[str] = []
         end = 0
         for tag in find_tags(text, allow_open=not self.strict):
             out.append(text[end : tag.at])
-            out.append(self.replace_expression(tag, text) if tag.is_expression else self.replace_simple(tag, text))
+            found = self.replace_expression(tag, text) if tag.is_expression else self.replace_simple(tag, text)
+            out.append(found)
             end = tag.at + len(tag.text) + 4 + tag.is_expression
             count_text(len(out[-2]) + len(out[-1]))
         count_text(len(text) - end)
         out.append(text[end:])
-        return "".join(out)
+        return _join_marked(out) if self.mark else _unmark("".join(out))
 
     def must_resolve(self, name: str) -> bool:
         if self.required is None:
@@ -149,7 +185,7 @@ class _Replacer:
             raise ExpressionError(f"{message} (skipped/omitted node with no default)", text, tag.at)
         if not isinstance(value, str):
             raise ExpressionError(f"failed to resolve {{{{{tag.text}}}}} to string", text, tag.at)
-        return value
+        return _mark(value) if self.mark else value
 
     def replace_nested(self, tag: Tag, text: str) -> str:
         """Replaces the inner tag of `{{a-{{b}}}}` and leaves the result for the next substitution."""
@@ -160,7 +196,7 @@ class _Replacer:
                 message = f'unable to substitute nested tag {{{{{tag.text}}}}}: "{inner}" is an absent optional'
                 raise ExpressionError(message, text, tag.at)
             if isinstance(value, str):
-                return f"{{{{{before}{value}"
+                return f"{{{{{before}{_mark(value) if self.mark else value}"
         if self.must_resolve(tag.path) and not (self.required is not None and _ARTIFACTS in tag.path):
             raise MissingVariable(f"failed to resolve {{{{{tag.text}}}}}", text, tag.at)
         return f"{{{{{tag.text}}}}}"
@@ -181,7 +217,8 @@ class _Replacer:
         try:
             result = evaluate(tag.text, env, self.clock)
             if result is not None:
-                return _to_text(result)
+                found = _to_text(result)
+                return _mark(found) if self.mark else found
         except ExpressionError as error:
             if not may_stay:
                 raise self.expression_error(error, tag, text) from None
@@ -197,6 +234,17 @@ class _Replacer:
         at = tag.at + 3 + (error.at or 0)
         prefix = "" if error.message.startswith("failed to ") else "failed to evaluate expression: "
         return ExpressionError(prefix + error.message, text, at, hint)
+
+
+def _join_marked(parts: list[str]) -> str:
+    """Joins parts such that the braces at the end of one and the start of the next do not become a tag."""
+    out: list[str] = []
+    for part in parts:
+        if part and out and part[0] == "{" and out[-1][-1] == "{":
+            out.append(_MARK)
+        if part:
+            out.append(part)
+    return "".join(out)
 
 
 def _to_text(result: Any) -> str:
