@@ -56,6 +56,10 @@ class Budgets:
     """CPU time that the engine may take for one workflow in total, since the server was started."""
     member_running_workflows: int = 20
     """Workflows of a restricted namespace that run at the same time. Others wait."""
+    member_cron_workflows: int = 100
+    """CronWorkflows of a restricted namespace."""
+    member_cron_seconds: int = 60
+    """The shortest time between two runs of a CronWorkflow of a restricted namespace."""
     check_seconds: int = 20
     """How long parsing, linting or compiling one text of a user may take."""
     check_megabytes: int = 1024

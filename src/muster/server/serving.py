@@ -80,7 +80,7 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
 
     recorder, budgets = box.recorder("workflow-controller"), box.settings.budgets
     box.run_component(WorkflowController(cluster, recorder, leaves, find_problems, metrics, budgets))
-    box.run_component(CronController(cluster, box.recorder("cron-controller")))
+    box.run_component(CronController(cluster, box.recorder("cron-controller"), budgets=box.settings.budgets))
     cleanup = CleanupController(
         cluster,
         box.recorder("workflow-cleanup"),

@@ -61,6 +61,16 @@ class StepThreads:
             self._used[workflow] = self._used.get(workflow, 0.0) + meter.used
 
 
+async def run_metered(work: Callable[[], T]) -> T:
+    """Evaluates a user's text for something other than a step, in a thread. Raises BudgetExceeded."""
+
+    def run() -> T:
+        with metered(new_meter(Budgets(), 0.0)):
+            return work()
+
+    return await asyncio.to_thread(run)
+
+
 class SharedLockTable(LockTable):
     """Mutexes and semaphores of workflows, for several threads."""
 

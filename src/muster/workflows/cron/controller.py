@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from typing import Any
 
+from muster.kube.budgets import Budgets, setting_name
+from muster.kube.builtin import NAMESPACE
 from muster.kube.cluster import Cluster
-from muster.kube.controller import Controller, Informer, index_by_controller
+from muster.kube.controller import Controller, FairQueue, Informer, index_by_controller
 from muster.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound, TooLarge
 from muster.kube.objects import (
     Key,
@@ -27,12 +31,16 @@ from muster.kube.objects import (
     timestamp,
     uid_of,
 )
+from muster.kube.pod_security import is_restricted
 from muster.workflows.cron import plan
 from muster.workflows.cron.schedule import Schedule, ScheduleError
 from muster.workflows.kinds import CRON_WORKFLOW, WORKFLOW
 from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.limits import BudgetExceeded
 from muster.workflows.model import EventRecorder
+from muster.workflows.step_threads import run_metered
 
+_WORKERS, _PER_NAMESPACE = 8, 2
 _REFUSALS = (BadRequest, Forbidden, Invalid, NotFound, TooLarge)
 
 
@@ -46,12 +54,20 @@ class CronController:
         recorder: EventRecorder,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        budgets: Budgets | None = None,
     ) -> None:
         self._cluster = cluster
+        self._budgets = budgets or Budgets()
         self._recorder = recorder
         self._clock = clock
-        self._queue: Controller[Key] = Controller("cron workflows", self._reconcile)
-        self._crons = Informer(cluster, CRON_WORKFLOW, on_change=self._cron_changed)
+        queue = FairQueue[Key](lambda key: key.namespace, _PER_NAMESPACE)
+        self._queue: Controller[Key] = Controller("cron workflows", self._reconcile, workers=_WORKERS, queue=queue)
+        self._crons = Informer(
+            cluster,
+            CRON_WORKFLOW,
+            on_change=self._cron_changed,
+            indexers={"namespace": lambda cron: [namespace_of(cron)]},
+        )
         self._workflows = Informer(
             cluster,
             WORKFLOW,
@@ -75,29 +91,41 @@ class CronController:
         if cron is None or is_deleting(cron):
             return None
         workflows = self._workflows_of(cron)
-        for workflow in plan.workflows_to_delete(cron, workflows):
+        restricted = await self._is_restricted(key.namespace)
+        for workflow in plan.workflows_to_delete(cron, workflows, restricted=restricted):
             await self._delete(workflow)
         status = plan.update_status(cron, workflows)
         if labels_of(cron).get(plan.COMPLETED_LABEL) == "true":
             await self._write(cron, status)
             return None
         try:
-            schedules = plan.schedules_of(cron)
-        except ScheduleError as error:
+            schedules = await run_metered(partial(plan.schedules_of, cron))
+        except (ScheduleError, BudgetExceeded) as error:
             await self._refuse(cron, status, f"cron schedule is malformed: {error}")
+            return None
+        problem = plan.member_problem(cron, schedules, self._older(cron), self._budgets) if restricted else ""
+        if problem:
+            await self._refuse(cron, status, problem)
             return None
         now = self._clock()
         status = {**status, "conditions": _without(status, "SpecError")}
         try:
-            is_over = plan.has_stopped(cron, status)
-        except ExpressionError as error:
+            is_over = await run_metered(partial(plan.has_stopped, cron, status))
+        except (ExpressionError, BudgetExceeded) as error:
             await self._refuse(cron, status, f"failed to check the stopping condition: {error}")
             return None
         if is_over:
             await self._write(cron, {**status, "phase": "Stopped"}, labels={plan.COMPLETED_LABEL: "true"})
             return None
         before = status.get("lastScheduledTime")
-        for due, schedule in self._due(cron, schedules, now):
+        late = await run_metered(partial(plan.missed_time, cron, schedules, now))
+        for due, schedule in self._due(cron, schedules, now, late):
+            most = self._budgets.member_running_workflows
+            if restricted and len(status["active"]) >= most:
+                setting = setting_name("member_running_workflows")
+                message = f"{most} workflows of this CronWorkflow are still active: see {setting} in config.yaml"
+                status = self._failed(cron, status, message)
+                continue
             status = await self._run(cron, status, due, schedule)
         annotations = {plan.SCHEDULE_ANNOTATION: plan.schedule_text(cron)}
         await self._write(cron, status, annotations=annotations if status.get("lastScheduledTime") != before else {})
@@ -111,10 +139,24 @@ class CronController:
             del made[uid]
         return list({**made, **shown}.values())
 
-    def _due(self, cron: Object, schedules: list[plan.Timed], now: datetime) -> list[tuple[datetime, Schedule]]:
-        """Returns the times to run for now, each once."""
+    async def _is_restricted(self, namespace: str) -> bool:
+        try:
+            return is_restricted(await self._cluster.get(NAMESPACE, namespace))
+        except NotFound:
+            return False
+
+    def _older(self, cron: Object) -> int:
+        """Returns how many CronWorkflows of the namespace are older, or that there are as many as allowed."""
+        others = self._crons.by("namespace", namespace_of(cron))
+        age = (meta(cron).get("creationTimestamp") or "", name_of(cron))
+        older = (o for o in others if (meta(o).get("creationTimestamp") or "", name_of(o)) < age)
+        return sum(1 for _ in islice(older, self._budgets.member_cron_workflows))
+
+    def _due(
+        self, cron: Object, schedules: list[plan.Timed], now: datetime, late: tuple[datetime, Schedule] | None
+    ) -> list[tuple[datetime, Schedule]]:
+        """Returns the times to run for now, each once; `late` is one that was missed."""
         found: dict[datetime, Schedule] = {}
-        late = plan.missed_time(cron, schedules, now)
         if late is not None and late[0] != self._tried.get(uid_of(cron)):
             found[late[0]] = late[1]
         for text, schedule in schedules:
@@ -143,9 +185,9 @@ class CronController:
             # The workflow was created, but the status could not be written.
             return {**status, "phase": "Active", "lastScheduledTime": _later(status.get("lastScheduledTime"), due)}
         try:
-            if not plan.may_run(cron, status):
+            if not await run_metered(partial(plan.may_run, cron, status)):
                 return status
-        except ExpressionError as error:
+        except (ExpressionError, BudgetExceeded) as error:
             self._tried[uid_of(cron)] = due
             return self._failed(cron, status, f"run policy error: {error}")
         self._tried[uid_of(cron)] = due

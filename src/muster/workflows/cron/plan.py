@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from muster.kube.budgets import Budgets, setting_name
 from muster.kube.objects import (
     Object,
     annotations_of,
@@ -23,7 +24,7 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
-from muster.workflows.cron.schedule import Schedule, parse_schedule
+from muster.workflows.cron.schedule import Schedule, ScheduleError, parse_schedule
 from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.go_time import SECOND
@@ -42,6 +43,11 @@ _PASSED_ON = tuple(
 )
 _NUMBERS = re.compile(r"\{\{\s*cronworkflow\.(failed|succeeded)\s*\}\}")
 _WINDOWS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32))
+_LONGEST_WINDOW = timedelta(days=400)
+"""A run that was missed before that is not run any more."""
+_MOST_SCHEDULES = 100
+_MOST_KEPT = 100
+"""Ended workflows of a restricted namespace that a CronWorkflow keeps."""
 
 
 class Timed(NamedTuple):
@@ -55,6 +61,8 @@ def schedules_of(cron: Object) -> list[Timed]:
     """Raises ScheduleError."""
     spec = spec_of(cron)
     texts = list(spec.get("schedules") or ()) or [t for t in (spec.get("schedule"),) if t]
+    if len(texts) > _MOST_SCHEDULES:
+        raise ScheduleError(f"{len(texts)} schedules are too many (at most {_MOST_SCHEDULES})")
     zone = str(spec.get("timezone") or "")
     return [Timed(str(text), parse_schedule(str(text), zone)) for text in texts]
 
@@ -81,7 +89,7 @@ def missed_time(cron: Object, schedules: Iterable[Timed], now: datetime) -> tupl
                 return found, schedule
             continue
         # Only the last one counts, so the last hour is searched first.
-        for window in (*_WINDOWS, now - earliest):
+        for window in (*_WINDOWS, min(now - earliest, _LONGEST_WINDOW)):
             found = schedule.latest_between(max(earliest, now - window), now)
             if found is not None:
                 return found, schedule
@@ -167,9 +175,25 @@ def status_after_failure(status: Mapping[str, Any], type: str, message: str) -> 
     return {**status, **more, "conditions": conditions}
 
 
-def workflows_to_delete(cron: Object, workflows: Iterable[Object]) -> list[Object]:
+def member_problem(cron: Object, schedules: Sequence[Timed], older: int, budgets: Budgets) -> str:
+    """Returns why a CronWorkflow of a restricted namespace, which has so many older ones, does not run, or ''."""
+    if older >= budgets.member_cron_workflows:
+        most, setting = budgets.member_cron_workflows, setting_name("member_cron_workflows")
+        return f"the namespace has more than {most} CronWorkflows: see {setting} in config.yaml"
+    for text, schedule in schedules:
+        if schedule.every and schedule.every < budgets.member_cron_seconds * SECOND:
+            setting = setting_name("member_cron_seconds")
+            return (
+                f"schedule '{text}' is more often than every {budgets.member_cron_seconds} seconds: see {setting} in "
+                "config.yaml"
+            )
+    return ""
+
+
+def workflows_to_delete(cron: Object, workflows: Iterable[Object], *, restricted: bool = False) -> list[Object]:
     """Returns its oldest ended workflows beyond the history limits."""
     spec = spec_of(cron)
+    most = _MOST_KEPT if restricted else None
     ended = [
         w
         for w in workflows
@@ -179,7 +203,8 @@ def workflows_to_delete(cron: Object, workflows: Iterable[Object]) -> list[Objec
     good = [w for w in ended if status_of(w)["phase"] == "Succeeded"]
     bad = [w for w in ended if status_of(w)["phase"] != "Succeeded"]
     return (
-        good[_limit(spec.get("successfulJobsHistoryLimit"), 3) :] + bad[_limit(spec.get("failedJobsHistoryLimit"), 1) :]
+        good[_limit(spec.get("successfulJobsHistoryLimit"), 3, most) :]
+        + bad[_limit(spec.get("failedJobsHistoryLimit"), 1, most) :]
     )
 
 
@@ -194,8 +219,9 @@ def reference(workflow: Object) -> dict[str, Any]:
     }
 
 
-def _limit(given: int | None, default: int) -> int:
-    return default if given is None or given < 0 else given
+def _limit(given: int | None, default: int, most: int | None) -> int:
+    wanted = default if given is None or given < 0 else given
+    return wanted if most is None else min(wanted, most)
 
 
 def _holds(cron: Object, status: Mapping[str, Any], when: str) -> bool:

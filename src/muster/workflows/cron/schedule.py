@@ -28,6 +28,7 @@ from muster.workflows.lang.go_time import (
     to_civil,
     to_unix_nanoseconds,
 )
+from muster.workflows.lang.limits import check_budget
 
 _LOCALTIME = Path("/etc/localtime")
 _YEARS = 5
@@ -94,6 +95,7 @@ class Schedule(NamedTuple):
             return datetime.fromtimestamp(whole // SECOND, UTC) if count > 0 else None
         latest, found = None, self.next_after(since)
         while found is not None and found < until:
+            check_budget()
             latest, found = found, self.next_after(found)
         return latest
 

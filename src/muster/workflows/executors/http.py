@@ -11,6 +11,7 @@ import ssl
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -26,6 +27,7 @@ from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import Byte
 from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome, Template
+from muster.workflows.step_threads import run_metered
 
 LARGEST_BODY = 4 * 1024 * 1024
 """Of a response body, which becomes a parameter."""
@@ -234,7 +236,8 @@ class HttpExecutor:
                 response = await self._send_for_guest(workflow.namespace, request)
             else:
                 response = await self._ready().send(request)
-            outcome = response_outcome(template, response, started, timestamp())
+            judge = partial(response_outcome, template, response, started, timestamp())
+            outcome = await run_metered(judge) if _http(template).get("successCondition") else judge()
         except RequestError as error:
             outcome = Outcome("Failed", _without(str(error), secrets), started=started, finished=timestamp())
         except Exception as error:

@@ -49,6 +49,7 @@ from muster.workflows.executors.pod_status import pod_outcome
 from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
+from muster.workflows.lang.limits import BudgetExceeded
 from muster.workflows.model import (
     FINISHED_PHASES,
     NODE_ID,
@@ -60,6 +61,7 @@ from muster.workflows.model import (
     ReportOutcome,
     Template,
 )
+from muster.workflows.step_threads import run_metered
 
 _COMING = ".coming"
 """A folder beside those of the namespaces."""
@@ -154,12 +156,13 @@ async def run_data(artifacts: ArtifactClient, workflow: Object, template: Templa
         if source is None:
             raise ArtifactError("no valid source is used for data template: write source.artifactPaths")
         found: Any = await artifacts.keys(workflow, source)
-        result = to_json(transform_data(found, template["data"].get("transformation") or ()))
+        steps = template["data"].get("transformation") or ()
+        result = await run_metered(lambda: to_json(transform_data(found, steps)))
     except ArtifactUnreachable:
         raise
     except ArtifactError as error:
         return Outcome("Error", f"unable to process data source: {error}", started=started, finished=timestamp())
-    except ExpressionError as error:
+    except (ExpressionError, BudgetExceeded) as error:
         message = f"unable to process data transformation: {error}"
         return Outcome("Error", message, started=started, finished=timestamp())
     outputs = Outputs(result=result)
