@@ -7,7 +7,7 @@ import base64
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import orjson
@@ -16,10 +16,14 @@ import pytest_asyncio
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import CONFIG_MAP, NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET
-from muster.kube.errors import ApiError, NotFound
-from muster.kube.objects import Object, annotations_of, labels_of, name_of
+from muster.kube.builtin import POD as PODS
+from muster.kube.errors import ApiError, Forbidden, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Key, Object, annotations_of, labels_of, name_of
+from muster.kube.rbac import User
 from muster.platform.database.database import sqlite_url
 from muster.platform.users.credentials import local_token, platform_folder
+from muster.server.kubernetes.access import AccessControl
 from muster.server.serving import run_server
 from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
@@ -265,6 +269,38 @@ HOSTILE: list[tuple[str, Any, str]] = [
         "hostPID",
     ),
     (
+        "takes the name of another run's script by a resource template",
+        hostile(templates=[{"name": "main", "resource": {"action": "create", "manifest": orjson.dumps(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{SECRET_RUN}-a-123"}}).decode()}}]),
+        "reserved",
+    ),
+    (
+        "changes an object of another run by a resource template",
+        hostile(templates=[{"name": "main", "resource": {"action": "patch", "manifest": orjson.dumps(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "labels": {"muster.dev/run": "y"}}}
+        ).decode()}}]),
+        "cannot be patched",
+    ),
+    (
+        "sends the Secret of another run to a server of its choice as an artifact's password",
+        hostile(templates=[template(inputs={"artifacts": [{"name": "a", "path": "/tmp/a", "http": {
+            "url": "http://127.0.0.1:1/x", "auth": {"basicAuth": {
+                "usernameSecret": {"name": SECRET_RUN, "key": "k"},
+                "passwordSecret": {"name": SECRET_RUN, "key": "k"}}}}}]})]),
+        "belongs to a run",
+    ),
+    (
+        "sends the Secret of another run to a server of its choice as a header",
+        hostile(templates=[{"name": "main", "http": {"url": "http://127.0.0.1:1/x", "headers": [
+            {"name": "X", "valueFrom": {"secretKeyRef": {"name": SECRET_RUN, "key": "k"}}}]}}]),
+        "belongs to a run",
+    ),
+    (
+        "holds a mutex of another member's namespace",
+        hostile(synchronization={"mutexes": [{"name": "m", "namespace": "user-alice"}]}),
+        "in another namespace",
+    ),
+    (
         "gives itself a role by a resource template",
         hostile(templates=[{"name": "main", "resource": {"action": "create", "manifest": orjson.dumps(
             {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "x"},
@@ -379,6 +415,11 @@ REQUESTS: list[tuple[str, str, str, Any]] = [
     ("creates a Workflow with the name of a run", "POST",
      "/apis/argoproj.io/v1alpha1/namespaces/user-mallory/workflows",
      {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": SECRET_RUN}, "spec": hostile()}),
+    ("takes the name of a run's script, which the run would then execute", "POST", f"{OWN}/configmaps",
+     config_map(name=f"{SECRET_RUN}-a-1234567890")),
+    ("takes the name of a run's volume", "POST", f"{OWN}/persistentvolumeclaims",
+     {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": f"{SECRET_RUN}-workspace"},
+      "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
     ("creates a privileged Pod", "POST", f"{OWN}/pods",
      {**POD, "spec": {"containers": [{"name": "a", "image": "x", "securityContext": {"privileged": True}}]}}),
 ]  # fmt: skip
@@ -458,6 +499,26 @@ async def test_a_team_mate_takes_the_secrets_of_a_run(box: Shared) -> None:
         status, answer = await box.kube(box.tom.token, method, path, body)
         assert status == 403, (method, path, answer)
     (await box.alice.platform("POST", f"runs/{run['id']}/stop")).ok()
+
+
+async def test_the_launcher_of_a_job_enters_only_its_own_workers() -> None:
+    """The launcher of an MPI job enters the Pods of another run with its service account."""
+
+    class Peeking:
+        def peek(self, kind: Kind, key: Key) -> Object:
+            if kind is NAMESPACE:
+                return {"metadata": {"name": key.name, "labels": {"muster.dev/isolation": "restricted"}}}
+            job = key.name.removesuffix("-worker-0")
+            owner = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "name": job, "uid": job, "controller": True}
+            metadata = {"name": key.name, "namespace": key.namespace, "labels": {"muster.dev/run": "x"}}
+            return {**POD, "metadata": {**metadata, "ownerReferences": [owner]}}
+
+    gate = AccessControl(cast(Any, None), cast(Any, Peeking()))
+    launcher = User("system:serviceaccount:team-vision:mine-launcher")
+    gate.protect_runs(launcher, PODS, "team-vision", "mine-worker-0")
+    for user, pod in ((launcher, "theirs-worker-0"), (User("muster:tom"), "mine-worker-0")):
+        with pytest.raises(Forbidden):
+            gate.protect_runs(user, PODS, "team-vision", pod)
 
 
 async def test_whoever_runs_a_workflow_gets_its_secrets_through_file_outputs(box: Shared) -> None:

@@ -38,7 +38,8 @@ WORKFLOW_LABEL: Final = "workflows.argoproj.io/workflow"
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 DEFAULT_QUEUE: Final = "default"
 
-_RUN_OBJECT = re.compile(r"run-[0-9a-z]{26}")
+_RUN_OBJECT = re.compile(r"run-([0-9a-z]{26})")
+_RUN_PART = re.compile(r"run-([0-9a-z]{26})(-.*)?", re.DOTALL)
 
 
 def is_restricted(namespace: Object | None) -> bool:
@@ -49,6 +50,13 @@ def is_restricted(namespace: Object | None) -> bool:
 def is_run_secret(name: str) -> bool:
     """Whether the platform keeps the token and the secret variables of a run in a Secret of this name."""
     return _RUN_OBJECT.fullmatch(name) is not None
+
+
+def run_in_name(name: str) -> str:
+    """Returns the id of the run whose objects have such names: its Workflow, Secret, Pods, claims and scripts; or ''.
+    Users must not take them, because controllers use an object that exists already."""
+    found = _RUN_PART.fullmatch(name)
+    return found[1] if found is not None else ""
 
 
 def belongs_to_run(obj: Object) -> bool:

@@ -12,8 +12,8 @@ from muster.kube.builtin import NAMESPACE
 from muster.kube.errors import BadRequest, Cause, Forbidden, Unauthorized
 from muster.kube.field_errors import is_dns_label, is_dns_name
 from muster.kube.kinds import Kind
-from muster.kube.objects import Key, Object, meta, name_of, namespace_of, timestamp
-from muster.kube.pod_security import belongs_to_run, find_foreign_metadata, is_restricted, is_run_secret
+from muster.kube.objects import Key, Object, controller_of, meta, name_of, namespace_of, timestamp
+from muster.kube.pod_security import belongs_to_run, find_foreign_metadata, is_restricted, is_run_secret, run_in_name
 from muster.kube.rbac import (
     AUTHENTICATED,
     FULL_AUTHORITY,
@@ -69,6 +69,8 @@ class AccessControl:
         if user.is_master or not name or not self._is_restricted(namespace):
             return
         obj = self._cluster.peek(kind, Key(namespace, name))
+        if obj is not None and user.name == _launcher_of(obj):
+            return
         if (obj is not None and belongs_to_run(obj)) or (kind.plural == "secrets" and is_run_secret(name)):
             raise Forbidden(
                 f'{kind.plural} "{name}" is forbidden: it belongs to a run of the platform; use the platform to manage '
@@ -91,7 +93,7 @@ class AccessControl:
                 causes = [Cause(each.field, str(each), "FieldValueForbidden") for each in found]
                 told = "; ".join(map(str, found))
                 raise Forbidden(f'{kind.plural} "{name_of(new)}" is forbidden: {told}', causes=causes)
-            if is_run_secret(name_of(new)):
+            if old is None and run_in_name(name_of(new)):
                 raise Forbidden(f'{kind.plural} "{name_of(new)}" is forbidden: the name is reserved for runs')
 
         return check
@@ -162,6 +164,14 @@ class AccessControl:
         for group in groups:
             self.require(request.user, Action("impersonate", "", "groups", "", "", group))
         return User(user.name, user.groups | frozenset(groups))
+
+
+def _launcher_of(pod: Object) -> str:
+    """Returns the service account with which the launcher of an MPIJob enters the workers of its own job."""
+    job = controller_of(pod) or {}
+    if job.get("kind") != "MPIJob":
+        return ""
+    return f"{SERVICE_ACCOUNT_PREFIX}{namespace_of(pod)}:{job.get('name')}-launcher"
 
 
 _OWNERS = frozenset(("ownerReferences", "finalizers", "managedFields", "resourceVersion"))

@@ -19,7 +19,7 @@ from muster.kube.builtin import CONFIG_MAP, NAMESPACE, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.objects import Object, annotations_of, namespace_of, spec_of, status_of
-from muster.kube.pod_security import is_restricted
+from muster.kube.pod_security import is_restricted, is_run_secret
 from muster.workflows.artifacts.archives import Limits, form_of, is_packed, pack, unpack
 from muster.workflows.artifacts.confined import ConfinedStore, ConfinedWork, MemberAccess
 from muster.workflows.artifacts.errors import ArtifactError
@@ -110,6 +110,8 @@ class Secrets:
     async def get(self, selector: Mapping[str, Any]) -> str:
         """Returns the value of `{name, key}`. Raises ArtifactError."""
         name, key = str(selector.get("name") or ""), str(selector.get("key") or "")
+        if is_run_secret(name):
+            raise ArtifactError(f'the Secret "{name}" belongs to a run of the platform; use a Secret of your own')
         try:
             secret = await self._cluster.get(SECRET, name, self._namespace)
         except NotFound:

@@ -148,6 +148,9 @@ class RunLocks:
         """Acquires all of the locks or none. Returns None, or the lock to wait for and the message to show. Raises
         WorkflowError."""
         table, holder = self.run.view.locks, self._holder(node_id)
+        foreign = [lock.name for lock in locks if not lock.name.startswith(f"{self.run.namespace}/")]
+        if foreign and self.run.view.restricted:
+            raise WorkflowError(f"the lock {foreign[0]} is in another namespace; leave synchronization.namespace out")
         limits = [limit_of(lock, self.run.config_map) for lock in locks]
         taken: list[Lock] = []
         for lock, limit in zip(locks, limits, strict=True):

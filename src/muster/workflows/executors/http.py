@@ -21,7 +21,7 @@ from muster.kube.builtin import NAMESPACE, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.objects import Key, Object, key_of, namespace_of, timestamp, uid_of
-from muster.kube.pod_security import is_restricted
+from muster.kube.pod_security import is_restricted, is_run_secret
 from muster.workflows.artifacts.egress import Egress, egress_proxy
 from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.errors import ExpressionError
@@ -212,6 +212,8 @@ class HttpExecutor:
         found: dict[tuple[str, str], str] = {}
         for name, key in referenced_secrets(template):
             try:
+                if is_run_secret(name):
+                    raise NotFound(f"secret '{name}' belongs to a run of the platform; use a Secret of your own")
                 data = (await self._cluster.get(SECRET, name, namespace_of(workflow))).get("data") or {}
                 if key not in data:
                     raise NotFound(f"secret '{name}' does not have the key '{key}'")

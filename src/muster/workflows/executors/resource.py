@@ -53,6 +53,7 @@ from muster.kube.pod_security import (
     find_foreign_metadata,
     is_restricted,
     is_run_secret,
+    run_in_name,
 )
 from muster.kube.rbac import Action, Authorizer, Grant, Rule, User, is_allowed, service_account_user
 from muster.workflows.artifacts.client import ArtifactClient
@@ -331,6 +332,9 @@ class ResourceExecutor:
                 raise ResourceError(str(found))
         elif order.action == "patch" and any(word in str(order.patch) for word in _RESERVED_WORDS):
             raise ResourceError("resource.manifest: owners, finalizers and labels of the platform cannot be patched")
+        taken = run_in_name(name_of(wanted or {}) or str(meta(wanted or {}).get("generateName") or ""))
+        if taken and taken != run:
+            raise ResourceError("resource.manifest: metadata.name: the name is reserved for objects of a run")
         for target in order.targets:
             for obj in await matching_objects(self._cluster, order, target):
                 if belongs_to_run(obj) and labels_of(obj).get(RUN_LABEL) != (run or None):
