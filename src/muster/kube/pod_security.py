@@ -3,8 +3,9 @@
 A namespace with the label `muster.dev/isolation: restricted` belongs to people who are not admins. Its Pods are
 checked when they are stored and confined when they run, wherever they came from.
 
-The policy is an allow-list: every field of a Pod is harmless, checked, or refused by name. It looks at the Pod that
-will run. The platform uses the same tables for early errors about graphs and manifests.
+Here are the rules with their messages, what a namespace grants, and what labels and annotations may say. The fields of
+Pods and other objects are in `pod_fields.py`. The policy looks at the Pod that will run. The platform uses the same
+tables for early errors about graphs and manifests.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -121,6 +122,10 @@ class Violation(NamedTuple):
     rule: str
     arguments: Mapping[str, str]
 
+    @classmethod
+    def of(cls, where: str, rule: str, /, **arguments: str) -> Violation:
+        return cls(where, rule, arguments)
+
     def __str__(self) -> str:
         message, fix = RULES[self.rule]
         return f"{self.field}: {f'{message}; {fix}'.format_map(self.arguments)}"
@@ -182,64 +187,20 @@ def _parse_grants(text: str) -> PodGrants:
         return PodGrants(queues=frozenset())
 
 
-def find_pod_violations(pod: Object, grants: PodGrants) -> list[Violation]:
-    """Returns everything that a Pod of a restricted namespace must not have."""
-    return [
-        *find_metadata_violations(pod.get("metadata"), "metadata", grants),
-        *find_spec_violations(pod.get("spec"), "spec", grants),
-    ]
-
-
-def find_spec_violations(spec: Any, path: str, grants: PodGrants) -> list[Violation]:
-    """The same for the spec alone, which may also be invalid: the platform looks at templates before tags are
-    replaced."""
-    given = _mapping(spec)
-    scope = _Scope(grants, _read_only_volumes(given, grants))
-    return list(_walk(POD_FIELDS, given, path, scope))
-
-
 def find_metadata_violations(metadata: Any, path: str, grants: PodGrants) -> list[Violation]:
     """The same for labels and annotations."""
-    given = _mapping(metadata)
+    given = as_mapping(metadata)
     found = []
-    for name, value in _mapping(given.get("labels")).items():
+    for name, value in as_mapping(given.get("labels")).items():
         if str(name).startswith(PREFIX) and not (
             (name == RUN_LABEL and grants.run and value == grants.run) or (name == TASK_LABEL and grants.run)
         ):
-            found.append(_violation(f"{path}.labels[{name}]", "label", name=str(name)))
-    for name, value in _mapping(given.get("annotations")).items():
+            found.append(Violation.of(f"{path}.labels[{name}]", "label", name=str(name)))
+    for name, value in as_mapping(given.get("annotations")).items():
         found += _annotation(str(name), value, f"{path}.annotations[{name}]", grants)
     strange = [each for each in given.get("finalizers") or () if each not in _FINALIZERS]
     if strange:
-        found.append(_violation(f"{path}.finalizers", "owner", field="finalizers"))
-    return found
-
-
-def find_claim_violations(claim: Object, holder: Mapping[str, Any]) -> list[Violation]:
-    """Checks a PersistentVolumeClaim. `holder` is the claimRef of the volume that it names."""
-    metadata = claim["metadata"]
-    mine = (holder.get("namespace"), holder.get("name")) == (metadata.get("namespace"), metadata.get("name"))
-    mine = mine and holder.get("uid") in (None, "", metadata.get("uid"))
-    return list(_claim_spec(claim.get("spec"), "spec", reserved=mine))
-
-
-def find_service_violations(service: Object) -> list[Violation]:
-    spec = _mapping(service.get("spec"))
-    found = [
-        _violation(f"spec.{name}", "service", field=name)
-        for name in ("externalIPs", "externalName", "loadBalancerIP", "loadBalancerClass", "healthCheckNodePort")
-        if spec.get(name)
-    ]
-    if spec.get("type") not in (None, "ClusterIP"):
-        found.append(_violation("spec.type", "service", field=f"type {spec.get('type')}"))
-    return found
-
-
-def find_pod_group_violations(group: Object, grants: PodGrants) -> list[Violation]:
-    spec = _mapping(group.get("spec"))
-    found = list(_queue(spec.get("queue"), "spec.queue", grants))
-    found += _queue(annotations_of(group).get(QUEUE_ANNOTATION), f"metadata.annotations[{QUEUE_ANNOTATION}]", grants)
-    found += _priority_class(spec.get("priorityClassName"), "spec.priorityClassName", _Scope(grants, {}))
+        found.append(Violation.of(f"{path}.finalizers", "owner", field="finalizers"))
     return found
 
 
@@ -247,9 +208,9 @@ def find_changed_run(old: Object, new: Object) -> list[Violation]:
     """What the platform wrote into a Workflow about its run cannot change later, as by `workflowMetadata`."""
     found = []
     if labels_of(old).get(RUN_LABEL) != labels_of(new).get(RUN_LABEL):
-        found.append(_violation(f"metadata.labels[{RUN_LABEL}]", "label", name=RUN_LABEL))
+        found.append(Violation.of(f"metadata.labels[{RUN_LABEL}]", "label", name=RUN_LABEL))
     if annotations_of(old).get(MOUNTS_ANNOTATION) != annotations_of(new).get(MOUNTS_ANNOTATION):
-        found.append(_violation(f"metadata.annotations[{MOUNTS_ANNOTATION}]", "annotation", name=MOUNTS_ANNOTATION))
+        found.append(Violation.of(f"metadata.annotations[{MOUNTS_ANNOTATION}]", "annotation", name=MOUNTS_ANNOTATION))
     return found
 
 
@@ -264,252 +225,43 @@ def find_foreign_metadata(old: Object | None, new: Object, *, run: str = "") -> 
                 continue
             if (run and (name, now.get(name)) == (RUN_LABEL, run)) or (run and name == TASK_LABEL):
                 continue
-            found.append(_violation(f"metadata.{part}[{name}]", rule, name=name))
+            found.append(Violation.of(f"metadata.{part}[{name}]", rule, name=name))
     for name in ("ownerReferences", "finalizers"):
         added = [each for each in _list(new, name) if each not in _list(before, name)]
         if added and not (name == "finalizers" and set(map(str, added)) <= set(_FINALIZERS)):
-            found.append(_violation(f"metadata.{name}", "owner", field=name))
+            found.append(Violation.of(f"metadata.{name}", "owner", field=name))
     return found
 
 
 def _list(obj: Object, name: str) -> list[Any]:
-    value = _mapping(obj.get("metadata")).get(name)
+    value = as_mapping(obj.get("metadata")).get(name)
     return value if isinstance(value, list) else []
 
 
-class _Scope(NamedTuple):
-    grants: PodGrants
-    read_only: Mapping[str, str]
-    """Volumes of the Pod that have to be mounted read-only, with the path or claim."""
-
-
-Check: TypeAlias = Callable[[Any, str, _Scope], Iterator[Violation]]
-Fields: TypeAlias = Mapping[str, Check | None]
-"""Every field of a part of a Pod: a check, or None if it is harmless. A field that is not listed is refused."""
-
-
-def _walk(fields: Fields, given: Mapping[str, Any], path: str, scope: _Scope) -> Iterator[Violation]:
-    for name, value in given.items():
-        check = fields.get(name, _unknown)
-        if check is not None and value is not None:
-            yield from check(value, f"{path}.{name}", scope)
-
-
-def _unknown(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    yield _violation(path, "unknown", field=path.rpartition(".")[2])
-
-
-def _within(fields: Fields) -> Check:
-    """A check of the fields of a nested object."""
-
-    def check(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-        yield from _walk(fields, _mapping(value), path, scope)
-
-    return check
-
-
-def _each(fields: Fields) -> Check:
-    """A check of the fields of every item of a list."""
-
-    def check(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-        for at, item in enumerate(value if isinstance(value, list) else ()):
-            yield from _walk(fields, _mapping(item), f"{path}[{at}]", scope)
-
-    return check
-
-
-def _refused(rule: str) -> Check:
-    """Refuses a field that is set."""
-
-    def check(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-        if value not in (False, 0, "", [], {}):
-            yield _violation(path, rule, field=path.rpartition(".")[2])
-
-    return check
-
-
-def _one_of(*allowed: str) -> Check:
-    def check(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-        if value not in allowed:
-            yield _violation(path, "setting", field=path.rpartition(".")[2])
-
-    return check
-
-
-def _account(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    if value not in scope.grants.accounts:
-        yield _violation(path, "account", name=str(value), field=path.rpartition(".")[2])
-
-
-def _node(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    if value:
-        yield _violation(path, "node")
-
-
-def _priority_class(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    if str(value or "").startswith("system-"):
-        yield _violation(path, "priority", name=str(value))
-
-
-def _named(name: Any, path: str, kind: str, scope: _Scope) -> Iterator[Violation]:
-    """A Secret or ConfigMap of the namespace. The Secret of a run is for its own Pods."""
-    grants = scope.grants
-    text = str(name or "")
-    if grants.only_listed and text not in (grants.secrets if kind == "secret" else grants.config_maps):
-        yield _violation(path, kind, name=text, label=f"{PREFIX}shared", value="everybody")
-    elif kind == "secret" and is_run_secret(text) and text != f"run-{grants.run}":
-        yield _violation(path, "run secret", name=text)
-
-
-def _reference(kind: str, key: str = "name") -> Check:
-    def check(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-        yield from _named(_mapping(value).get(key), f"{path}.{key}", kind, scope)
-
-    return check
-
-
-def _pull_secrets(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    for at, secret in _items(value):
-        yield from _named(secret.get("name"), f"{path}[{at}].name", "secret", scope)
-
-
-def _profile(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    """A seccomp or AppArmor profile."""
-    if _mapping(value).get("type") not in (None, "RuntimeDefault"):
-        yield _violation(f"{path}.type", "setting", field=path.rpartition(".")[2])
-
-
-def _capabilities(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    added = _mapping(value).get("add")
-    if added:
-        names = ", ".join(map(str, added)) if isinstance(added, list) else str(added)
-        yield _violation(f"{path}.add", "capabilities", names=names)
-
-
-def _privileged(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    if value:
-        yield _violation(path, "privileged")
-
-
-def _affinity(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    """A rule about Pods of other namespaces keeps these away, too."""
-    for kind in ("podAffinity", "podAntiAffinity"):
-        for when, terms in _mapping(_mapping(value).get(kind)).items():
-            for at, term in _items(terms):
-                where = f"{path}.{kind}.{when}[{at}]"
-                inner = _mapping(term.get("podAffinityTerm"))
-                for place, each in ((where, term), (f"{where}.podAffinityTerm", inner)):
-                    for name in ("namespaces", "namespaceSelector"):
-                        if each.get(name) is not None and each.get(name) != []:
-                            yield _violation(f"{place}.{name}", "namespaces", field=name)
-
-
-def _host_path(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    written, paths = str(_mapping(value).get("path") or ""), scope.grants.paths
-    if written not in paths:
-        known = ", ".join(sorted(paths))
-        if known:
-            yield _violation(f"{path}.path", "path", path=written, known=known)
-        else:
-            yield _violation(f"{path}.path", "no path", path=written)
-
-
-def _claim(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    name = str(_mapping(value).get("claimName") or "")
-    if scope.grants.only_listed and name not in scope.grants.claims:
-        yield _violation(f"{path}.claimName", "claim", name=name)
-
-
-def _ephemeral(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    template = _mapping(_mapping(value).get("volumeClaimTemplate"))
-    where = f"{path}.volumeClaimTemplate"
-    yield from find_metadata_violations(template.get("metadata"), f"{where}.metadata", scope.grants)
-    yield from _claim_spec(template.get("spec"), f"{where}.spec", reserved=False)
-
-
-def _claim_spec(spec: Any, path: str, *, reserved: bool) -> Iterator[Violation]:
-    for name, value in _mapping(spec).items():
-        if name == "volumeName" and value and not reserved:
-            yield _violation(f"{path}.volumeName", "volume name", name=str(value))
-        elif name in ("dataSource", "dataSourceRef", "volumeAttributesClassName") and value:
-            yield _violation(f"{path}.{name}", "setting", field=name)
-        elif name not in CLAIM_FIELDS:
-            yield _violation(f"{path}.{name}", "unknown", field=name)
-
-
-def _token(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    yield _violation(path, "token")
-
-
-def _volume_type(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    yield _violation(path, "volume", type=path.rpartition(".")[2])
-
-
-def _mounts(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    for at, mount in _items(value):
-        where = f"{path}[{at}]"
-        yield from _walk(MOUNT_FIELDS, mount, where, scope)
-        if mount.get("name") in scope.read_only and mount.get("readOnly") is not True:
-            yield _violation(where, "read only", name=scope.read_only[mount["name"]])
-
-
-def _devices(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    for at, device in _items(value):
-        if device.get("name") in scope.read_only:
-            yield _violation(f"{path}[{at}]", "read only", name=scope.read_only[device["name"]])
-
-
-def _mount_path(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    written = str(value)
-    place = posixpath.normpath(written)
-    odd = not written.startswith("/") or ".." in written.split("/") or not _PLAIN_PATH.fullmatch(written)
-    if place == "/" or odd or (_is_kernel_path(place) and not _is_below(place, "/dev/shm")):  # noqa: S108
-        yield _violation(path, "mount path", path=written)
-
-
-def _sub_path(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    if str(value).startswith("/") or ".." in str(value).split("/"):
-        yield _violation(path, "sub path", path=str(value))
-
-
-def _message_path(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    place = posixpath.normpath(str(value))
-    if _is_kernel_path(place) and place != "/dev/termination-log":
-        yield _violation(path, "value", field=path.rpartition(".")[2])
-
-
-def _ports(value: Any, path: str, scope: _Scope) -> Iterator[Violation]:
-    for at, port in _items(value):
-        for name in port:
-            if name in ("hostPort", "hostIP") and port[name]:
-                yield _violation(f"{path}[{at}].{name}", "port")
-            elif name not in PORT_FIELDS:
-                yield _violation(f"{path}[{at}].{name}", "unknown", field=name)
-
-
-def _queue(name: Any, path: str, grants: PodGrants) -> Iterator[Violation]:
+def check_queue(name: Any, path: str, grants: PodGrants) -> Iterator[Violation]:
+    """A queue of a virtual cluster that the namespace may not use is refused."""
     if name and name != DEFAULT_QUEUE and grants.queues is not None and name not in grants.queues:
-        yield _violation(path, "queue", name=str(name))
+        yield Violation.of(path, "queue", name=str(name))
 
 
 def _annotation(name: str, value: Any, path: str, grants: PodGrants) -> Iterator[Violation]:
     if name.startswith(PREFIX):
         check = _OUR_ANNOTATIONS.get(name)
         if check is None:
-            yield _violation(path, "annotation", name=name)
+            yield Violation.of(path, "annotation", name=name)
         elif name == KEEP_FILES_ANNOTATION and (kernel := _kernel_outputs(value)):
-            yield _violation(path, "output path", path=kernel)
+            yield Violation.of(path, "output path", path=kernel)
         elif not check(value):
-            yield _violation(path, "value", field=name)
+            yield Violation.of(path, "value", field=name)
     elif name.startswith(_PROFILES) and value not in ("runtime/default", "docker/default"):
-        yield _violation(path, "setting", field=name)
+        yield Violation.of(path, "setting", field=name)
     elif name == QUEUE_ANNOTATION:
-        yield from _queue(value, path, grants)
+        yield from check_queue(value, path, grants)
 
 
 def _kernel_outputs(value: Any) -> str:
     """Returns the first output path of a Pod that belongs to the kernel, or ''."""
-    return next((path for path in _output_paths(value) or () if _is_kernel_path(posixpath.normpath(path))), "")
+    return next((path for path in _output_paths(value) or () if is_kernel_path(posixpath.normpath(path))), "")
 
 
 def _output_paths(value: Any) -> list[str] | None:
@@ -533,17 +285,17 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value) is not None
 
 
-def _is_kernel_path(path: str) -> bool:
-    return any(_is_below(path, folder) for folder in ("/proc", "/sys", "/dev"))
+def is_kernel_path(path: str) -> bool:
+    """Whether a normalized path belongs to the kernel."""
+    return any(is_below(path, folder) for folder in ("/proc", "/sys", "/dev"))
 
 
-def _is_below(path: str, folder: str) -> bool:
+def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
 _USERS_OWN = frozenset({f"{PREFIX}restart-scope", f"{PREFIX}longest-text", f"{PREFIX}node"})
 """Annotations with our prefix that users may write."""
-_PLAIN_PATH = re.compile(r'[^\x00-\x1f\x7f",:\\]+')
 _FINALIZERS = ("foregroundDeletion", "orphan", "batch.kubernetes.io/job-tracking", "kubernetes.io/pvc-protection")
 _PROFILES = (
     "container.apparmor.security.beta.kubernetes.io/",
@@ -560,195 +312,7 @@ _OUR_ANNOTATIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 """Annotations that controllers set on Pods, with the values that are safe from every user."""
 
-_HTTP: Final[Fields] = {"host": _refused("probe"), "httpHeaders": None, "path": None, "port": None, "scheme": None}
-_TCP: Final[Fields] = {"host": _refused("probe"), "port": None}
-PROBE_FIELDS: Final[Fields] = {
-    "exec": _within({"command": None}),
-    "failureThreshold": None,
-    "grpc": _within({"port": None, "service": None}),
-    "httpGet": _within(_HTTP),
-    "initialDelaySeconds": None,
-    "periodSeconds": None,
-    "successThreshold": None,
-    "tcpSocket": _within(_TCP),
-    "terminationGracePeriodSeconds": None,
-    "timeoutSeconds": None,
-}
-HOOK_FIELDS: Final[Fields] = {
-    "exec": _within({"command": None}),
-    "httpGet": _within(_HTTP),
-    "sleep": None,
-    "tcpSocket": _within(_TCP),
-}
-ENV_SOURCES: Final[Fields] = {
-    "configMapKeyRef": _reference("config map"),
-    "fieldRef": None,
-    "resourceFieldRef": None,
-    "secretKeyRef": _reference("secret"),
-}
-MOUNT_FIELDS: Final[Fields] = {
-    "mountPath": _mount_path,
-    "mountPropagation": _one_of("None"),
-    "name": None,
-    "readOnly": None,
-    "recursiveReadOnly": None,
-    "subPath": _sub_path,
-    "subPathExpr": _sub_path,
-}
-PORT_FIELDS: Final = frozenset({"containerPort", "hostIP", "hostPort", "name", "protocol"})
-_SHARED_SECURITY: Final[Fields] = {
-    "appArmorProfile": _profile,
-    "runAsGroup": None,
-    "runAsNonRoot": None,
-    "runAsUser": None,
-    "seLinuxOptions": _refused("setting"),
-    "seccompProfile": _profile,
-    "windowsOptions": _refused("setting"),
-}
-CONTAINER_SECURITY_FIELDS: Final[Fields] = {
-    **_SHARED_SECURITY,
-    "allowPrivilegeEscalation": None,
-    "capabilities": _capabilities,
-    "privileged": _privileged,
-    "procMount": _one_of("", "Default"),
-    "readOnlyRootFilesystem": None,
-}
-POD_SECURITY_FIELDS: Final[Fields] = {
-    **_SHARED_SECURITY,
-    "fsGroup": None,
-    "fsGroupChangePolicy": None,
-    "seLinuxChangePolicy": None,
-    "supplementalGroups": _refused("setting"),
-    "supplementalGroupsPolicy": None,
-    "sysctls": _refused("setting"),
-}
-CONTAINER_FIELDS: Final[Fields] = {
-    "args": None,
-    "command": None,
-    "env": _each({"name": None, "value": None, "valueFrom": _within(ENV_SOURCES)}),
-    "envFrom": _each({"configMapRef": _reference("config map"), "prefix": None, "secretRef": _reference("secret")}),
-    "image": None,
-    "imagePullPolicy": None,
-    "lifecycle": _within({"postStart": _within(HOOK_FIELDS), "preStop": _within(HOOK_FIELDS), "stopSignal": None}),
-    "livenessProbe": _within(PROBE_FIELDS),
-    "name": None,
-    "ports": _ports,
-    "readinessProbe": _within(PROBE_FIELDS),
-    "resizePolicy": None,
-    "resources": _within({"claims": _refused("setting"), "limits": None, "requests": None}),
-    "restartPolicy": None,
-    "restartPolicyRules": None,
-    "securityContext": _within(CONTAINER_SECURITY_FIELDS),
-    "startupProbe": _within(PROBE_FIELDS),
-    "stdin": None,
-    "stdinOnce": None,
-    "targetContainerName": None,
-    "terminationMessagePath": _message_path,
-    "terminationMessagePolicy": None,
-    "tty": None,
-    "volumeDevices": _devices,
-    "volumeMounts": _mounts,
-    "workingDir": None,
-}
-PROJECTED_FIELDS: Final[Fields] = {
-    "configMap": _reference("config map"),
-    "downwardAPI": None,
-    "secret": _reference("secret"),
-    "serviceAccountToken": _token,
-    "clusterTrustBundle": _volume_type,
-    "podCertificate": _volume_type,
-}
-VOLUME_FIELDS: Final[Fields] = {
-    "name": None,
-    "configMap": _reference("config map"),
-    "downwardAPI": None,
-    "emptyDir": None,
-    "ephemeral": _ephemeral,
-    "hostPath": _host_path,
-    "image": None,
-    "persistentVolumeClaim": _claim,
-    "projected": _within({"defaultMode": None, "sources": _each(PROJECTED_FIELDS)}),
-    "secret": _reference("secret", "secretName"),
-    **dict.fromkeys(
-        (
-            "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume", "flocker",
-            "gcePersistentDisk", "gitRepo", "glusterfs", "iscsi", "nfs", "photonPersistentDisk", "portworxVolume",
-            "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
-        ),
-        _volume_type,
-    ),
-}  # fmt: skip
-CLAIM_FIELDS: Final = frozenset({
-    "accessModes", "dataSource", "dataSourceRef", "resources", "selector", "storageClassName",
-    "volumeAttributesClassName", "volumeMode", "volumeName",
-})  # fmt: skip
-POD_FIELDS: Final[Fields] = {
-    "activeDeadlineSeconds": None,
-    "affinity": _affinity,
-    "automountServiceAccountToken": None,
-    "containers": _each(CONTAINER_FIELDS),
-    "dnsConfig": None,
-    "dnsPolicy": None,
-    "enableServiceLinks": None,
-    "ephemeralContainers": _each(CONTAINER_FIELDS),
-    "hostAliases": None,
-    "hostIPC": _refused("host"),
-    "hostNetwork": _refused("host"),
-    "hostPID": _refused("host"),
-    "hostUsers": None,
-    "hostname": None,
-    "hostnameOverride": None,
-    "imagePullSecrets": _pull_secrets,
-    "initContainers": _each(CONTAINER_FIELDS),
-    "nodeName": _node,
-    "nodeSelector": None,
-    "os": None,
-    "overhead": _refused("setting"),
-    "preemptionPolicy": None,
-    "priority": _refused("setting"),
-    "priorityClassName": _priority_class,
-    "readinessGates": None,
-    "resourceClaims": _refused("setting"),
-    "resources": _within({"claims": _refused("setting"), "limits": None, "requests": None}),
-    "restartPolicy": None,
-    "runtimeClassName": _refused("setting"),
-    "schedulerName": None,
-    "schedulingGates": None,
-    "securityContext": _within(POD_SECURITY_FIELDS),
-    "serviceAccount": _account,
-    "serviceAccountName": _account,
-    "setHostnameAsFQDN": None,
-    "shareProcessNamespace": None,
-    "subdomain": None,
-    "terminationGracePeriodSeconds": None,
-    "tolerations": None,
-    "topologySpreadConstraints": None,
-    "volumes": _each(VOLUME_FIELDS),
-    "workloadRef": _refused("setting"),
-}
 
-
-def _read_only_volumes(spec: Mapping[str, Any], grants: PodGrants) -> Mapping[str, str]:
-    found = {}
-    for _, volume in _items(spec.get("volumes")):
-        path = str(_mapping(volume.get("hostPath")).get("path") or "")
-        claim = _mapping(volume.get("persistentVolumeClaim"))
-        name = str(claim.get("claimName") or "")
-        if grants.paths.get(path):
-            found[str(volume.get("name"))] = path
-        if grants.claims.get(name) and not claim.get("readOnly"):
-            found[str(volume.get("name"))] = name
-    return found
-
-
-def _violation(where: str, rule: str, /, **arguments: str) -> Violation:
-    return Violation(where, rule, arguments)
-
-
-def _items(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for at, item in enumerate(value if isinstance(value, list) else ()):
-        yield at, _mapping(item)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Returns a value of an object that need not be valid."""
     return value if isinstance(value, Mapping) else {}

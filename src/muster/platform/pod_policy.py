@@ -15,6 +15,7 @@ from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.kinds import Kind
 from muster.kube.objects import name_of
+from muster.kube.pod_fields import find_spec_violations
 from muster.kube.pod_security import (
     PREFIX,
     RUN_LABEL,
@@ -22,7 +23,6 @@ from muster.kube.pod_security import (
     PodGrants,
     Violation,
     find_metadata_violations,
-    find_spec_violations,
     is_run_secret,
 )
 from muster.platform.messages import FieldError, field_error

@@ -24,14 +24,16 @@ from muster.kube.objects import (
     set_condition,
     spec_of,
 )
-from muster.kube.pod_origin import find_origin
-from muster.kube.pod_security import (
-    Violation,
-    find_changed_run,
+from muster.kube.pod_fields import (
     find_claim_violations,
     find_pod_group_violations,
     find_pod_violations,
     find_service_violations,
+)
+from muster.kube.pod_origin import find_origin
+from muster.kube.pod_security import (
+    Violation,
+    find_changed_run,
     grants_for,
     is_restricted,
     read_grants,

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from muster.kube import pod_security
+from muster.kube import pod_fields
 from muster.kube.builtin import PERSISTENT_VOLUME_CLAIM, POD_SPEC_SCHEMA
-from muster.kube.pod_security import PodGrants, find_pod_violations, find_spec_violations, grants_for, read_grants
+from muster.kube.pod_fields import find_pod_violations, find_spec_violations
+from muster.kube.pod_security import PodGrants, grants_for, read_grants
 
 _POD: Any = POD_SPEC_SCHEMA["properties"]
 _CONTAINER: Any = _POD["containers"]["items"]["properties"]
@@ -21,31 +22,31 @@ _ENV: Any = _CONTAINER["env"]["items"]["properties"]["valueFrom"]["properties"]
 @pytest.mark.parametrize(
     ("upstream", "known"),
     [
-        pytest.param(_POD, pod_security.POD_FIELDS, id="Pod"),
-        pytest.param(_CONTAINER, pod_security.CONTAINER_FIELDS, id="container"),
+        pytest.param(_POD, pod_fields.POD_FIELDS, id="Pod"),
+        pytest.param(_CONTAINER, pod_fields.CONTAINER_FIELDS, id="container"),
         pytest.param(
-            _POD["ephemeralContainers"]["items"]["properties"], pod_security.CONTAINER_FIELDS, id="ephemeral container"
+            _POD["ephemeralContainers"]["items"]["properties"], pod_fields.CONTAINER_FIELDS, id="ephemeral container"
         ),
-        pytest.param(_VOLUME, pod_security.VOLUME_FIELDS, id="volume"),
+        pytest.param(_VOLUME, pod_fields.VOLUME_FIELDS, id="volume"),
         pytest.param(
             _VOLUME["projected"]["properties"]["sources"]["items"]["properties"],
-            pod_security.PROJECTED_FIELDS,
+            pod_fields.PROJECTED_FIELDS,
             id="projected volume",
         ),
-        pytest.param(_CONTAINER["volumeMounts"]["items"]["properties"], pod_security.MOUNT_FIELDS, id="volume mount"),
-        pytest.param(_CONTAINER["ports"]["items"]["properties"], pod_security.PORT_FIELDS, id="port"),
-        pytest.param(_PROBE, pod_security.PROBE_FIELDS, id="probe"),
-        pytest.param(_HOOK, pod_security.HOOK_FIELDS, id="lifecycle hook"),
+        pytest.param(_CONTAINER["volumeMounts"]["items"]["properties"], pod_fields.MOUNT_FIELDS, id="volume mount"),
+        pytest.param(_CONTAINER["ports"]["items"]["properties"], pod_fields.PORT_FIELDS, id="port"),
+        pytest.param(_PROBE, pod_fields.PROBE_FIELDS, id="probe"),
+        pytest.param(_HOOK, pod_fields.HOOK_FIELDS, id="lifecycle hook"),
         pytest.param(
-            _POD["securityContext"]["properties"], pod_security.POD_SECURITY_FIELDS, id="security context of a Pod"
+            _POD["securityContext"]["properties"], pod_fields.POD_SECURITY_FIELDS, id="security context of a Pod"
         ),
         pytest.param(
             _CONTAINER["securityContext"]["properties"],
-            pod_security.CONTAINER_SECURITY_FIELDS,
+            pod_fields.CONTAINER_SECURITY_FIELDS,
             id="security context of a container",
         ),
         pytest.param(
-            PERSISTENT_VOLUME_CLAIM.schema["properties"]["spec"]["properties"], pod_security.CLAIM_FIELDS, id="claim"
+            PERSISTENT_VOLUME_CLAIM.schema["properties"]["spec"]["properties"], pod_fields.CLAIM_FIELDS, id="claim"
         ),
     ],
 )
@@ -55,7 +56,7 @@ def test_the_policy_knows_every_field_of_kubernetes(upstream: Any, known: Any) -
 
 
 def test_sources_of_variables_are_known_or_refused() -> None:
-    assert set(_ENV) - set(pod_security.ENV_SOURCES) == {"fileKeyRef"}
+    assert set(_ENV) - set(pod_fields.ENV_SOURCES) == {"fileKeyRef"}
     found = find_spec_violations(
         {"containers": [{"env": [{"name": "A", "valueFrom": {"fileKeyRef": {"path": "x"}}}]}]}, "spec", PodGrants()
     )
