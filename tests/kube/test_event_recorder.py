@@ -79,3 +79,17 @@ async def test_a_namespace_that_is_gone_stops_nobody(cluster: EmbeddedCluster) -
     recorder.event({**POD, "metadata": {"name": "p", "namespace": "gone", "uid": "u"}}, "Normal", "Pulled", "x")
     await recorder.flush()
     assert await stored(cluster) == []
+
+
+async def test_messages_that_differ_every_time_become_one_event(cluster: EmbeddedCluster) -> None:
+    recorder = EventRecorder(cluster, "kubelet")
+    for number in range(100):
+        recorder.event(POD, "Warning", "Unhealthy", f"probe failed: {number}" + "x" * 5000)
+        recorder.event(NODE, "Normal", "Created", f"node {number}")
+    recorder.event(POD, "Warning", "BackOff", "another reason")
+    await recorder.flush()
+    found = [e for e in await stored(cluster) if e["reason"] == "Unhealthy"]
+    assert len(found) == 11
+    assert {e["count"] for e in found if "combined" in e["message"]} == {90}
+    assert max(len(e["message"]) for e in found) <= 1024
+    assert len(await stored(cluster)) == 11 + 100 + 1

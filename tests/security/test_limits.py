@@ -174,6 +174,20 @@ async def test_a_claim_grows_beyond_its_size(node: Node) -> None:
     assert "budgets.memberVolumeMegabytes" in status_of(pod)["message"]
 
 
+async def test_a_probe_writes_events_without_end(node: Node) -> None:
+    """A probe fails with another long message every second, each of which is an Event in the store"""
+    script = "date +%N; head -c 9000 /dev/zero | tr '\\0' x; exit 1"
+    probe = {"exec": {"command": ["sh", "-c", script]}, "periodSeconds": 1, "failureThreshold": 1000}
+    container = {"readinessProbe": probe}
+    await node.create("noisy", "sleep", "60", container=container)
+    pod = await node.phase("noisy", "Running")
+    folder = node.folder(pod)
+    await node.wait_until(lambda: (folder / "journal").read_text().count("unhealthy") > 1)
+    longest = max(len(line) for line in (folder / "journal").read_text().splitlines())
+    assert longest < 2000
+    await node.delete("noisy", grace=0)
+
+
 async def test_one_pod_holds_thousands_of_sessions(node: Node) -> None:
     """A member holds thousands of exec sessions and forwarded ports"""
     await node.create("busy", "sleep", "60")

@@ -64,6 +64,10 @@ Severity: TypeAlias = Literal["Normal", "Warning"]
 log = logging.getLogger(__name__)
 
 _MOST_RECORDS = 10_000
+_LONGEST_MESSAGE = 1024
+_MOST_SIMILAR, _SIMILAR_SECONDS = 10, 600.0
+"""Events about a Pod with the same reason and more different messages than this become one event, as in Kubernetes. A
+Pod writes some of the messages itself."""
 _BATCH_SECONDS = 0.05
 """Seconds for which events are collected. Storing them together is cheaper."""
 _names = itertools.count(time.time_ns())
@@ -96,6 +100,16 @@ class _Record:
         return self.about["namespace"] or "default"
 
 
+class _SimilarEvents:
+    """How many different messages the events of one Pod with the same reason had, and since when."""
+
+    __slots__ = ("count", "since")
+
+    def __init__(self, since: float) -> None:
+        self.count = 0
+        self.since = since
+
+
 class EventRecorder:
     """`event()` returns at once. `run()` stores what was recorded; `flush()` waits until everything is stored."""
 
@@ -104,12 +118,16 @@ class EventRecorder:
         self._component = component
         self._records: OrderedDict[_EventKey, _Record] = OrderedDict()
         self._dirty: dict[_EventKey, _Record] = {}
+        self._similar: OrderedDict[tuple[str, Severity, str], _SimilarEvents] = OrderedDict()
         self._wake = asyncio.Event()
         self._storing = asyncio.Lock()
 
     def event(self, about: Object, type: Severity, reason: str, message: str) -> None:
-        key = _EventKey(uid_of(about) or name_of(about), type, reason, message)
+        key = _EventKey(uid_of(about) or name_of(about), type, reason, message[:_LONGEST_MESSAGE])
         record = self._records.get(key)
+        if record is None and about.get("kind") == "Pod":
+            key = self._combine(key)
+            record = self._records.get(key)
         if record is None:
             record = self._records[key] = _Record(about, timestamp())
             if len(self._records) > _MOST_RECORDS:
@@ -117,6 +135,20 @@ class EventRecorder:
         record.count += 1
         self._dirty[key] = record
         self._wake.set()
+
+    def _combine(self, key: _EventKey) -> _EventKey:
+        """Returns the key of an event with a new message: one for all, if there were too many."""
+        group = key[:3]
+        similar = self._similar.get(group)
+        now = time.monotonic()
+        if similar is None or now - similar.since > _SIMILAR_SECONDS:
+            similar = self._similar[group] = _SimilarEvents(now)
+            if len(self._similar) > _MOST_RECORDS:
+                self._similar.popitem(last=False)
+        similar.count += 1
+        if similar.count <= _MOST_SIMILAR:
+            return key
+        return key._replace(message="(combined from similar events): the messages differ every time")
 
     async def run(self) -> None:
         while True:
@@ -155,7 +187,7 @@ class EventRecorder:
             "involvedObject": record.about,
             "type": key.type,
             "reason": key.reason,
-            "message": key.message[:1024],
+            "message": key.message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": "",

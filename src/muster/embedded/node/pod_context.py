@@ -231,7 +231,7 @@ def _namespace(obj: Object) -> Iterable[Hashable]:
 
 _KEPT = "kept"
 _MOST_PATHS, _LONGEST_PATH = 1000, 4096
-_MOST_RETRIES, _LONGEST_SECONDS = 1_000_000, 365 * 86400.0
+_MOST_RETRIES, _LONGEST_PAUSE, _LONGEST_SECONDS = 1000, 86400, 365 * 86400.0
 
 
 def output_folder(pods: Path, uid: str, container: str) -> Path:
@@ -287,8 +287,8 @@ def container_order_of(pod: Object) -> ContainerOrder | None:
     return {
         "leading": leading,
         "after": after,
-        "retries": int(_number(value, "retries")),
-        "retrySeconds": _number(value, "retrySeconds"),
+        "retries": int(_number(value, "retries", _MOST_RETRIES)),
+        "retrySeconds": _number(value, "retrySeconds", _LONGEST_PAUSE),
     }
 
 
@@ -334,14 +334,14 @@ def _names(value: Any, field: str) -> list[str]:
     return value
 
 
-def _number(value: Mapping[str, Any], field: str) -> float:
+def _number(value: Mapping[str, Any], field: str, most: int) -> float:
     given = value.get(field) or 0
     try:
         number = float(given) if isinstance(given, int | float | str) else -1.0
     except (ValueError, OverflowError):
         number = -1.0
-    if not 0 <= number <= _MOST_RETRIES:
-        message = f"{CONTAINERS_ANNOTATION}: {field}: a number from 0 to {_MOST_RETRIES} is needed"
+    if not 0 <= number <= most:
+        message = f"{CONTAINERS_ANNOTATION}: {field}: a number from 0 to {most} is needed"
         raise InvalidAnnotation(message)
     return number
 

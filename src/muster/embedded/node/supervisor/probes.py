@@ -74,6 +74,9 @@ def probe_number(probe: Probe, name: Literal["period", "timeout"], default: floa
 
 _REPEAT_AFTER = 60.0
 """The same failure is reported again only after this many seconds."""
+_MOST_REPORTS = 20
+"""After this many reports, a different failure also waits that long. A container writes its messages itself."""
+_MESSAGE_CHARACTERS = 1024
 
 
 class ProbeListener(Protocol):
@@ -96,6 +99,7 @@ class ProbeRunner:
         self._timers: dict[CheckKind, Timer] = {}
         self._runs: dict[CheckKind, ProbeRun] = {}
         self._reported: dict[CheckKind, tuple[str, float]] = {}
+        self._reports = 0
 
     def start(self) -> None:
         """A probe that does not exist counts as passed."""
@@ -143,8 +147,11 @@ class ProbeRunner:
             self._listener.on_unhealthy(check.kind, check.probe.get("grace"))
 
     def _report_failure(self, check: ProbeCheck, message: str) -> None:
+        message = message[:_MESSAGE_CHARACTERS]
         reported, when = self._reported.get(check.kind, ("", 0.0))
-        if message != reported or time.time() - when >= _REPEAT_AFTER:
+        is_new = message != reported and self._reports < _MOST_REPORTS
+        if is_new or time.time() - when >= _REPEAT_AFTER:
+            self._reports += 1
             self._reported[check.kind] = (message, time.time())
             self._listener.on_probe_failed(check.kind, message)
 
