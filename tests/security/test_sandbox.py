@@ -32,6 +32,9 @@ pytestmark = pytest.mark.skipif(ISOLATION != "namespaces", reason=f"needs a serv
 MEMBERS = "members"
 SECONDS = 120.0
 MARK = "muster-planted"
+HOME = os.path.expanduser("~")
+A_FILE_IN_HOME = next((name for name in sorted(os.listdir(HOME)) if os.path.isfile(f"{HOME}/{name}")), ".profile")
+SECRET_OF_ROOT = f"/var/tmp/{MARK}-secret"
 SITE_PACKAGES = sysconfig.get_paths()["purelib"]
 
 WRITES = {
@@ -69,6 +72,7 @@ ATTACKS = {
     "Read the memory of the kernel through /proc/kcore": 'need(read("/proc/kcore"))',
     "Read the keys of the kernel": 'need(read("/proc/keys"))',
     "Read the firmware tables": 'need(os.listdir("/sys/firmware"))',
+    "Reach the sockets of the machine's services": 'need(os.listdir("/run"))',
     "Set the uevent helper through /sys": 'write("/sys/kernel/uevent_helper", "/tmp/x")',
     "Create a control group": 'os.mkdir(next(p for p in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup") '
     'if os.path.isdir(p)) + "/muster-planted")',
@@ -160,21 +164,47 @@ ORDINARY = {
     "sockets": "a = socket.create_server(('127.0.0.1', 0)); socket.create_connection(a.getsockname()).close(); "
     "u = socket.socket(socket.AF_UNIX); u.bind('/tmp/s'); socket.socketpair(); socket.if_nameindex()",
     "terminals": "import pty; assert pty.spawn(['sh', '-c', 'test -t 0 && tty']) == 0",
-    "owners and modes": "open('/tmp/a', 'w').close(); os.chown('/tmp/a', 1234, 1234); os.chmod('/tmp/a', 0o640)",
-    "archives": "subprocess.run('cd /tmp && mkdir t && echo x > t/x && chown 7:7 t/x && tar cf t.tar t && rm -r t && "
-    "tar xf t.tar && test $(stat -c %u t/x) = 7', shell=True, check=True)",
     "devices": "open('/dev/null', 'w').write('x'); os.urandom(4); assert open('/dev/urandom', 'rb').read(2); "
     "open('/dev/stdout', 'w').write('x\\n'); open('/dev/zero', 'rb').read(1)",
     "executable memory": "import mmap; mmap.mmap(-1, 4096, prot=7); ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)()",
     "event descriptors": "os.eventfd(0); os.memfd_create('x'); import selectors; selectors.EpollSelector(); "
     "ctypes.CDLL(None).inotify_init()",
-    "another user": "subprocess.run(['id', '-u'], user=1234, group=1234, extra_groups=[], check=True)",
     "tracing its own child": "pid = os.fork(); os._exit(0 if time.sleep(1) else 0) if not pid else None; "
     "call('ptrace', 16, pid, None, None); os.waitpid(pid, 0); call('ptrace', 17, pid, None, None)",
     "the names of users": "import pwd; print(pwd.getpwuid(os.getuid()).pw_name, os.path.expanduser('~'))",
     "reading the machine": "assert os.listdir('/usr/bin') and open('/etc/os-release').read(); os.listdir('/sys/class')",
 }
 """What every container must be able to do."""
+
+WORK_OF_ROOT = {
+    "owners and modes": "open('/tmp/a', 'w').close(); os.chown('/tmp/a', 1234, 1234); os.chmod('/tmp/a', 0o640)",
+    "archives": "subprocess.run('cd /tmp && mkdir t && echo x > t/x && chown 7:7 t/x && tar cf t.tar t && rm -r t && "
+    "tar xf t.tar && test $(stat -c %u t/x) = 7', shell=True, check=True)",
+    "another user": "subprocess.run(['id', '-u'], user=1234, group=1234, extra_groups=[], check=True)",
+}
+"""What a container must be able to do if its user is root."""
+
+READS = {
+    "Read the passwords of the machine": "/etc/shadow",
+    "Read a file in the home of the server's account": f"{HOME}/{A_FILE_IN_HOME}",
+    "Read a file that only root may read": SECRET_OF_ROOT,
+}
+"""What only root may read, and members must not."""
+
+ATTACKS_OF_MEMBERS = {
+    "Make a setuid program": "open('/tmp/su', 'w').close(); os.chmod('/tmp/su', 0o4755)",
+    "Create a setuid program": "os.close(os.open('/tmp/su2', os.O_CREAT | os.O_WRONLY, 0o4755))",
+    "Make a setuid program in a volume": "open('/volume/su', 'w').close(); os.chmod('/volume/su', 0o6755)",
+    "Change the environment of Muster, even for themselves": f"write('{SITE_PACKAGES}/{MARK}.pth', 'x')",
+    "Change a program, even for themselves": "open('/usr/bin/env', 'a')",
+    "Send a signal to root's processes": "os.kill(1, 15)",
+    "Limit the supervisor": "import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (1, 1))",
+    "Slow down the supervisor": "os.setpriority(os.PRIO_PROCESS, 1, 19)",
+    "Move the supervisor to one processor": "os.sched_setaffinity(1, {0})",
+    "Become root": "os.setuid(SERVER_UID)",
+    "Become another user of the machine": "os.setresuid(FOREIGN, FOREIGN, FOREIGN)",
+}
+"""What members try besides."""
 
 PREAMBLE = r"""
 import ctypes, errno, os, pathlib, platform, socket, struct, subprocess, sys, tempfile, time
@@ -272,9 +302,9 @@ class Report:
     """What was planted, and how it was found on the machine."""
 
 
-@pytest.fixture(scope="module", params=["default", MEMBERS], ids=["admin", "member"])
+@pytest.fixture(scope="module", params=["admin", "member", "member as root"])
 def report(request: pytest.FixtureRequest) -> Iterator[Report]:
-    """One Pod tries everything. Its namespace is that of an admin or of members."""
+    """One Pod tries everything. It belongs to an admin, to a member, or to a member and asks to be root."""
     home = Path(tempfile.mkdtemp(prefix="muster-sandbox-", dir="/var/tmp"))
     before = {path: Path(path).read_bytes() for path in CHANGED if os.path.exists(path)}
     try:
@@ -283,7 +313,7 @@ def report(request: pytest.FixtureRequest) -> Iterator[Report]:
         found |= {path: "changed" for path, content in before.items() if Path(path).read_bytes() != content}
         yield Report(outcomes, found)
     finally:
-        for path in WRITES.values():
+        for path in (*WRITES.values(), SECRET_OF_ROOT):
             if MARK in path and os.path.lexists(path):
                 os.unlink(path)
         for path, content in before.items():
@@ -292,7 +322,8 @@ def report(request: pytest.FixtureRequest) -> Iterator[Report]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-async def _try_everything(home: Path, namespace: str) -> dict[str, tuple[str, str]]:
+async def _try_everything(home: Path, who: str) -> dict[str, tuple[str, str]]:
+    namespace = "default" if who == "admin" else MEMBERS
     home.chmod(0o755)
     settings = read_settings(home, {"node": {"capacity": {"cpu": "100"}}, "durability": "process"})
     async with Box(settings, new_catalogue()) as box:
@@ -302,6 +333,8 @@ async def _try_everything(home: Path, namespace: str) -> dict[str, tuple[str, st
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": MEMBERS, "labels": labels}}
             )
         box.start(isolation="namespaces")
+        Path(SECRET_OF_ROOT).write_text("hunter2")
+        Path(SECRET_OF_ROOT).chmod(0o600)
         secret, volume = home / "secret", home / "volumes/other/claim/data"
         for path in (secret, volume):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -313,32 +346,41 @@ async def _try_everything(home: Path, namespace: str) -> dict[str, tuple[str, st
         victim_pid = next(entry["pid"] for entry in map(json.loads, journal) if entry["e"] == "started")
         known = {
             "TABLE": dict(DENIED_CALLS), "SECRET": str(secret), "VOLUME": str(volume), "PODS": str(pods),
-            "VICTIM": victim_pid,
+            "VICTIM": victim_pid, "SERVER_UID": 0 if who == "member" else 65536, "FOREIGN": 0x20010000,
         }  # fmt: skip
         preamble = "".join(f"{name} = {value!r}\n" for name, value in known.items()) + PREAMBLE
-        text = await _attack(box, namespace, {"preamble": preamble, "programs": _programs()})
+        orders = {"preamble": preamble, "programs": _programs(who)}
+        text = await _attack(box, namespace, orders, 0 if who == "member as root" else None)
         await box.cluster.delete(POD, "victim", "default", grace_seconds=0)
         await wait_until(lambda: not (pods / uid_of(victim)).exists())
     return {name: (outcome, errors) for name, outcome, errors in map(json.loads, text.splitlines())}
 
 
-def _programs() -> dict[str, str]:
+def _programs(who: str) -> dict[str, str]:
     writes = {
         name: f"os.makedirs(os.path.dirname({path!r}), exist_ok=True); write({path!r}, 'x')"
         for name, path in WRITES.items()
     }
-    return {**ORDINARY, **ATTACKS, **writes, **{path: f"open({path!r}, 'a').write('x')" for path in CHANGED}}
+    writes |= {path: f"open({path!r}, 'a').write('x')" for path in CHANGED}
+    work = ORDINARY | WORK_OF_ROOT if who != "member" else ORDINARY
+    if who == "admin":
+        return {**work, **ATTACKS, **writes}
+    reads = {name: f"read({path!r})" for name, path in READS.items()}
+    return {**work, **ATTACKS, **reads, **ATTACKS_OF_MEMBERS, **writes}
 
 
-async def _attack(box: Box, namespace: str, orders: dict[str, Any]) -> str:
+async def _attack(box: Box, namespace: str, orders: dict[str, Any], user: int | None) -> str:
     """Returns what the Pod printed."""
     data = {"runner.py": RUNNER, "orders.json": json.dumps(orders)}
     metadata = {"name": "program", "namespace": namespace}
     await box.cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     command = [sys.executable, "/program/runner.py", "/program/orders.json"]
-    mounts = [{"name": "program", "mountPath": "/program"}]
-    volumes = [{"name": "program", "configMap": {"name": "program"}}]
-    pod = await _create(box, namespace, "attacker", command, {"volumeMounts": mounts}, volumes=volumes)
+    mounts = [{"name": "program", "mountPath": "/program"}, {"name": "volume", "mountPath": "/volume"}]
+    volumes = [{"name": "program", "configMap": {"name": "program"}}, {"name": "volume", "emptyDir": {}}]
+    container: dict[str, Any] = {"volumeMounts": mounts}
+    if user is not None:
+        container["securityContext"] = {"runAsUser": user}
+    pod = await _create(box, namespace, "attacker", command, container, volumes=volumes)
     found = await _until(box, pod, "Succeeded", "Failed")
     pieces = [piece async for piece in box.cluster.logs("attacker", namespace, LogQuery())]
     assert status_of(found)["phase"] == "Succeeded", (status_of(found), pieces)
@@ -376,13 +418,29 @@ def test_a_container_changes_a_file_of_the_machine(report: Report, path: str) ->
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_container_attacks_the_machine(report: Report, attack: str) -> None:
-    outcome, errors = report.outcomes[attack]
-    word, _, reason = outcome.partition(" ")
-    assert word == "DENIED", (outcome, errors)
-    assert reason in DENIED, (outcome, errors)
+    _assert_denied(report, attack)
+
+
+@pytest.mark.parametrize("attack", [*READS, *ATTACKS_OF_MEMBERS])
+def test_a_member_attacks_the_machine(report: Report, attack: str) -> None:
+    if attack in report.outcomes:  # an admin's container is root
+        _assert_denied(report, attack)
 
 
 @pytest.mark.parametrize("work", ORDINARY)
 def test_a_container_does_ordinary_work(report: Report, work: str) -> None:
     outcome, errors = report.outcomes[work]
     assert outcome == "DONE", errors
+
+
+@pytest.mark.parametrize("work", WORK_OF_ROOT)
+def test_a_container_works_as_root(report: Report, work: str) -> None:
+    outcome, errors = report.outcomes.get(work, ("DONE", ""))
+    assert outcome == "DONE", errors
+
+
+def _assert_denied(report: Report, attack: str) -> None:
+    outcome, errors = report.outcomes[attack]
+    word, _, reason = outcome.partition(" ")
+    assert word == "DENIED", (outcome, errors)
+    assert reason in DENIED, (outcome, errors)

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.hosts import AddressPool, HostsFiles
+from muster.embedded.node.id_ranges import IdRanges
 from muster.embedded.node.image_engine import ImageEngine
 from muster.embedded.node.images import machine_environment, make_shims
 from muster.embedded.node.isolation import probe_isolation
@@ -123,6 +124,7 @@ class Agent:
         )
         self._references = ReferencedObjects(cluster, self._hosts, settings.api, self._reference_changed)
         self._logs = Logs(str(settings.log_folder))
+        id_ranges = IdRanges(settings.home / "id-ranges.json")
         self._context = WorkerContext(
             cluster=cluster,
             recorder=recorder,
@@ -132,6 +134,7 @@ class Agent:
                 machine_environment(shims, settings.environment),
                 limits_cpu=can_limit()[1],
                 shims=str(shims),
+                first_id=id_ranges.first_id if self.isolation == "namespaces" else None,
             ),
             references=self._references,
             hosts=self._hosts,

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,9 @@ SCRATCH = "/tmp"
 """The working directory of a container that names none. It is the container's own, so its files disturb no other."""
 
 CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_INSTALLATIONS = ("PYENV_ROOT", "CONDA_PREFIX", "VIRTUAL_ENV", "JAVA_HOME", "GOROOT", "RUSTUP_HOME", "CARGO_HOME")
+"""Variables with folders that programs need besides those in PATH."""
 
 _SOURCES = os.path.dirname(os.path.dirname(muster.__file__))
 _EXPECTED = {"python": ("python3",), "python3": (), "sh": ("bash", "busybox"), "bash": ("sh",)}
@@ -130,6 +134,20 @@ def required_folders(
     """The folders a container runs from: an environment as a whole, a checkout, this program, and all of PATH."""
     environments = (os.path.dirname(path.rstrip("/")) for path in settings.path)
     return (*environments, settings.working_dir, *program, *env.get("PATH", "").split(os.pathsep))
+
+
+@cache
+def interpreter_folders(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the installations of Python that the environments in these folders need: an environment has only links to
+    one. The folders are environments, or those in which their programs are."""
+    found = {sys.base_prefix}
+    for folder in folders:
+        for program in (f"{folder}/python3", f"{folder}/bin/python3"):
+            real = os.path.realpath(program)
+            if real != program and os.path.basename(os.path.dirname(real)) == "bin" and os.path.isfile(real):
+                found.add(os.path.dirname(os.path.dirname(real)))
+    found |= {os.environ[name] for name in _INSTALLATIONS if os.environ.get(name)}
+    return tuple(sorted(found - {"/", "/usr", "/usr/local"}))
 
 
 def hidden_folders(needed: Sequence[str], hidden: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from muster.embedded.node.images import (
     describe_source,
     explain_missing_program,
     hidden_folders,
+    interpreter_folders,
     plan_launch,
 )
 from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK, OWNER_LINK
@@ -71,6 +72,8 @@ _HOSTNAME = "/proc/sys/kernel/hostname"
 _TERMINATION_LOG = "/dev/termination-log"
 _HIDING_BYTES = 64 * 1024
 """Enough for mount points."""
+_HOME_BYTES = 1 << 30
+"""What a container may write to its home folder if that is in memory."""
 
 
 class PodPaths(NamedTuple):
@@ -94,6 +97,8 @@ class NodeContext:
     """Whether the kernel can limit the CPU of a container here. (Memory is limited in any case.)"""
     shims: str = ""
     """The folder of `images.make_shims`."""
+    first_id: Callable[[str], int] | None = None
+    """Returns where the range of user ids of a restricted namespace begins; None if this node cannot give any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,9 @@ def prepare(
     ]
     arrangement = container_order_of(pod)
     limits = pod_limits(settings.budgets, restricted=context.restricted)
+    first_id = None
+    if context.restricted and engine is None and node.first_id is not None:
+        first_id = node.first_id(namespace_of(pod))
     _make_folder(paths.folder)
     shared = _make_volumes(volumes, _fs_group(pod, node))
     is_alone = len(resolved_containers) == 1
@@ -155,7 +163,7 @@ def prepare(
         prepare_container(
             pod,
             resolved,
-            _mounts(resolved, volumes),
+            _mounts(resolved, volumes, str(settings.home)),
             paths,
             node,
             engine=engine,
@@ -187,6 +195,8 @@ def prepare(
         "backoffBase": settings.backoff_base,
         "backoffMax": settings.backoff_max,
     }
+    if first_id is not None:
+        prepared["firstId"] = first_id
     notes = {
         p.name: describe_source(p.image, p.plan.mapped, p.plan.rootfs)
         for p in resolved_containers
@@ -297,7 +307,8 @@ def prepare_container(
         _refuse_mounts(mounts, resolved.name)
         prepared["mounts"], prepared["cwd"] = [], resolved.plan.cwd
         return prepared
-    private = _private_mounts(resolved, paths, str(node.settings.home))
+    account_home = node.environment.get("HOME", "") if context.restricted else ""
+    private = _private_mounts(resolved, paths, str(node.settings.home), account_home)
     if is_alone:
         private.append(SHARED_MEMORY)
     prepared["cwd"], more = _working_dir(resolved, resolved.plan, [*private, *mounts], paths)
@@ -342,11 +353,14 @@ def _fs_group(pod: Object, node: NodeContext) -> int | None:
     return group if node.isolation == "namespaces" else None
 
 
-def _mounts(resolved: ResolvedContainer, volumes: Mapping[str, Volume]) -> list[Mount]:
+def _mounts(resolved: ResolvedContainer, volumes: Mapping[str, Volume], home: str) -> list[Mount]:
+    """Volumes in the server's own folder `home` belong to the Pod or its namespace; others have an owner."""
     mounts = container_mounts(resolved.spec, volumes, resolved.env)
     account = volumes.get(SERVICE_ACCOUNT_VOLUME)
     if account is not None and not any(mount["target"] == SERVICE_ACCOUNT_FOLDER for mount in mounts):
         mounts.append({"type": "bind", "source": account.path, "target": SERVICE_ACCOUNT_FOLDER, "readOnly": True})
+    for mount in mounts:
+        mount["owners"] = "same" if mount["source"].startswith(f"{home}/") else "folder"
     return mounts
 
 
@@ -371,9 +385,10 @@ def _link_owner(logs: str, pod: Object) -> None:
         os.symlink(f"{owner.get('kind')}@{owner.get('uid')}", f"{logs}/{OWNER_LINK}")
 
 
-def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str) -> list[Mount]:
+def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str, account_home: str = "") -> list[Mount]:
     """Returns what every container has for itself, below its volume mounts. `home` contains the keys of the server and
-    the files of other Pods, so the container sees only what it runs from there."""
+    the files of other Pods, and `account_home` is the home of the server's account, if the container must not see it.
+    Of both the container sees only what it runs from."""
     scratch = scratch_folder(paths.folder, resolved.name)
     _make_scratch(scratch)
     own = [
@@ -383,9 +398,14 @@ def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str) -> 
     ]
     if resolved.plan is None or resolved.plan.rootfs:
         return own
+    hidden, required = [SCRATCH, home], resolved.plan.required_folders
+    if account_home not in ("", "/", home) and not account_home.startswith((f"{SCRATCH}/", f"{home}/")):
+        hidden.append(account_home)
+        required = (*required, *interpreter_folders(required))
+        own.append({"type": "tmpfs", "target": account_home, "size": _HOME_BYTES, "isHome": True})
     if not home.startswith(f"{SCRATCH}/"):
         own.append({"type": "tmpfs", "target": home, "size": _HIDING_BYTES})
-    needed = [f for f in hidden_folders(resolved.plan.required_folders, (SCRATCH, home)) if os.path.isdir(f)]
+    needed = [f for f in hidden_folders(required, hidden) if os.path.isdir(f)]
     for folder in needed:
         if folder.startswith(f"{SCRATCH}/"):
             os.makedirs(f"{scratch}{folder.removeprefix(SCRATCH)}", exist_ok=True)

@@ -361,8 +361,11 @@ class Attempt:
         """Outputs are read with the rights of the container's user."""
         if self._host.sandbox.isolation != "namespaces":
             return output_files.ANYONE
-        container = self.container
-        return output_files.Reader(container.get("uid"), container.get("gid"), container.get("groups") or ())
+        container, first = self.container, self._host.pod.get("firstId")
+        uid, gid, groups = container.get("uid"), container.get("gid"), container.get("groups") or ()
+        if first is not None:
+            uid, gid, groups = first + (uid or 0), first + (gid or 0), [first + group for group in groups]
+        return output_files.Reader(uid, gid, groups)
 
     def _outcome(self) -> AttemptOutcome:
         assert self._status is not None and self._log is not None

@@ -67,7 +67,8 @@ class BaseNamespace:
         self._changes = select.poll()
         self._submounts: tuple[str, ...] = ()
         self._visible_in_run: tuple[str, ...] = ()
-        self._allows_layers = True
+        self.allows_layers = True
+        """Whether the kernel has not refused a layer over everything yet."""
 
     def enter(self) -> None:
         """Enters a new copy. Prepares the namespace first if it does not exist yet, or if the machine's mounts have
@@ -90,17 +91,17 @@ class BaseNamespace:
         unshare(NEW_MOUNTS)
 
     def add_layer(self, owner: int, home: str) -> bool:
-        """Puts a layer for writing over the files of the copy that this process is in; `owner` owns its root folder.
+        """Puts a layer for writing over the files of the copy that this process is in; `owner` owns / and /run.
         Returns False if the kernel refuses, which it does in a user namespace. Then only `home` has a layer, if
         possible. /run is empty in any case."""
         visible = [(name, clone_tree(AT_CWD, f"{_RUN}/{name}")) for name in self._visible_in_run]
         try:
-            if self._allows_layers:
+            if self.allows_layers:
                 try:
                     _add_root_layer(self._submounts, owner, visible)
                     return True
                 except OSError:
-                    self._allows_layers = False
+                    self.allows_layers = False
                     self.enter()
             _cover_run(visible)
         finally:
@@ -231,7 +232,9 @@ def _add_root_layer(submounts: Sequence[str], owner: int, visible_in_run: Sequen
         for name in ("upper", "work", "root", f"upper{_RUN}"):
             os.mkdir(name, 0o755, dir_fd=memory)
         os.chmod(upper, stat.S_IMODE(machine.st_mode))
-        os.chown(upper, *((owner, owner) if owner >= 0 else (machine.st_uid, machine.st_gid)))
+        uid, gid = (owner, owner) if owner >= 0 else (machine.st_uid, machine.st_gid)
+        for folder in (upper, f"{upper}{_RUN}"):
+            os.chown(folder, uid, gid)
         os.setxattr(f"{upper}{_RUN}", "trusted.overlay.opaque", b"y")
         root = _new_overlay("/", memory)
         attach(root, memory, "root")

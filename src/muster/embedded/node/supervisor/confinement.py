@@ -6,6 +6,7 @@ a container from a thread that has given them up (see processes.py).
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from muster.embedded.node.supervisor.seccomp import container_filter
@@ -16,14 +17,16 @@ CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 29, 31))
 setgid, setuid, setpcap, net_bind_service, sys_chroot, audit_write, setfcap), without creating device nodes, and without
 raw sockets: Pods share the machine's network. The zygote withholds all others from what it starts."""
 
+ALL_CAPABILITIES = frozenset(range(64))
+
 _RESTRICTED_CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7))
 """Those of root in a Pod of a restricted namespace: what archives and package managers need to set owners and modes.
 They concern the ids of the Pod's user namespace only."""
 
 
 class Confinement(NamedTuple):
-    withheld: frozenset[int]
-    """Capabilities that root does not have in the container, besides those that the zygote withholds."""
+    capabilities: frozenset[int]
+    """What root has in the container. No program gets more."""
     filter: bytes
     """A seccomp filter, or b''."""
     allows_new_privileges: bool = False
@@ -32,15 +35,19 @@ class Confinement(NamedTuple):
 
 def confinement_of(*, is_restricted: bool, allows_new_privileges: bool) -> Confinement:
     if is_restricted:
-        return Confinement(CAPABILITIES - _RESTRICTED_CAPABILITIES, container_filter(refuse_set_id=True))
-    return Confinement(frozenset(), container_filter(), allows_new_privileges)
+        return Confinement(_RESTRICTED_CAPABILITIES, container_filter(refuse_set_id=True))
+    return Confinement(CAPABILITIES, container_filter(), allows_new_privileges)
 
 
-def confine(confinement: Confinement) -> None:
-    """Confines this thread and what it starts. Without the rights of root, here or in a user namespace, only a process
-    that refuses new privileges can be confined."""
-    if confinement.withheld:
-        withhold_capabilities(confinement.withheld)
+def confine(confinement: Confinement, possible: frozenset[int] = CAPABILITIES) -> None:
+    """Confines this thread and what it starts. `possible` are the capabilities that it could have: a process that
+    enters a user namespace gets all. Without the rights of root, here or in a user namespace, only a process that
+    refuses new privileges can be confined."""
+    try:
+        withhold_capabilities(possible - confinement.capabilities)
+    except PermissionError:
+        if os.geteuid() == 0 or confinement.allows_new_privileges:
+            raise
     if not confinement.allows_new_privileges:
         refuse_new_privileges()
     if confinement.filter:

@@ -34,13 +34,18 @@ ControlResponse)."""
 class Mount(TypedDict, total=False):
     """Sources are paths of the machine, whatever is mounted over them in the container. A missing target is created
     where that is harmless: inside a volume, as in Kubernetes, otherwise only in the container's own view. `own` mounts
-    a folder of the container's root over an earlier mount that hides it."""
+    a folder of the container's root over an earlier mount that hides it.
+
+    `owners` is `same` if ids of the container are stored as they are, and `folder` if the container's user stands for
+    the owner of the folder, and no other id is mapped. Without it, files have the ids of the Pod on this machine."""
 
     type: Literal["bind", "tmpfs", "own"]
     source: str
     target: str
     readOnly: bool
     size: int  # bytes, tmpfs only
+    isHome: bool  # tmpfs only: it belongs to the container's root
+    owners: Literal["same", "folder"]  # if the Pod has its own ids: how they map to the owners of the files (see below)
     within: str  # the volume that `source` must not leave when it is mounted, even through links
 
 
@@ -148,6 +153,7 @@ class PreparedPod(TypedDict, total=False):
     restartPolicy: RestartPolicy
     grace: float
     restricted: bool  # whether its namespace belongs to people who are not admins
+    firstId: int  # the Pod has a range of ids of its own; this is what its user 0 is on the machine
     deadline: float | None  # when activeDeadlineSeconds is over, in epoch seconds
     isolation: Isolation  # 'none' if an engine runs the containers
     mounts: list[

@@ -12,8 +12,8 @@ import os
 import stat
 from collections.abc import Container, Sequence
 from contextlib import suppress
-from errno import EINVAL, ELOOP, ENOENT, ENOSPC, EROFS
-from typing import NamedTuple
+from errno import EINVAL, ELOOP, ENOENT, ENOSPC, EOVERFLOW, EROFS
+from typing import Literal, NamedTuple
 
 from muster.embedded.node.supervisor.base_namespace import BaseNamespace
 from muster.embedded.node.supervisor.contract import Mount
@@ -23,10 +23,12 @@ from muster.embedded.node.supervisor.syscalls import (
     attach,
     clone_tree,
     make_read_only,
+    map_owners,
     move,
     new_filesystem,
     pivot_to_here,
 )
+from muster.embedded.node.supervisor.user_namespaces import UserNamespaces, container_map, owner_map
 
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINKS = 40
@@ -47,6 +49,26 @@ class Private(NamedTuple):
     folder: str
 
 
+class Owners(NamedTuple):
+    """Who owns the files of a container with ids of its own: its root is `first_id` on the machine, its user `uid` and
+    `gid` inside."""
+
+    namespaces: UserNamespaces
+    first_id: int
+    uid: int
+    gid: int
+
+    def map(self, tree: int, how: Literal["same", "folder"]) -> None:
+        """Shows the owners of the files in a detached tree as ids of the container. Some file systems cannot do that:
+        then the container has the rights that everyone has there."""
+        status = os.fstat(tree)
+        ids = container_map(self.first_id)
+        if how == "folder":
+            ids = owner_map(self.first_id, self.uid, self.gid, status.st_uid, status.st_gid)
+        with suppress(OSError):
+            map_owners(tree, self.namespaces.get(ids))
+
+
 class _PrivateFolder(NamedTuple):
     names: tuple[str, ...]
     without: set[str]
@@ -59,12 +81,12 @@ def enter_view(
     root: RootFs | None = None,
     private: Private | None = None,
     *,
-    owner: int = -1,
+    owners: Owners | None = None,
     home: str = "",
 ) -> None:
     """Enters a new mount namespace with the `mounts`, in this order, and with `root` as the root, unless it is None.
-    Call it in the machine's namespace. For `owner` and `home`, see `BaseNamespace.add_layer`."""
-    view = _View()
+    Call it in the machine's namespace. `home` gets a layer for writing where there is none over everything."""
+    view = _View(owners)
     try:
         # Sources are paths of the machine, so all are opened while this process is there.
         trees = [view.open_source(mount) for mount in mounts]
@@ -73,8 +95,10 @@ def enter_view(
         base.enter()
         if root is not None:
             view.enter_root(root, root_tree)
-        elif base.add_layer(owner, home):
+        elif base.add_layer(owners.first_id if owners is not None else -1, home):
             view.add_layer()
+        if owners is not None:
+            _name_user(owners.first_id + owners.uid, owners.first_id + owners.gid)
         trees = [view.open_own(mount) if tree < 0 else tree for mount, tree in zip(mounts, trees, strict=True)]
         own = view.plan_private(private.paths) if private is not None else []
         if own:
@@ -129,7 +153,8 @@ def resolve_in_root(root: int, path: str) -> tuple[list[int], list[str], list[st
 
 
 class _View:
-    def __init__(self) -> None:
+    def __init__(self, owners: Owners | None = None) -> None:
+        self._owners = owners
         self._open: list[int] = []
         self._volumes: list[int] = []
         """Descriptors of what is mounted. Mount points may be created inside."""
@@ -152,18 +177,23 @@ class _View:
         if kind == "own":
             return -1
         if kind == "tmpfs":
-            return self.track(new_tmpfs(mount.get("size")))
+            owner = self._owners.first_id if self._owners is not None and mount.get("isHome") else None
+            return self.track(new_tmpfs(mount.get("size"), owner))
         source, within = mount["source"], mount.get("within")
         try:
-            if not within:
-                return self.track(clone_tree(AT_CWD, source))
-            opened, _, missing = resolve_in_root(self.track(os.open(within, _PATH)), os.path.relpath(source, within))
-            self._open += opened
-            if missing:
-                raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
-            return self.track(clone_tree(opened[-1], ""))
+            tree = self.track(self._clone_within(source, within) if within else clone_tree(AT_CWD, source))
         except OSError as error:
             raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {_reason(error)}') from None
+        if self._owners is not None and (how := mount.get("owners")):
+            self._owners.map(tree, how)
+        return tree
+
+    def _clone_within(self, source: str, within: str) -> int:
+        opened, _, missing = resolve_in_root(self.track(os.open(within, _PATH)), os.path.relpath(source, within))
+        self._open += opened
+        if missing:
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
+        return clone_tree(opened[-1], "")
 
     def open_own(self, mount: Mount) -> int:
         try:
@@ -235,6 +265,7 @@ class _View:
         for folder in folders:
             place = str(len(self._volumes))
             os.mkdir(place, dir_fd=store)
+            self._give(place, store)
             opened, found, _ = resolve_in_root(self._root_descriptor(), "/".join(folder.names))
             self._open += opened
             if tuple(found) == folder.names:
@@ -298,7 +329,7 @@ class _View:
             except PermissionError:
                 pass
             except OSError as error:
-                if error.errno != EROFS:
+                if error.errno not in (EROFS, EOVERFLOW):  # of a file system that does not map our own id
                     raise
         return self._make_inside(self._cover(above, names), missing, folder)
 
@@ -315,7 +346,13 @@ class _View:
     def _make_folder(self, above: int, name: str) -> int:
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=above)
+            self._give(name, above)
         return self.track(os.open(name, _PATH | os.O_DIRECTORY, dir_fd=above))
+
+    def _give(self, name: str, above: int) -> None:
+        """Gives a folder that was created for the container to its root."""
+        if self._owners is not None:
+            os.chown(name, self._owners.first_id, self._owners.first_id, dir_fd=above, follow_symlinks=False)
 
     def _is_in_volume(self, descriptor: int) -> bool:
         mount = _mount_id(descriptor)
@@ -369,8 +406,21 @@ class _View:
         return cover
 
 
-def new_tmpfs(size: int | None) -> int:
-    return new_filesystem(b"tmpfs", ((b"mode", b"1777"), *(((b"size", b"%d" % size),) if size else ())))
+def _name_user(uid: int, gid: int) -> None:
+    """Programs look up the name of their user. Where there is no layer, it has none."""
+    for path, line in (("/etc/passwd", f"user:x:{uid}:{gid}::/:/bin/sh\n"), ("/etc/group", f"user:x:{gid}:\n")):
+        with suppress(OSError), open(path, "a") as file:
+            file.write(line)
+
+
+def new_tmpfs(size: int | None, owner: int | None = None) -> int:
+    """For all users, or for one `owner`."""
+    options: list[tuple[bytes, bytes | None]] = [(b"mode", b"1777" if owner is None else b"755")]
+    if owner is not None:
+        options += [(b"uid", b"%d" % owner), (b"gid", b"%d" % owner)]
+    if size:
+        options.append((b"size", b"%d" % size))
+    return new_filesystem(b"tmpfs", tuple(options))
 
 
 def _mount_id(descriptor: int) -> str:

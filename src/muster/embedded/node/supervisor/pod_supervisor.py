@@ -50,6 +50,7 @@ from muster.embedded.node.supervisor.processes import Processes, StartError, kil
 from muster.embedded.node.supervisor.resource_limits import ResourceLimits
 from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, Sandbox
 from muster.embedded.node.supervisor.syscalls import adopt_orphans
+from muster.embedded.node.supervisor.user_namespaces import UserNamespaces
 
 CRASH_FILE = "supervisor.log"
 _DEV_NULL = 0  # The zygote has opened /dev/null as descriptors 0, 1 and 2.
@@ -74,6 +75,7 @@ class SupervisorProcess:
             adopt_orphans()
         self.processes = Processes(own_namespace)
         self.base = BaseNamespace()
+        self.user_namespaces = UserNamespaces()
         self.limits = ResourceLimits()
 
 
@@ -126,7 +128,7 @@ class Supervisor:
         self.loop.on_signal = self._on_signal
         self.processes = process.processes
         self.limits = process.limits
-        self.sandbox = Sandbox(pod, folder, process.base)
+        self.sandbox = Sandbox(pod, folder, process.base, process.user_namespaces)
 
     def run(self, entries: list[JournalEntry]) -> None:
         now = time.time()

@@ -11,8 +11,15 @@ from contextlib import suppress
 from errno import EACCES, ENOENT, ENOEXEC
 from stat import S_ISDIR, S_ISFIFO
 
-from muster.embedded.node.supervisor.confinement import Confinement, confine
-from muster.embedded.node.supervisor.syscalls import NEW_USERS, die_with_parent, new_filesystem, unshare
+from muster.embedded.node.supervisor.confinement import ALL_CAPABILITIES, CAPABILITIES, Confinement, confine
+from muster.embedded.node.supervisor.syscalls import (
+    NEW_USERS,
+    become_user,
+    die_with_parent,
+    new_filesystem,
+    setns,
+    unshare,
+)
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KILL_TRIES = 500
@@ -32,15 +39,30 @@ class ProgramMissing(StartError):
 
 class Identity:
     """The user and groups of a process; None means those of this process. `mapped`: they are only available in a user
-    namespace."""
+    namespace that the process creates. `user_namespace` is a descriptor of one that it enters, in which these ids begin
+    with the machine's `first_id`."""
 
-    __slots__ = ("gid", "groups", "mapped", "uid")
+    __slots__ = ("first_id", "gid", "groups", "mapped", "uid", "user_namespace")
 
-    def __init__(self, uid: int | None, gid: int | None, groups: Sequence[int] = (), *, mapped: bool = False) -> None:
+    def __init__(
+        self, uid: int | None, gid: int | None, groups: Sequence[int] = (), *,
+        mapped: bool = False, user_namespace: int = -1, first_id: int = 0,
+    ) -> None:  # fmt: skip
         self.uid, self.gid, self.groups, self.mapped = uid, gid, groups, mapped
+        self.user_namespace, self.first_id = user_namespace, first_id
 
     def __bool__(self) -> bool:
-        return self.uid is not None or self.gid is not None or bool(self.groups)
+        return self.user_namespace >= 0 or self.uid is not None or self.gid is not None or bool(self.groups)
+
+    @property
+    def needs_process(self) -> bool:
+        """Whether only a process can assume it, not a thread."""
+        return bool(self) and (self.mapped or self.user_namespace >= 0)
+
+    @property
+    def host_uid(self) -> int | None:
+        """The number of the user on the machine."""
+        return self.uid if self.user_namespace < 0 else self.first_id + (self.uid or 0)
 
 
 class Command:
@@ -70,13 +92,10 @@ class Command:
 def launch(command: Command, *, ends_with_parent: bool) -> int:
     """Starts a process and returns its number when it executes the program. Raises StartError. Changes the working
     directory of this process. For a moment, it has a second thread, which shares its folders."""
-    if command.creates_cwd and not os.path.isdir(command.cwd):
-        with suppress(OSError):  # the container's user may still be able to
-            os.makedirs(command.cwd)
-    if ends_with_parent or command.cgroups or command.identity:
+    identity, confinement = command.identity, command.confinement
+    if ends_with_parent or command.cgroups or identity.needs_process or (identity and confinement is None):
         return _fork(command, ends_with_parent)
-    _change_folder(command.cwd)
-    program = find_program(command.argv[0], command.env.get("PATH"))
+    _give_to_user(command.stdio, identity.host_uid)
     actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
         (os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(command.stdio)
     ]
@@ -85,20 +104,21 @@ def launch(command: Command, *, ends_with_parent: bool) -> int:
         actions[0] = (os.POSIX_SPAWN_OPEN, 0, f"/proc/self/fd/{command.stdio[0]}", os.O_RDWR, 0)
 
     def spawn() -> int:
-        return os.posix_spawn(
-            program,
-            command.argv,
-            command.env,
-            file_actions=actions,
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_IGNORED_BY_PYTHON,
-        )
+        program = _enter_folder_and_find(command)
+        try:
+            return os.posix_spawn(
+                program,
+                command.argv,
+                command.env,
+                file_actions=actions,
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_IGNORED_BY_PYTHON,
+            )
+        except (OSError, ValueError) as error:
+            raise StartError(_explain_exec_error(command.argv[0], program, error)) from None
 
-    try:
-        return spawn() if command.confinement is None else _call_confined(command.confinement, spawn)
-    except (OSError, ValueError) as error:
-        raise StartError(_explain_exec_error(command.argv[0], program, error)) from None
+    return spawn() if confinement is None else _call_confined(confinement, identity, spawn)
 
 
 def find_program(name: str, path: str | None) -> str:
@@ -268,15 +288,18 @@ def send_signal(pids: Iterable[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def _call_confined(confinement: Confinement, function: Callable[[], int]) -> int:
-    """Calls the function in a thread that ends with it: a thread cannot undo its confinement. This is much cheaper than
-    a fork, which copies this process."""
+def _call_confined(confinement: Confinement, identity: Identity, function: Callable[[], int]) -> int:
+    """Calls the function in a thread that ends with it: a thread cannot undo its confinement, and has a user of its
+    own. This is much cheaper than a fork, which copies this process."""
     results, errors = list[int](), list[Exception]()
     running = _thread.allocate_lock()
 
     def run() -> None:
         try:
             confine(confinement)
+            if identity:
+                uid, gid = identity.uid or 0, identity.gid
+                become_user(uid, os.getgid() if gid is None else gid, identity.groups)
             results.append(function())
         except Exception as error:
             errors.append(error)
@@ -296,7 +319,7 @@ def _call_confined(confinement: Confinement, function: Callable[[], int]) -> int
 
 def _fork(command: Command, ends_with_parent: bool) -> int:
     """The slow way, for what only the new process itself can do before it executes the program."""
-    _give_to_user(command.stdio, command.identity.uid)
+    _give_to_user(command.stdio, command.identity.host_uid)
     report, reported = os.pipe()
     parent = os.getpid()
     child = os.fork()
@@ -340,11 +363,7 @@ def _exec_program(command: Command, parent: int) -> None:
         die_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
             return
-    if command.creates_cwd:
-        with suppress(OSError):
-            os.makedirs(command.cwd, exist_ok=True)
-    _change_folder(command.cwd)
-    program = find_program(command.argv[0], command.env.get("PATH"))
+    program = _enter_folder_and_find(command)
     if command.terminal:
         os.close(os.open(f"/proc/self/fd/{command.stdio[0]}", os.O_RDWR))
     for target, source in enumerate(command.stdio):
@@ -361,20 +380,24 @@ def _exec_program(command: Command, parent: int) -> None:
 def _assume_identity(identity: Identity, confinement: Confinement | None) -> None:
     """The order matters: a confined process cannot enter a user namespace, and a process that has become another user
     has no right to confine itself in all ways."""
+    if identity.user_namespace >= 0:
+        setns(identity.user_namespace, NEW_USERS)
     if identity and identity.mapped:
         _change_ids(identity)
     if confinement is not None:
-        confine(confinement)
+        is_in_new_namespace = identity.mapped or identity.user_namespace >= 0
+        confine(confinement, ALL_CAPABILITIES if is_in_new_namespace else CAPABILITIES)
     if identity and not identity.mapped:
         _change_ids(identity)
 
 
 def _change_ids(identity: Identity) -> None:
-    uid = os.getuid() if identity.uid is None else identity.uid
-    gid = os.getgid() if identity.gid is None else identity.gid
+    own_uid, own_gid = (os.getuid(), os.getgid()) if identity.user_namespace < 0 else (0, 0)
+    uid = own_uid if identity.uid is None else identity.uid
+    gid = own_gid if identity.gid is None else identity.gid
     try:
         if identity.mapped:
-            if (uid, gid) != (os.getuid(), os.getgid()):
+            if (uid, gid) != (own_uid, own_gid):
                 map_user(uid, gid)
             return
         os.setgroups(list(identity.groups))
@@ -382,6 +405,15 @@ def _change_ids(identity: Identity) -> None:
         os.setresuid(uid, uid, uid)
     except OSError as error:
         raise StartError(f"runAsUser {uid}, runAsGroup {gid}: {_reason(error)}") from None
+
+
+def _enter_folder_and_find(command: Command) -> str:
+    """Returns the program's path. Call it with the rights of the container's user."""
+    if command.creates_cwd and not os.path.isdir(command.cwd):
+        with suppress(OSError):
+            os.makedirs(command.cwd)
+    _change_folder(command.cwd)
+    return find_program(command.argv[0], command.env.get("PATH"))
 
 
 def _change_folder(cwd: str) -> None:

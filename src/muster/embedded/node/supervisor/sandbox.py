@@ -14,7 +14,7 @@ from socket import sethostname
 from muster.embedded.node.supervisor.base_namespace import BaseNamespace
 from muster.embedded.node.supervisor.confinement import Confinement, confinement_of
 from muster.embedded.node.supervisor.contract import Isolation, Mount, PreparedContainer, PreparedPod
-from muster.embedded.node.supervisor.filesystem_view import MountFailed, Private, enter_view, new_tmpfs
+from muster.embedded.node.supervisor.filesystem_view import MountFailed, Owners, Private, enter_view, new_tmpfs
 from muster.embedded.node.supervisor.output_files import remove_tree
 from muster.embedded.node.supervisor.processes import Command, Identity, StartError, launch
 from muster.embedded.node.supervisor.rootfs import RootFs
@@ -29,6 +29,7 @@ from muster.embedded.node.supervisor.syscalls import (
     setns,
     unshare,
 )
+from muster.embedded.node.supervisor.user_namespaces import UserNamespaces, container_map
 
 CONTAINER_MARK = "MUSTER_CONTAINER"
 """Without namespaces, this environment variable marks a container's processes."""
@@ -37,12 +38,20 @@ CONTAINER_MARK = "MUSTER_CONTAINER"
 class Sandbox:
     """The namespaces of one Pod. Creating it changes the supervisor's own namespaces."""
 
-    def __init__(self, pod: PreparedPod, folder: str, base: BaseNamespace | None = None) -> None:
+    def __init__(
+        self,
+        pod: PreparedPod,
+        folder: str,
+        base: BaseNamespace | None = None,
+        user_namespaces: UserNamespaces | None = None,
+    ) -> None:
         self.isolation: Isolation = pod["isolation"]
         self._uid = pod["uid"]
         self._mounts = list(pod.get("mounts") or ())
         self._base = base or BaseNamespace()
         self._is_restricted = bool(pod.get("restricted"))
+        self._first_id = pod.get("firstId") if self.isolation == "namespaces" else None
+        self._user_namespaces = user_namespaces or UserNamespaces()
         self._home = -1
         self._has_shared = False
         if self.isolation == "none":
@@ -89,7 +98,8 @@ class Sandbox:
         mounts = [*self._mounts, *(container.get("mounts") or ())]
         try:
             root, private = self._rootfs(container, attempt), _private(container, attempt)
-            enter_view(self._base, mounts, root, private, home=self._home_folder(container))
+            owners = self._owners(container)
+            enter_view(self._base, mounts, root, private, owners=owners, home=self._home_folder(container))
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             return launch(command, ends_with_parent=False), namespace
         except (MountFailed, OSError, StartError) as error:
@@ -189,9 +199,22 @@ class Sandbox:
             allows_new_privileges=bool(container.get("allowsPrivilegeEscalation")),
         )
 
+    def _owners(self, container: PreparedContainer) -> Owners | None:
+        if self._first_id is None:
+            return None
+        return Owners(self._user_namespaces, self._first_id, container.get("uid") or 0, container.get("gid") or 0)
+
     def _identity(self, container: PreparedContainer) -> Identity:
         mapped = self.isolation == "user-namespaces"
-        return Identity(container.get("uid"), container.get("gid"), container.get("groups") or (), mapped=mapped)
+        uid, gid, groups = container.get("uid"), container.get("gid"), container.get("groups") or ()
+        if self._first_id is not None:
+            first = self._first_id
+            if uid == 0:
+                # It asks to be root, so it is, in a user namespace. That takes a fork.
+                namespace = self._user_namespaces.get(container_map(first))
+                return Identity(0, gid or 0, groups, user_namespace=namespace, first_id=first)
+            return Identity(first + (uid or 0), first + (gid or 0), [first + group for group in groups])
+        return Identity(uid, gid, groups, mapped=mapped)
 
 
 def _private(container: PreparedContainer, attempt: int) -> Private | None:

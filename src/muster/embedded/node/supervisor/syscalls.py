@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from errno import EINVAL, ENOSYS
 
 OWN_FOLDERS = 0x00000200
@@ -31,7 +31,7 @@ _MS_REC, _MS_PRIVATE = 1 << 14, 1 << 18
 _MNT_DETACH = 2
 _PR_SET_DEATH_SIGNAL, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
 _SECCOMP_SET_MODE_FILTER = 1
-_READ_ONLY, _NO_DEVICES = 1, 4
+_READ_ONLY, _NO_SETUID, _NO_DEVICES = 1, 2, 4
 _IDMAP = 0x00100000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -62,6 +62,9 @@ _fsopen = _numbered(430, _text, _int)
 _fsconfig = _numbered(431, _int, _int, _text, _text, _int)
 _fsmount = _numbered(432, _int, _int, _int)
 _mount_setattr = _numbered(442, _int, _text, _int, _text, _long)
+_setgroups = _numbered(116 if os.uname().machine == "x86_64" else 159, _long, ctypes.c_void_p)
+_setresgid = _numbered(119 if os.uname().machine == "x86_64" else 149, _int, _int, _int)
+_setresuid = _numbered(117 if os.uname().machine == "x86_64" else 147, _int, _int, _int)
 _seccomp = _numbered(317 if os.uname().machine == "x86_64" else 277, _int, _int, ctypes.c_void_p)
 _pivot_root = _numbered(155 if os.uname().machine == "x86_64" else 41, _text, _text)
 
@@ -90,6 +93,13 @@ def withhold_capabilities(withheld: Iterable[int]) -> None:
     for capability in withheld:
         if _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0 and ctypes.get_errno() != EINVAL:
             _check(-1)
+
+
+def become_user(uid: int, gid: int, groups: Sequence[int]) -> None:
+    """Changes the user and groups of this thread. The functions in `os` would change those of all threads."""
+    _call(_setgroups, len(groups), (ctypes.c_uint * len(groups))(*groups))
+    _call(_setresgid, gid, gid, gid)
+    _call(_setresuid, uid, uid, uid)
 
 
 def refuse_new_privileges() -> None:
@@ -165,8 +175,8 @@ def make_read_only(tree: int, *, recursive: bool = True, has_devices: bool = Tru
 
 def map_owners(tree: int, user_namespace: int) -> None:
     """Shows the owners of the files in a detached tree as the user namespace maps them, and stores new files with the
-    ids that they have inside of it."""
-    _set_attributes(tree, _AT_EMPTY_PATH, _IDMAP, user_namespace)
+    ids that they have inside of it. Setuid bits and device nodes have no effect there."""
+    _set_attributes(tree, _AT_EMPTY_PATH, _IDMAP | _NO_SETUID | _NO_DEVICES, user_namespace)
 
 
 def _set_attributes(tree: int, flags: int, attributes: int, user_namespace: int = 0) -> None:

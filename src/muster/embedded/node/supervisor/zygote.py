@@ -18,7 +18,7 @@ import socket
 from contextlib import suppress
 from errno import EAGAIN
 
-from muster.embedded.node.supervisor.confinement import CAPABILITIES
+from muster.embedded.node.supervisor.confinement import ALL_CAPABILITIES, CAPABILITIES
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.pod_supervisor import SupervisorProcess, supervise
 from muster.embedded.node.supervisor.processes import map_user
@@ -51,7 +51,7 @@ def main(descriptor: int, isolation: Isolation) -> None:
     if isolation == "user-namespaces":
         enter_user_namespace()
     if isolation != "none":
-        withhold_capabilities(set(range(64)) - CAPABILITIES)
+        withhold_capabilities(ALL_CAPABILITIES - CAPABILITIES)
     zygote = Zygote(socket.socket(fileno=descriptor), isolation)
     os.dup2(0, 2)  # Until here the server reads the errors.
     gc.collect()
