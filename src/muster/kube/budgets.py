@@ -44,6 +44,20 @@ class Budgets:
     """Streams of events, logs and files of the platform that one user has open at the same time."""
     streams: int = 4_096
     """The same for all users together."""
+    user_requests_per_second: int = 100
+    """Requests of one user to the platform, on average; ten times as many at once."""
+    user_workflows: int = 10_000
+    """Workflows of one user, with archived ones."""
+    workflow_versions: int = 10_000
+    """Versions of one workflow."""
+    user_modules: int = 1_000
+    """Modules of one user."""
+    module_versions: int = 1_000
+    """Versions of one module."""
+    user_tokens: int = 1_000
+    """API tokens of one user that are valid."""
+    user_sessions: int = 100
+    """Sessions of one user. One more ends the one that was not used for the longest time."""
     workflow_nodes: int = 20_000
     """Nodes of a workflow: Pods, steps, groups, retries and hooks."""
     workflow_depth: int = 100

@@ -89,6 +89,8 @@ _REQUESTS: Final[Mapping[str, Template]] = {
     "request.path": Template("there is nothing at this path"),
     "request.host": Template("{host} is not known as a name of this server", "set web.url in config.yaml"),
     "request.nul": Template("the address contains a NUL character"),
+    "request.often": Template("you send more than {most} requests per second", "send fewer, or raise {setting}"),
+    "budget.count": Template("you have {most} {what}, which is the limit", "delete some, or raise {setting}"),
     "request.rule": Template("this path has no access rule"),
     "request.method": Template("this path does not support the method"),
     "page.limit": Template("{limit} is not between 1 and {most}"),

@@ -16,7 +16,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -28,6 +28,7 @@ from sqlalchemy import Connection, Delete, Engine, Update, create_engine, event,
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from muster.kube.budgets import Budgets
 from muster.kube.encryption import KEY_FILE, EncryptionError, KeyRing
 from muster.platform.database.sealing import (
     COLUMNS,
@@ -38,6 +39,7 @@ from muster.platform.database.sealing import (
     reseal_some,
 )
 from muster.platform.database.tables import ACCESS_TABLES
+from muster.platform.quotas import BUDGETS
 
 # Upgrades the tables to what this release needs. migrations/README.md says how to add a
 # migration.
@@ -164,13 +166,20 @@ class Database:
         """The number of transactions this process has written. What was read before may be outdated after."""
 
     @classmethod
-    async def open(cls, url: str, *, keys: KeyRing | None = None, survives_power_cut: bool = True) -> Database:
+    async def open(
+        cls,
+        url: str,
+        *,
+        keys: KeyRing | None = None,
+        budgets: Budgets | None = None,
+        survives_power_cut: bool = True,
+    ) -> Database:
         """Creates or upgrades the tables first. `url` is sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME. `keys`
         encrypt secrets; without them there is a key beside the file of a SQLite."""
         parsed = _parsed(url)
         try:
             ring = keys or _own_keys(parsed)
-            database = _connected(parsed, survives_power_cut, ring)
+            database = _connected(parsed, survives_power_cut, {KEYS: ring, BUDGETS: budgets})
         except EncryptionError as error:
             raise DatabaseError(str(error)) from None
         try:
@@ -285,15 +294,15 @@ def _own_keys(url: URL) -> KeyRing:
     return KeyRing(None, (), source="the settings")
 
 
-def _connected(url: URL, survives_power_cut: bool, keys: KeyRing) -> Database:
+def _connected(url: URL, survives_power_cut: bool, options: Mapping[str, Any]) -> Database:
     if url.drivername == "sqlite":
-        return _sqlite(url, survives_power_cut, keys)
+        return _sqlite(url, survives_power_cut, options)
     try:
         engine = create_engine(
             url,
             pool_size=_SERVER_THREADS,
             pool_pre_ping=True,
-            execution_options={KEYS: keys},
+            execution_options=dict(options),
             json_serializer=_to_json,
             json_deserializer=_from_json,
         )
@@ -303,7 +312,7 @@ def _connected(url: URL, survives_power_cut: bool, keys: KeyRing) -> Database:
     return Database(engine, engine, pool, pool)
 
 
-def _sqlite(url: URL, survives_power_cut: bool, keys: KeyRing) -> Database:
+def _sqlite(url: URL, survives_power_cut: bool, options: Mapping[str, Any]) -> Database:
     """One thread writes, so no writer waits inside SQLite. Readers see the last commit."""
     if not url.database or url.database == ":memory:":
         raise DatabaseError("SQLite needs a file: sqlite:///PATH")
@@ -314,8 +323,8 @@ def _sqlite(url: URL, survives_power_cut: bool, keys: KeyRing) -> Database:
     except OSError as error:
         raise DatabaseError(f"the database {path} cannot be used: {error.strerror}") from None
     pragmas = ["journal_mode=WAL", f"synchronous={'FULL' if survives_power_cut else 'NORMAL'}", "foreign_keys=ON"]
-    writers = _sqlite_engine(url, 1, "BEGIN IMMEDIATE", pragmas, keys)
-    readers = _sqlite_engine(url, _READERS, "BEGIN", ["query_only=ON"], keys)
+    writers = _sqlite_engine(url, 1, "BEGIN IMMEDIATE", pragmas, options)
+    readers = _sqlite_engine(url, _READERS, "BEGIN", ["query_only=ON"], options)
     return Database(
         readers,
         writers,
@@ -324,13 +333,13 @@ def _sqlite(url: URL, survives_power_cut: bool, keys: KeyRing) -> Database:
     )
 
 
-def _sqlite_engine(url: URL, size: int, begin: str, pragmas: list[str], keys: KeyRing) -> Engine:
+def _sqlite_engine(url: URL, size: int, begin: str, pragmas: list[str], options: Mapping[str, Any]) -> Engine:
     engine = create_engine(
         url,
         pool_size=size,
         max_overflow=0,
         connect_args={"timeout": _BUSY_SECONDS},
-        execution_options={KEYS: keys},
+        execution_options=dict(options),
         json_serializer=_to_json,
         json_deserializer=_from_json,
     )

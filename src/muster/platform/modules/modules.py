@@ -44,6 +44,7 @@ from muster.platform.errors import (
 from muster.platform.messages import field_error
 from muster.platform.modules.validation import check_name
 from muster.platform.permissions import Actor, may, require, visible
+from muster.platform.quotas import check_count
 from muster.platform.records import Category, Module, ModuleState, Page, Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
@@ -211,6 +212,7 @@ def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Modul
     """Without a version; see `versions.create_module`."""
     require(actor, "create", Subject("module", owner=actor.id))
     check_name(new.name)
+    check_count(connection, "user_modules", modules.c.owner_id == actor.id, "modules")
     moment, identifier = now(), new_id()
     with conflict_on_duplicate(field_error("name", "module.taken", name=new.name)):
         connection.execute(

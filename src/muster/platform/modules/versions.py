@@ -34,6 +34,7 @@ from muster.platform.modules.validation import (
     with_previous_secrets,
 )
 from muster.platform.permissions import Actor, may, require
+from muster.platform.quotas import check_budget
 from muster.platform.records import Module, ModuleOutput, ModuleVariable, ModuleVersion, Page
 from muster.platform.records import ModuleInput as ModuleInputRecord
 from muster.platform.users.audit import write_audit
@@ -231,6 +232,7 @@ def _added(
     connection: Connection, actor: Actor, module: Module, source: ModuleSource
 ) -> tuple[Module, StoredModuleVersion]:
     moment, identifier, number = now(), new_id(), module.versions + 1
+    check_budget(connection, "module_versions", module.versions, "versions")
     keys = keys_of(connection)
     connection.execute(
         insert(module_versions).values(

@@ -15,6 +15,7 @@ from muster.platform.database.queries import PageRequest, as_record, new_id, sel
 from muster.platform.database.tables import now, sessions, users
 from muster.platform.errors import NotFoundProblem
 from muster.platform.permissions import FULL, Actor, require
+from muster.platform.quotas import budgets_of
 from muster.platform.records import Page, Session, User
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import hash_secret, new_secret
@@ -31,6 +32,11 @@ def begin_session(connection: Connection, user: User, address: str, browser: str
     """Creates a session and returns the secret for the cookie. `how` is for the audit log: password, link or openid."""
     secret, at, identifier = new_secret(), now(), new_id()
     connection.execute(delete(sessions).where(sessions.c.expires < at))
+    own = sessions.c.user_id == user.id
+    kept = budgets_of(connection).user_sessions - 1
+    oldest = select(sessions.c.id).where(own).order_by(sessions.c.last_used.desc(), sessions.c.id.desc()).offset(kept)
+    for old in connection.execute(oldest.limit(1000)).scalars().all():
+        connection.execute(delete(sessions).where(sessions.c.id == old))
     connection.execute(
         insert(sessions).values(
             id=identifier,

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, and_, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, insert, or_, select, update
 
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import api_tokens, now, users
 from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.permissions import FULL, Actor, require, visible
+from muster.platform.quotas import check_count
 from muster.platform.records import ApiToken, Page, Scope, Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import API_TOKEN, hash_secret, new_secret
@@ -52,6 +53,7 @@ def create_token(
         raise InvalidProblem.field("scopes", "token.admin")
     if expires is not None and expires <= now():
         raise InvalidProblem.field("expires", "token.past")
+    check_count(connection, "user_tokens", and_(api_tokens.c.user_id == actor.id, _is_live(now())), "API tokens")
     token, secret = _insert(connection, actor.id, name, wanted, expires=expires)
     details = {"scopes": sorted(wanted), "expires": expires.isoformat() if expires else None}
     write_audit(connection, actor, "create", "token", token.id, name, details)
@@ -151,6 +153,11 @@ def revoke_token(connection: Connection, actor: Actor, identifier: str) -> ApiTo
         connection.execute(update(api_tokens).where(api_tokens.c.id == token.id).values(revoked=now()))
         write_audit(connection, actor, "revoke", "token", token.id, token.name, {"user": token.user_name})
     return get_token(connection, identifier)
+
+
+def _is_live(at: datetime) -> ColumnElement[bool]:
+    unexpired = or_(api_tokens.c.expires.is_(None), api_tokens.c.expires > at)
+    return and_(api_tokens.c.revoked.is_(None), api_tokens.c.run_id.is_(None), unexpired)
 
 
 def _insert(

@@ -27,6 +27,7 @@ from muster.platform.errors import (
 )
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require, visible
+from muster.platform.quotas import check_budget, check_count
 from muster.platform.records import Page, Subject, Workflow
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
@@ -57,6 +58,7 @@ def create_workflow(connection: Connection, actor: Actor, new: NewWorkflow) -> W
     """Without a version; see `versions.create_with_version`."""
     require(actor, "create", Subject("workflow", owner=actor.id))
     _check_name(new.name)
+    check_count(connection, "user_workflows", workflows.c.owner_id == actor.id, "workflows")
     moment, identifier = now(), new_id()
     with conflict_on_duplicate(field_error("name", "workflow.taken", name=new.name)):
         connection.execute(
@@ -159,6 +161,7 @@ def check_not_archived(workflow: Workflow) -> None:
 
 def count_version(connection: Connection, workflow: Workflow) -> int:
     """Reserves and returns the number of the next version."""
+    check_budget(connection, "workflow_versions", workflow.versions, "versions")
     _update(connection, workflow, {"versions": workflow.versions + 1})
     return workflow.versions + 1
 

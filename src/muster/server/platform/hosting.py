@@ -136,6 +136,7 @@ class _Hosted:
         database = await Database.open(
             self._settings.web.database or sqlite_url(self._file),
             keys=self._keys,
+            budgets=self._settings.budgets,
             survives_power_cut=self._settings.durability == "power",
         )
         try:

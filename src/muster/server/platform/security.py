@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from ipaddress import ip_address
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -11,7 +12,15 @@ from fastapi import Depends, Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster.platform.errors import BadRequestProblem, ForbiddenProblem, Problem, TooLargeProblem, UnauthenticatedProblem
+from muster.kube.budgets import setting_name
+from muster.platform.errors import (
+    BadRequestProblem,
+    ForbiddenProblem,
+    Problem,
+    TooLargeProblem,
+    TooManyRequestsProblem,
+    UnauthenticatedProblem,
+)
 from muster.platform.permissions import Actor
 from muster.platform.users.credentials import csrf_token, secrets_equal
 from muster.platform.users.login_limits import forwarded_client
@@ -27,7 +36,15 @@ async def identify(request: Request) -> Actor:
     or Forbidden."""
     known: Actor | None = getattr(request.state, "actor", None)
     if known is None:
-        known = request.state.actor = await authenticate(request)
+        known = await authenticate(request)
+        wait = services_of(request).rates.take(f"{known.id} {known.run}", time.monotonic())
+        if wait:
+            rates = services_of(request).rates
+            problem = TooManyRequestsProblem.of(
+                "request.often", most=rates.per_second, setting=setting_name("user_requests_per_second")
+            )
+            raise problem.with_headers({"Retry-After": str(int(wait) + 1)})
+        request.state.actor = known
     return known
 
 

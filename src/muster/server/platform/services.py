@@ -22,6 +22,7 @@ from muster.platform.modules.builds import Builds
 from muster.platform.modules.images import Engine, ImageEngines
 from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
+from muster.platform.quotas import RequestRates
 from muster.platform.records import Job
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.persist import StoredRun
@@ -69,6 +70,7 @@ class Services:
     """Changes of all training jobs."""
     builds: Builds
     streams: OpenStreams
+    rates: RequestRates
     workers: WorkerPool | None = None
     """Check texts of users. Without them, as in tests, a thread does."""
     load_context: ContextLoader = graph_context
@@ -134,6 +136,7 @@ async def create_services(
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,
         streams=OpenStreams(settings.budgets),
+        rates=RequestRates(settings.budgets.user_requests_per_second),
         workers=workers,
         builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
     )
