@@ -33,6 +33,21 @@ def test_select_logs_to_drop(kept: list[PodLogs], live: list[str], dropped: list
     assert [found.uid for found in select_logs_to_drop(kept, live, LIMITS, 1000.0)] == dropped
 
 
+@pytest.mark.parametrize(
+    ("kept", "live", "ended", "dropped"),
+    [
+        ([logs("a", 99, 950)], ["a"], ["a"], ["a"]),
+        ([logs("a", 99, 950), logs("b", 99, 960)], ["a", "b"], ["b"], ["b"]),
+        ([logs("a", 30, 950), logs("b", 30, 960)], ["a"], ["a"], ["b"]),
+        ([logs("a", 10, 850)], ["a"], ["a"], []),
+    ],
+)
+def test_logs_of_ended_pods_are_dropped_last(
+    kept: list[PodLogs], live: list[str], ended: list[str], dropped: list[str]
+) -> None:
+    assert [found.uid for found in select_logs_to_drop(kept, live, LIMITS, 1000.0, ended)] == dropped
+
+
 def test_drop_old_logs(tmp_path: Path) -> None:
     for uid, written in (("old", 10.0), ("new", 990.0)):
         folder = tmp_path / "team" / f"pod-{uid}" / uid / "main"

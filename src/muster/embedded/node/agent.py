@@ -76,7 +76,7 @@ from muster.kube.pod_security import is_restricted
 log = logging.getLogger(__name__)
 
 _CHECK_SECONDS = 15.0
-_LOG_SECONDS = 3600.0
+_LOG_SECONDS = 600.0
 _HOSTS_SECONDS = 0.05
 
 
@@ -388,8 +388,10 @@ class Agent:
     async def _drop_old_logs(self) -> None:
         while True:
             await asyncio.sleep(_LOG_SECONDS / 60)
-            live = {uid_of(pod) for pod in self._informer.objects.values()}
-            await asyncio.to_thread(drop_old_logs, str(self.settings.log_folder), live, self.settings.logs, time.time())
+            pods = list(self._informer.objects.values())
+            live, ended = {uid_of(pod) for pod in pods}, {uid_of(pod) for pod in pods if has_ended(pod)}
+            folder, limits = str(self.settings.log_folder), self.settings.logs
+            await asyncio.to_thread(drop_old_logs, folder, live, limits, time.time(), ended)
             await asyncio.sleep(_LOG_SECONDS)
 
 

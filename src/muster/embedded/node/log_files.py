@@ -185,20 +185,22 @@ def list_pod_logs(root: str) -> Iterable[PodLogs]:
                 yield PodLogs(path, os.path.basename(path), size, written)
 
 
-def select_logs_to_drop(kept: Iterable[PodLogs], live: Collection[str], limits: LogLimits, now: float) -> list[PodLogs]:
-    """`live` are the uids of existing Pods: their logs are kept, but count towards the total."""
+def select_logs_to_drop(
+    kept: Iterable[PodLogs], live: Collection[str], limits: LogLimits, now: float, ended: Collection[str] = ()
+) -> list[PodLogs]:
+    """`live` are the uids of existing Pods, `ended` those of them that have ended. Logs of existing Pods count towards
+    the total. They are only dropped if the Pod has ended and the others do not suffice."""
     drop: list[PodLogs] = []
     total = 0
-    gone: list[PodLogs] = []
+    candidates: list[PodLogs] = []
     for logs in kept:
-        if logs.uid in live:
-            total += logs.bytes
-        elif now - logs.written > limits.keep_seconds:
+        if logs.uid not in live and now - logs.written > limits.keep_seconds:
             drop.append(logs)
-        else:
-            total += logs.bytes
-            gone.append(logs)
-    for logs in sorted(gone, key=lambda found: found.written):
+            continue
+        total += logs.bytes
+        if logs.uid not in live or logs.uid in ended:
+            candidates.append(logs)
+    for logs in sorted(candidates, key=lambda found: (found.uid in live, found.written)):
         if total <= limits.total_bytes:
             break
         total -= logs.bytes
@@ -206,10 +208,10 @@ def select_logs_to_drop(kept: Iterable[PodLogs], live: Collection[str], limits: 
     return drop
 
 
-def drop_old_logs(root: str, live: Collection[str], limits: LogLimits, now: float) -> int:
+def drop_old_logs(root: str, live: Collection[str], limits: LogLimits, now: float, ended: Collection[str] = ()) -> int:
     """Drops logs that are too old or too many. Returns the number of Pods. Slow on large folders: do not call it on the
     event loop."""
-    drop = select_logs_to_drop(list(list_pod_logs(root)), live, limits, now)
+    drop = select_logs_to_drop(list(list_pod_logs(root)), live, limits, now, ended)
     for logs in drop:
         shutil.rmtree(logs.path, ignore_errors=True)
         for parent in (os.path.dirname(logs.path), os.path.dirname(os.path.dirname(logs.path))):

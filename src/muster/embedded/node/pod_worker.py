@@ -191,7 +191,8 @@ class PodWorker:
         self._is_allocated = True
         if self._address and self._address != LOCALHOST:
             self._context.addresses.reserve(self._address)
-        self._context.devices.reserve(self.uid, [c.get("devices") or {} for c in prepared.get("containers") or ()])
+        containers = prepared.get("containers") or ()  # an earlier release wrote the devices only into the environment
+        self._context.devices.reserve(self.uid, [c.get("devices", c.get("env") or {}) for c in containers])
         self.supervisor_lost = not has_supervisor(self.folder)
 
     def adopt(self, pod: Object) -> None:

@@ -106,3 +106,11 @@ def test_the_tail_has_at_most_2048_bytes(tmp_path: Path) -> None:
     write(tmp_path, b"a" * 50000 + b"\n")
     assert read_tail(str(tmp_path / "0.log")) == "a" * 2047 + "\n"
     assert read_tail(str(tmp_path / "missing.log")) == ""
+
+
+def test_a_container_that_restarts_again_and_again_keeps_its_last_logs(tmp_path: Path) -> None:
+    for attempt in range(20):
+        writer = LogWriter(str(tmp_path), attempt, 100, 2)
+        writer.write(b"x" * 79 + b"\n")
+        writer.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["17.log", "18.log", "19.log"]

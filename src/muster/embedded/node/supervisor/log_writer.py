@@ -17,9 +17,7 @@ PART_BYTES = 16384
 DROPPED_SUFFIX = ".left-out"
 """The suffix of the file that says how much of a log was dropped."""
 
-KEPT_ATTEMPTS = 10
-"""A container that restarts again and again keeps the logs of its last attempts."""
-
+_MOST_ATTEMPTS = 100
 _TAIL_BYTES, _TAIL_LINES = 2048, 80
 
 
@@ -34,7 +32,8 @@ class LogWriter:
         self._size = 0
         self._lost = 0
         self._dropped = 0
-        drop_attempt(folder, attempt - KEPT_ATTEMPTS)
+        if attempt:
+            drop_attempts(folder, self._max_bytes * (self._older + 1))
         with suppress(OSError):
             self._open()
 
@@ -97,13 +96,19 @@ class LogWriter:
             os.replace(f"{note}.new", note)
 
 
-def drop_attempt(folder: str, attempt: int) -> None:
-    """Removes all log files of an attempt."""
-    if attempt < 0:
-        return
+def drop_attempts(folder: str, most_bytes: int) -> None:
+    """Removes the logs of the oldest attempts of a container until the rest has at most so many bytes. A container may
+    restart again and again."""
+    files: dict[int, dict[str, int]] = {}
     with suppress(OSError):
         for name in os.listdir(folder):
-            if name == f"{attempt}.log" or name.startswith(f"{attempt}.log."):
+            attempt = name.partition(".")[0]
+            if attempt.isdigit():
+                files.setdefault(int(attempt), {})[name] = os.stat(f"{folder}/{name}").st_size
+        for oldest in sorted(files):
+            if len(files) <= _MOST_ATTEMPTS and sum(sum(sizes.values()) for sizes in files.values()) <= most_bytes:
+                return
+            for name in files.pop(oldest):
                 os.unlink(f"{folder}/{name}")
 
 
