@@ -114,7 +114,7 @@ def new_request(random: Random) -> FuzzRequest:
     match random.randrange(14):
         case 0 | 1 | 2:
             act = random.choice(((), (), ("lint",)))
-            return FuzzRequest("POST", (*v1, "workflows", "fuzz", *act), body={"workflow": _workflow(random)})
+            return FuzzRequest("POST", (*v1, "workflows", "fuzz", *act), body={"workflow": new_workflow(random)})
         case 3:
             body = {
                 "resourceKind": random.choice(("WorkflowTemplate", "cronwf", "ClusterWorkflowTemplate")),
@@ -187,7 +187,7 @@ def new_request(random: Random) -> FuzzRequest:
     )
 
 
-def _workflow(random: Random) -> dict[str, Any]:
+def new_workflow(random: Random) -> dict[str, Any]:
     made = new_object(WORKFLOW, random.choice(("a", "b", "main")), random)
     templates = [random.choice(_TEMPLATES), {"name": "b", "container": {"image": "busybox"}}]
     fields = random.sample(sorted(_SPECS), random.randrange(4))
@@ -202,7 +202,7 @@ def _template(random: Random) -> FuzzRequest:
             (("cron-workflows", "fuzz"), "cronWorkflow", CRON_WORKFLOW),
         )
     )
-    obj = _workflow(random)
+    obj = new_workflow(random)
     if kind is not CRON_WORKFLOW:
         obj = {**obj, "kind": "WorkflowTemplate" if kind else "ClusterWorkflowTemplate"}
     else:

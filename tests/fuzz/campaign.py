@@ -51,7 +51,9 @@ class FuzzedServer:
     """Of an admin and of a member."""
     pid: int
     home: Path
-    tls: ssl.SSLContext
+    tls: ssl.SSLContext | None
+    health: tuple[str, ...] = ("api", "v1", "namespaces")
+    """What answers as long as the server is well."""
 
     def wire(self, token: str) -> Wire:
         parts = urlsplit(self.url)
@@ -69,15 +71,19 @@ class FuzzedServer:
 
 
 @asynccontextmanager
-async def fuzzed_server(home: Path) -> AsyncIterator[FuzzedServer]:
-    process = _start(home)
+async def fuzzed_server(home: Path, module: str = "tests.fuzz.server") -> AsyncIterator[FuzzedServer]:
+    process = _start(home, module)
     assert process.stdout is not None and process.stdin is not None
     try:
         line = await asyncio.to_thread(process.stdout.readline)
         assert line, (home / "stderr").read_text()
         told = orjson.loads(line)
-        tls = ensure_certificates(home / "identity").client_context()
-        yield FuzzedServer(told["url"], (told["admin"], told["member"]), told["pid"], home, tls)
+        tokens = (told["admin"], told["member"])
+        if told["url"].startswith("https:"):
+            tls = ensure_certificates(home / "identity").client_context()
+            yield FuzzedServer(told["url"], tokens, told["pid"], home, tls)
+        else:
+            yield FuzzedServer(told["url"], tokens, told["pid"], home, None, ("api", "v1", "health"))
         assert process.poll() is None, f"the server ended with {process.returncode}"
     finally:
         process.stdin.close()
@@ -89,10 +95,10 @@ async def fuzzed_server(home: Path) -> AsyncIterator[FuzzedServer]:
             process.wait()
 
 
-def _start(home: Path) -> subprocess.Popen[bytes]:
+def _start(home: Path, module: str) -> subprocess.Popen[bytes]:
     with (home / "stderr").open("wb") as errors:
         return subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.server", str(home)],
+            [sys.executable, "-m", module, str(home)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -130,7 +136,7 @@ async def run_campaign(
         for _ in range(CONNECTIONS):
             group.create_task(_with_wires(server, send_all))
     async with server.wire(server.tokens[0]) as wire:
-        alive = await wire.send(FuzzRequest("GET", ("api", "v1", "namespaces")))
+        alive = await wire.send(FuzzRequest("GET", server.health))
     if alive.status != 200:
         outcome.failures.append(f"the server answers {alive.status} at the end")
     outcome.grown_mb = server.resident_mb - before

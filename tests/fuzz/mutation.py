@@ -229,7 +229,8 @@ class Mutator:
         random = self.random
         for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4))):
             request = random.choices(
-                (self._body, self._bytes, self._path, self._query, self._header, self._method), (60, 4, 10, 14, 8, 2)
+                (self.mutate_body, self._bytes, self._path, self._query, self._header, self._method),
+                (60, 4, 10, 14, 8, 2),
             )[0](request)
         return request
 
@@ -253,7 +254,8 @@ class Mutator:
                 return _nested(random.choice((3, 60, 150)), random.random() < 0.5)
         return random.choice(self._pool) if self._pool else []
 
-    def _body(self, request: FuzzRequest) -> FuzzRequest:
+    def mutate_body(self, request: FuzzRequest) -> FuzzRequest:
+        """Returns the request with one or two values of its body changed."""
         if request.body is None or isinstance(request.body, bytes):
             return self._query(request)
         body = json.loads(json.dumps(request.body))
