@@ -18,7 +18,7 @@ UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/t
 API_SOURCES := $(wildcard src/muster/server/platform/*.py)
 BENCHES := store pods scheduler kill training workflows platform_lists training_operator
 
-.PHONY: help setup ui test-ui screenshots demo up down test test-all test-frameworks test-cluster cluster-up cluster-down cluster-status schemas conformance lock lint format bench clean
+.PHONY: help setup ui test-ui screenshots demo up down test test-all test-frameworks fuzz test-cluster cluster-up cluster-down cluster-status schemas conformance lock lint format bench clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ test-all: test test-frameworks test-ui test-cluster ## every suite, whole
 
 test-frameworks: $(STAMPS)/dev ## train with every framework for real (3 GB, once), and all else that is slow
 	$(BIN)/pytest -m "slow$(AND_SMOKE)"
+
+fuzz: $(STAMPS)/dev ## send odd requests to every API, FUZZ_SECONDS=240 for each
+	$(BIN)/pytest -m fuzz tests/fuzz -s
 
 test-cluster: cluster-up ## what only a real Kubernetes can show; starts one (TESTS=... says which, as pytest takes it)
 	$(BIN)/pytest -m "cluster$(AND_SMOKE)" $(TESTS)

@@ -228,10 +228,8 @@ class Mutator:
         """Returns the request with one to four changes."""
         random = self.random
         for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4))):
-            request = random.choices(
-                (self.mutate_body, self._bytes, self._path, self._query, self._header, self._method),
-                (60, 4, 10, 14, 8, 2),
-            )[0](request)
+            changes = (self.mutate_body, self._bytes, self._path, self._query, self._header, self._method)
+            request = random.choices(changes, (60, 4, 10, 14, 8, 2))[0](request)
         return request
 
     def value(self) -> Any:

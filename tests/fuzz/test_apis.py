@@ -1,4 +1,5 @@
-"""Mutated requests to the Kubernetes, Argo and platform APIs. `make fuzz` runs them for minutes; `make test` for seconds."""
+"""Mutated requests to the Kubernetes, Argo and platform APIs. `make fuzz` sends them for minutes, `make test` for
+seconds."""
 
 from __future__ import annotations
 

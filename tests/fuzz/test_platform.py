@@ -42,7 +42,8 @@ def _run(server: FuzzedServer, role: str) -> Outcome:
     from schemathesis import GenerationMode
 
     outcome, before = Outcome(), server.resident_mb
-    operations = [found.ok() for found in schemathesis.openapi.from_dict(openapi_document()).get_all_operations()]
+    schema: Any = schemathesis.openapi.from_dict(openapi_document())
+    operations = [found.ok() for found in schema.get_all_operations()]
     deadline, turn = time.monotonic() + SECONDS, 0
     while time.monotonic() < deadline:
         for operation in operations:
@@ -51,7 +52,8 @@ def _run(server: FuzzedServer, role: str) -> Outcome:
             names = [parameter.name for parameter in operation.path_parameters]
             known = {name: KNOWN[name] for name in names} if turn % 4 < 2 and set(names) <= KNOWN.keys() else {}
             mode = GenerationMode.NEGATIVE if turn % 2 else GenerationMode.POSITIVE
-            strategy = operation.as_strategy(generation_mode=mode, **({"path_parameters": known} if known else {}))
+            more: dict[str, Any] = {"path_parameters": known} if known else {}
+            strategy = operation.as_strategy(generation_mode=mode, **more)
             _send_some(server, strategy, role, SEED * 1000 + turn, outcome, deadline)
         turn += 1
     if _send(server, "GET", "/api/v1/health", role) != 200:

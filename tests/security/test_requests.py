@@ -40,6 +40,11 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
         yield running
 
 
+def _wire(served: Served) -> Wire:
+    host, _, port = served.url.removeprefix("https://").partition(":")
+    return Wire(host, int(port), served.certificates.client_context(), {"Authorization": f"Bearer {served.token}"})
+
+
 def _case(attack: str, method: str, target: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
     content = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
     return pytest.param(method, target, content, headers or {}, id=attack)
@@ -162,10 +167,8 @@ ODD_REQUESTS: list[Any] = [
 async def test_an_odd_request_is_refused_with_a_reason(
     served: Served, method: str, target: str, content: bytes | None, headers: dict[str, str]
 ) -> None:
-    host, _, port = served.url.removeprefix("https://").partition(":")
     sent = FuzzRequest(method, ("",), headers=tuple(headers.items()), body=content)
-    tls = served.certificates.client_context()
-    async with Wire(host, int(port), tls, {"Authorization": f"Bearer {served.token}"}) as wire:
+    async with _wire(served) as wire:
         answer = await wire.send(sent, target=target)
     assert 400 <= answer.status < 500, answer.body[:500]
     assert str(served.kubeconfig.parent).encode() not in answer.body
@@ -248,6 +251,28 @@ def test_long_values_are_not_kept_in_caches() -> None:
             parse_quantity(f"{number}" + "0" * 1000)
     assert field_errors._is_label_value.cache_info().currsize < 2000
     assert quantity._parse_quantity.cache_info().currsize < 2000
+
+
+@on_server
+@pytest.mark.parametrize(
+    ("method", "target", "content"),
+    [
+        pytest.param("HEAD", "/api/v1/pods?watch=1", None, id="The head of a watch, which never ends"),
+        pytest.param("HEAD", "/api/v1/workflow-events/default", None, id="The head of an Argo stream"),
+        pytest.param("GET", f"{_POD}/exec?command=true", b"{}", id="A WebSocket whose request has a body"),
+        pytest.param("POST", f"{_POD}/exec?command=true", b"", id="A WebSocket that is opened with POST"),
+    ],
+)
+async def test_every_request_gets_an_answer(served: Served, method: str, target: str, content: bytes | None) -> None:
+    upgrade = {
+        "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }  # fmt: skip
+    headers = tuple(upgrade.items()) if "exec" in target else ()
+    async with _wire(served) as wire:
+        answer = await wire.send(FuzzRequest(method, ("",), headers=headers, body=content), target=target)
+        assert answer.status in (200, 400, 404, 405)
+        assert (await wire.send(FuzzRequest("GET", ("version",)))).status == 200
 
 
 @on_server

@@ -138,6 +138,10 @@ class LimitedHttp(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._stop_timers()
+        if self.scope["method"] != "GET" or any(name in _OF_A_BODY for name, _ in self.headers):
+            # The WebSocket library would neither answer nor close the connection.
+            self.send_400_response("A WebSocket is opened with GET, without a body.")
+            return
         self._in_head = self._in_body = False
         address, self._address = self._address, None
         super().handle_websocket_upgrade()
@@ -178,6 +182,9 @@ class LimitedHttp(HttpToolsProtocol):
     def _abort(self, why: str) -> None:
         log.info("closing the connection of %s, which %s", self._address, why)
         self.transport.abort()
+
+
+_OF_A_BODY = (b"content-length", b"transfer-encoding")
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

@@ -506,6 +506,13 @@ async def stream(
 
     The response starts with the first piece, or after `first_piece_seconds` (None: no limit). An error before that is
     raised, so that it can still be the response."""
+    if request.method == "HEAD":
+        request.started = True
+        await request.send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-type", media.encode())]}
+        )
+        await request.send({"type": "http.response.body", "body": b""})
+        return
     pump = asyncio.create_task(
         _pump(request, pieces, media, first_piece_seconds, headers), name=f"stream {request.path}"
     )
