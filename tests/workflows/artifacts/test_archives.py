@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tarfile
@@ -144,3 +145,24 @@ def test_a_broken_archive_says_so(tmp_path: Path, form: Form) -> None:
     (tmp_path / "packed").write_bytes((tmp_path / "packed").read_bytes()[:-200])
     with pytest.raises(ArtifactError, match="broken"):
         unpack(tmp_path / "packed", tmp_path / "out", form)
+
+
+def test_unpacking_needs_no_renames_between_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first version of Landlock refuses them, and hard links, too."""
+    rename = os.rename
+
+    def refuse(source: Any, target: Any, **places: Any) -> None:
+        if places.get("src_dir_fd") != places.get("dst_dir_fd"):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        rename(source, target, **places)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    monkeypatch.setattr(os, "link", refuse)
+    with tarfile.open(tmp_path / "packed", "w:gz") as tar:
+        for name, kind, link in (("m/a/one", tarfile.REGTYPE, ""), ("m/b/two", tarfile.LNKTYPE, "m/a/one")):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname, entry.size = kind, link, 4 if kind == tarfile.REGTYPE else 0
+            tar.addfile(entry, io.BytesIO(b"text"))
+    unpack(tmp_path / "packed", tmp_path / "out", "tar")
+    assert (tmp_path / "out/a/one").read_text() == (tmp_path / "out/b/two").read_text() == "text"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

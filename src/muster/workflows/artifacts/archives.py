@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from errno import ELOOP
+from errno import ELOOP, EXDEV
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final, Literal, Self, TypeAlias
 
@@ -97,8 +97,10 @@ def unpack(archive: Path, target: Path, form: Form | None, limits: Limits = Limi
                     found = [entry.name for entry in listing]
                 if len(found) == 1 and folder.kind(found) == "link":
                     raise ArtifactError("the archive contains nothing but a link")
-            whole = target.with_name(unpacked)
-            (whole / found[0] if len(found) == 1 else whole).rename(target)
+                if len(found) == 1:
+                    beneath.move(folder, found[0], beside, target.name)
+                else:
+                    target.with_name(unpacked).rename(target)
         except _BROKEN as error:
             raise ArtifactError(f"the {form} archive is broken: {error}") from None
         except OSError as error:
@@ -274,16 +276,22 @@ def _extract_tar(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Folder, 
                     f'the archive links "{member.name}" to "{member.linkname}", which it does not contain'
                 )
             with folder.folder(other[:-1]) as place:
-                os.link(
-                    other[-1], parts[-1], src_dir_fd=place.descriptor, dst_dir_fd=above.descriptor,
-                    follow_symlinks=False,
-                )  # fmt: skip
+                _link(place, other[-1], above, parts[-1])
         elif member.isreg():
             content = tar.extractfile(member)
             assert content is not None
             _write(above, parts[-1], content, member.mode & 0o777 | 0o400, allowance)
         else:
             raise ArtifactError(f'the archive contains "{member.name}", which is not a file, folder or link')
+
+
+def _link(source: Folder, name: str, target: Folder, new_name: str) -> None:
+    try:
+        os.link(name, new_name, src_dir_fd=source.descriptor, dst_dir_fd=target.descriptor, follow_symlinks=False)
+    except OSError as error:
+        if error.errno != EXDEV:
+            raise
+        beneath.copy(source, name, target, new_name)  # the first version of Landlock refuses links between folders
 
 
 def _extract_zip(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Folder, allowance: _Allowance) -> None:
