@@ -36,6 +36,8 @@ class Budgets:
     """The number of these files and folders."""
     output_text_kilobytes: int = 1_024
     """The texts of a node's outputs, which are part of the workflow: all its output parameters together."""
+    run_log_megabytes: int = 1_024
+    """Logs of a run's Pods that a retry has replaced."""
     member_artifact_megabytes: int = 102_400
     """What a restricted namespace may keep in the local artifact repository."""
     member_artifact_files: int = 1_000_000

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from muster.kube.cluster import Cluster, LogQuery
-from muster.platform.runs.logs import LogSource, read_log_lines, read_log_text
+from muster.platform.runs.logs import LogSource, read_log_lines, read_log_text, save_logs, saved_log
 
 WRITTEN = b"t1 one\nt2 \nt3 three words here\nt4 last"
 PLACE = LogSource("default", "pod")
@@ -41,3 +42,21 @@ async def test_no_line_is_lost_or_split(size: int, after: int) -> None:
     texts = [bunch async for bunch in read_log_text(cluster, PLACE, follow=False, ended=over, after=after)]
     assert "".join(bunch.text for bunch in texts) == "".join(f"{text}\n" for _, _, text in wanted[after:])
     assert not texts or texts[-1].last == 4
+
+
+class Endless:
+    """A cluster whose Pods have written a megabyte each."""
+
+    async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
+        for _ in range(16):
+            yield b"2026-01-01T00:00:00Z text\n" * 2621
+
+
+async def test_replaced_logs_of_a_run_have_a_budget(tmp_path: Path) -> None:
+    cluster = cast(Cluster, Endless())
+    for round in range(3):
+        await save_logs(cluster, tmp_path, "run", round, "default", ["a", "b"], 2 << 20)
+    files = [saved_log(tmp_path, "run", round, pod) for round in range(3) for pod in "ab"]
+    assert sum(file.stat().st_size for file in files) < (2 << 20) + 1000
+    assert b"not kept" not in files[0].read_bytes()
+    assert b"budgets.runLogMegabytes" in files[-1].read_bytes()

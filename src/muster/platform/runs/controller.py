@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Connection, delete, insert, update
 
 from muster.kube import errors as cluster_errors
+from muster.kube.budgets import Budgets
 from muster.kube.builtin import SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
@@ -68,8 +69,10 @@ class RunController:
         tell: Callable[[StoredRun], None],
         add_nodes: Callable[[Object], Object],
         namespaces: Namespaces,
+        budgets: Budgets = Budgets(),  # noqa: B008
     ) -> None:
         """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it."""
+        self._log_bytes = budgets.run_log_megabytes << 20
         self._database = database
         self._cluster = cluster
         self._folder = folder
@@ -162,7 +165,9 @@ class RunController:
                 # An earlier retry was interrupted before its status was stored: store it now.
                 await self._record_now(run_id, workflow)
                 raise ConflictProblem.of("run.retry-now", detail=str(error)) from None
-            await save_logs(self._cluster, self._folder, run_id, run.retries, run.namespace, plan.pods_to_delete)
+            await save_logs(
+                self._cluster, self._folder, run_id, run.retries, run.namespace, plan.pods_to_delete, self._log_bytes
+            )
 
             def ask(connection: Connection) -> str:
                 get_run(connection, actor, run_id, "retry")

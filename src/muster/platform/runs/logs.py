@@ -12,29 +12,42 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from muster.kube.budgets import setting_name
 from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError, BadRequest, NotFound
 from muster.kube.file_names import fit_component, path_component
+from muster.kube.objects import timestamp
 
 _BLOCK = 1 << 16
 
 
 async def save_logs(
-    cluster: Cluster, folder: Path, run_id: str, round: int, namespace: str, pods: Iterable[str]
+    cluster: Cluster, folder: Path, run_id: str, round: int, namespace: str, pods: Iterable[str], most_bytes: int
 ) -> None:
-    """Copies the logs of Pods that are about to be replaced by Pods of the same names. It may be repeated."""
+    """Copies the logs of Pods that are about to be replaced by Pods of the same names. It may be repeated. All saved
+    logs of the run together have at most so many bytes; a log that is cut off says so."""
     for pod in pods:
         target = saved_log(folder, run_id, round, pod)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = target.with_name(fit_component(f"{target.name}.coming"))
+        draft.unlink(missing_ok=True)
+        left = most_bytes - sum(each.stat().st_size for each in target.parent.iterdir() if each != target)
         try:
             with draft.open("wb") as file:
                 async for piece in cluster.logs(pod, namespace, LogQuery(container="main", timestamps=True)):
-                    file.write(piece)
+                    file.write(piece[: max(left, 0)])
+                    left -= len(piece)
+                    if left < 0:
+                        file.write(_cut_off())
+                        break
         except ApiError:
             draft.unlink(missing_ok=True)  # it never began
             continue
         draft.rename(target)
+
+
+def _cut_off() -> bytes:
+    return f"\n{timestamp()} [the rest is not kept: {setting_name('run_log_megabytes')} is used up]\n".encode()
 
 
 def saved_log(folder: Path, run_id: str, round: int, pod: str) -> Path:

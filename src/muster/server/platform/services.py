@@ -131,7 +131,7 @@ async def create_services(
         openid=OpenId(oidc, f"{url}{OPENID_CALLBACK}") if oidc else None,
         artifacts=artifacts,
         namespaces=namespaces,
-        runs=RunController(database, cluster, folder, publish_run, add_nodes, namespaces),
+        runs=RunController(database, cluster, folder, publish_run, add_nodes, namespaces, settings.budgets),
         run_feed=run_feed,
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,
