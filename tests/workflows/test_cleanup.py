@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,9 @@ class Stored:
 
     def files(self) -> list[str]:
         folder = self.home / "artifacts"
-        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        return sorted(
+            str(Path(place, name).relative_to(folder)) for place, _, names in os.walk(folder) for name in names
+        )
 
     def controller(self) -> CleanupController:
         return controller(self.cluster, owners=self.artifacts.owners)
@@ -232,6 +235,15 @@ async def test_what_is_left_after_a_crash_is_deleted_at_the_next_start(
     stored.artifacts = ArtifactClient(cluster, stored.home)
     async with run_components(stored.controller()):
         await stored.until([])
+
+
+async def test_what_others_stored_under_its_name_stays(cluster: EmbeddedCluster, stored: Stored) -> None:
+    await stored.save(await workflow(cluster))
+    other: Object = {"metadata": {"name": "other", "namespace": "default", "uid": "2"}, "spec": {}}
+    await stored.save(other, "flow/of-another")
+    async with run_components(stored.controller()):
+        await cluster.delete(WORKFLOW, "flow", "default")
+        await stored.until(["default/flow/of-another"])
 
 
 async def test_never_means_never(cluster: EmbeddedCluster, stored: Stored) -> None:

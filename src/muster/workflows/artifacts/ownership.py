@@ -1,13 +1,14 @@
 """Which workflow the artifacts of the local repository belong to, so that they are deleted with it.
 
-The keys of a workflow begin with its name. The first time that it stores something, a file records that: after a
+The keys of a workflow begin with its name. Each key is recorded in a file before something is stored under it: after a
 crash, the next server finds the artifacts of workflows that no longer exist. Artifacts under other keys stay.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,6 @@ from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.artifacts.local_store import LocalFolder
 from muster.workflows.artifacts.locations import is_local, key_of
 
-_MOST_KNOWN = 10_000
-
 
 class ArtifactOwners:
     """`home` holds the local repository. All calls block."""
@@ -29,23 +28,19 @@ class ArtifactOwners:
     def __init__(self, home: Path) -> None:
         self._artifacts = home / "artifacts"
         self._owners = home / "artifact-owners"
-        self._known: set[Key] = set()
 
     def record(self, workflow: Object, location: Mapping[str, Any]) -> None:
         """Called before something is stored."""
-        owner = Key(namespace_of(workflow), name_of(workflow))
-        if owner in self._known or not is_owned(workflow, location):
+        if not is_owned(workflow, location):
             return
-        folder = self._owners / path_component(owner.namespace)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / path_component(owner.name)).touch(0o600)
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known.add(owner)
+        record = self._record(Key(namespace_of(workflow), name_of(workflow)))
+        record.parent.mkdir(parents=True, exist_ok=True)
+        with record.open("ab") as file:
+            file.write(json.dumps(key_of(location)).encode() + b"\n")
 
     def has_stored(self, workflow: Key) -> bool:
         with suppress(BadRequest):
-            return (self._owners / path_component(workflow.namespace) / path_component(workflow.name)).exists()
+            return self._record(workflow).exists()
         return False
 
     def all(self) -> list[Key]:
@@ -59,20 +54,19 @@ class ArtifactOwners:
     def delete(self, workflow: Key, used: Collection[str] = ()) -> bool:
         """Deletes the artifacts of a workflow that is gone, except keys that others use. Returns whether none is
         left."""
-        with suppress(BadRequest):
-            record = self._owners / path_component(workflow.namespace) / path_component(workflow.name)
+        with suppress(BadRequest, FileNotFoundError):
+            record = self._record(workflow)
             store = LocalFolder(self._artifacts / path_component(workflow.namespace))
-            if used:
-                for key in list(store.keys(workflow.name)):
-                    if not any(key == each or key.startswith(f"{each}/") for each in used):
-                        store.delete(key)
+            kept = False
+            for key in _read_keys(record):
+                if any(each == key or each.startswith(f"{key}/") for each in used):
+                    kept = True
+                    continue
+                with suppress(ArtifactError):
+                    store.delete(key)
+            if kept:
                 return False
-            with suppress(ArtifactError):
-                store.delete(workflow.name)
-            self._known.discard(workflow)
             record.unlink(missing_ok=True)
-            with suppress(OSError):
-                record.parent.rmdir()
         return True
 
     def delete_namespace(self, namespace: str) -> None:
@@ -80,7 +74,9 @@ class ArtifactOwners:
         for top in (self._artifacts, self._owners):
             with suppress(FileNotFoundError), Folder.at(top) as folder:
                 folder.remove([namespace])
-        self._known = {owner for owner in self._known if owner.namespace != namespace}
+
+    def _record(self, workflow: Key) -> Path:
+        return self._owners / path_component(workflow.namespace) / path_component(workflow.name)
 
 
 def is_owned(workflow: Object, location: Mapping[str, Any]) -> bool:
@@ -102,6 +98,18 @@ def keys_used(nodes: Mapping[str, Any], owner: str) -> set[str]:
                 if key.startswith(f"{owner}/") and not artifact.get("deleted"):
                     found.add(key)
     return found
+
+
+def _read_keys(record: Path) -> Iterator[str]:
+    """The last line may be incomplete: the server was killed before it stored anything under that key."""
+    found: set[str] = set()
+    with record.open("rb") as file:
+        for line in file:
+            with suppress(ValueError):
+                key = str(json.loads(line)).lstrip("/")
+                if key not in found:
+                    found.add(key)
+                    yield key
 
 
 def _folders(top: Path) -> list[Path]:
