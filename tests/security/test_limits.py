@@ -151,6 +151,16 @@ async def test_a_volume_exceeds_the_limit_that_the_pod_sets_itself(node: Node) -
     assert status["message"] == 'Usage of EmptyDir volume "work" exceeds the limit "1Mi".'
 
 
+async def test_pods_that_have_ended_keep_the_disk_full(node: Node) -> None:
+    """A hundred short Pods fill the disk with files that stay as long as their objects"""
+    container = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
+    script = "head -c 5000000 /dev/zero > /tmp/x; cp /tmp/x /work/x"
+    pod = await run(node, script, container=container, volumes=[{"name": "work", "emptyDir": {}}])
+    assert status_of(pod)["phase"] == "Succeeded"
+    folder = node.folder(pod)
+    await node.wait_until(lambda: not [p for p in folder.iterdir() if p.is_dir()])
+
+
 async def test_a_claim_grows_beyond_its_size(node: Node) -> None:
     """A claim of 1Mi, which is a folder, fills the disk of the server"""
     folder = node.settings.home / "volumes" / MEMBER / "data-12345678"

@@ -65,6 +65,7 @@ from muster.kube.objects import (
 log = logging.getLogger(__name__)
 
 _POLL = 0.05
+_SCRATCH_FOLDERS = ("tmp-", "volumes", "rootfs-", "private-", "work-")
 _FEW = 20
 """The number of files that can be removed without a thread."""
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
@@ -93,6 +94,7 @@ class PodWorker:
         self._address = ""
         self._engine = "process"
         self._is_allocated = False
+        self._is_scratch_removed = False
         self._reported_until = 0.0
         self._stop_grace: float | None = None
         self._tokens_refresh_at = inf
@@ -114,6 +116,7 @@ class PodWorker:
             return await self._remove_pod()
         if self.is_finished:
             self._release()
+            await self._remove_scratch()
         if is_deleting(self._pod):
             return await self._terminate()
         if has_ended(self._pod):
@@ -410,6 +413,16 @@ class PodWorker:
         if self._address != LOCALHOST:
             self._context.addresses.release(self._address)
 
+    async def _remove_scratch(self) -> None:
+        """Removes what nobody can read any more, once: /tmp, emptyDir volumes and layers. The object of a Pod that has
+        ended may stay for long."""
+        if self._is_scratch_removed or not self.was_started:
+            return
+        self._is_scratch_removed = True
+        for name in os.listdir(self.folder) if os.path.isdir(self.folder) else ():
+            if name.startswith(_SCRATCH_FOLDERS):
+                await _remove_folder(f"{self.folder}/{name}")
+
     def _refresh_files(self) -> None:
         """Updates the files of ConfigMaps, Secrets and the downward API in a running Pod."""
         self.files_outdated = False
@@ -450,7 +463,11 @@ async def _remove(folder: str) -> None:
         is_large = any(_is_large(f"{folder}/{name}") for name in os.listdir(folder))
     except FileNotFoundError:
         return
-    if is_large:
+    await _remove_folder(folder, is_large=is_large)
+
+
+async def _remove_folder(folder: str, *, is_large: bool | None = None) -> None:
+    if _is_large(folder) if is_large is None else is_large:
         await asyncio.to_thread(remove_tree, folder)
     else:
         remove_tree(folder)
