@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import orjson
+import uvloop
 
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.users.credentials import local_token, platform_folder
@@ -35,4 +36,5 @@ async def main(home: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as `muster up` does
+        runner.run(main(Path(sys.argv[1])))

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import orjson
+import uvloop
 
 from muster.kube.objects import Object
 from muster.kube.rbac import User
@@ -49,4 +50,5 @@ def _first_objects() -> list[Object]:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as `muster up` does
+        runner.run(main(Path(sys.argv[1])))

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from muster.kube.builtin import ROLE, ROLE_BINDING
 from muster.kube.rbac import Grant, TooManyCombinations, effective_rules, missing_actions
+from muster.workflows.executors.resource import service_account_permissions
 from tests.server.kubernetes.served import Served, serving
 
 RBAC = "rbac.authorization.k8s.io"
@@ -266,6 +268,24 @@ async def test_impersonation_needs_a_right_for_every_part(served: Served) -> Non
     ):
         async with served.session(token, **headers) as http, http.get("/api/v1/namespaces/team/pods") as response:
             assert response.status == 403, headers
+
+
+@on_server
+async def test_a_resource_template_grants_nothing(served: Served) -> None:
+    """A workflow whose account may write RoleBindings binds cluster-admin with a resource template"""
+    await served.cluster.create({**binding("robot", "ClusterRole", "admin"), "subjects": [_robot("robot")]})
+    everywhere = binding("chief", "ClusterRole", "cluster-admin", namespace="")
+    await served.cluster.create({**everywhere, "subjects": [_robot("chief")]})
+    await _settled(served)
+    may = service_account_permissions(served.identity)
+    for kind in (ROLE, ROLE_BINDING):
+        assert "is forbidden" in may("team", "robot", "create", kind, "team", "x")
+        assert may("team", "chief", "create", kind, "team", "x") == ""
+    assert may("team", "robot", "get", ROLE, "team", "x") == ""
+
+
+def _robot(name: str) -> dict[str, str]:
+    return {"kind": "ServiceAccount", "name": name, "namespace": "team"}
 
 
 COVERS: list[Any] = [

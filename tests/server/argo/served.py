@@ -21,6 +21,7 @@ from muster.kube.rbac import MASTERS
 from muster.server.argo.app import argo_app
 from muster.server.https import serve_https
 from muster.server.kubernetes.app import kube_app
+from muster.server.workers import WorkerPool
 from muster.training.registry import training_kinds
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
@@ -28,7 +29,9 @@ from tests.server.kubernetes.served import Served, ThisMachine
 
 
 @asynccontextmanager
-async def serving(home: Path, *, artifacts: bool = False, training: bool = False) -> AsyncIterator[Served]:
+async def serving(
+    home: Path, *, artifacts: bool = False, training: bool = False, workers: WorkerPool | None = None
+) -> AsyncIterator[Served]:
     catalogue = new_catalogue()
     for kind in (*workflow_kinds(), *(training_kinds() if training else ())):
         catalogue.register(kind)
@@ -45,7 +48,8 @@ async def serving(home: Path, *, artifacts: bool = False, training: bool = False
                 ensure_admin_kubeconfig(kubeconfig, url, certificates, identity.tokens)
                 token = identity.tokens.issue("test-admin", [MASTERS])
                 reader = ArtifactClient(cluster, home) if artifacts else None
-                app = argo_app(cluster, identity, kube_app(cluster, identity), artifacts=reader)
+                kube = kube_app(cluster, identity, workers)
+                app = argo_app(cluster, identity, kube, artifacts=reader, workers=workers)
                 async with serve_https(app, listener, certificates):
                     yield Served(cluster, identity, node, certificates, url, kubeconfig, token)
         finally:

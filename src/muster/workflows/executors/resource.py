@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -149,6 +149,9 @@ def service_account_permissions(
     def asked(account_namespace: str, account: str, verb: str, kind: Kind, namespace: str, name: str) -> str:
         action = Action(verb, kind.group, kind.plural, namespace=namespace, name=name)
         user = service_account_user(account_namespace, account or "default")
+        for needed in _needed_to_grant(action):
+            if not authorizer.is_allowed(user, needed):
+                return f'{kind.resource} is forbidden: User "{user.name}" cannot {needed}'
         if restricted(account_namespace):
             return _refuse_member(authorizer, user, account_namespace, kind, action)
         if authorizer.is_allowed(user, action):
@@ -164,6 +167,15 @@ def service_account_permissions(
     return asked
 
 
+def _needed_to_grant(action: Action) -> Iterator[Action]:
+    """Yields what writing Roles and bindings takes besides its verb. The API compares what they grant with what their
+    author has; here, only an author who may grant everything is accepted."""
+    if action.group == _RBAC and action.verb in ("create", "update", "patch"):
+        verb = "bind" if action.resource.endswith("bindings") else "escalate"
+        for plural in ("roles", "clusterroles"):
+            yield Action(verb, _RBAC, plural, namespace=action.namespace)
+
+
 def _refuse_member(authorizer: Authorizer, user: User, namespace: str, kind: Kind, action: Action) -> str:
     """The same for a workflow of a restricted namespace. It reads Secrets by name, and never those of runs."""
     rules: tuple[Rule, ...] = ()
@@ -174,6 +186,8 @@ def _refuse_member(authorizer: Authorizer, user: User, namespace: str, kind: Kin
         return ""
     return f'{kind.resource} is forbidden: User "{user.name}" cannot {action}'
 
+
+_RBAC = "rbac.authorization.k8s.io"
 
 ReadArtifact: TypeAlias = Callable[[Object, Launch, str], Awaitable[bytes]]
 """(workflow, launch, name of an input artifact) -> its content. Raises ResourceError."""
