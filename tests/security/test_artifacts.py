@@ -358,6 +358,7 @@ async def test_a_member_reads_another_members_artifact_by_a_key(members: Members
     with pytest.raises(ArtifactError) as refused:
         await members.read(key)
     assert str(members.home) not in str(refused.value)
+    assert len(str(refused.value)) < 1000
     with pytest.raises(ArtifactError):
         await members.fetch({"s3": {"key": key}})
 
@@ -371,6 +372,21 @@ async def test_a_member_deletes_another_members_artifact_by_a_key(members: Membe
     with suppress(ArtifactError):
         await members.artifacts.delete(members.alice, {"s3": {"key": key}})
     assert await members.read("b/out", members.bob) == b"bob's"
+
+
+async def test_a_member_of_a_team_changes_the_artifacts_of_anothers_run(members: Members) -> None:
+    """A member of a team overwrites or deletes what a run of another member of the team stored"""
+    run = f"run-{'0' * 26}"
+    source = members.home / "out"
+    source.write_text("the run's")
+    await members.store(f"{run}/out", source, workflow_of("alice", run))
+    source.write_text("evil")
+    for key in (f"{run}/out", f"/{run}/new", f"./{run}/out", f"//{run}//out", run):
+        with pytest.raises(ArtifactError):
+            await members.store(key, source)
+        with pytest.raises(ArtifactError):
+            await members.artifacts.delete(members.alice, {"s3": {"key": key}})
+    assert await members.read(f"{run}/out") == b"the run's"
 
 
 # Archives.

@@ -18,12 +18,12 @@ from muster.kube.budgets import Budgets
 from muster.kube.builtin import CONFIG_MAP, NAMESPACE, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
-from muster.kube.objects import Object, annotations_of, namespace_of, spec_of, status_of
+from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of, status_of
 from muster.kube.pod_security import is_restricted, is_run_secret
 from muster.workflows.artifacts.archives import Limits, form_of, is_packed, pack, unpack
 from muster.workflows.artifacts.confined import ConfinedStore, ConfinedWork, MemberAccess
 from muster.workflows.artifacts.errors import ArtifactError
-from muster.workflows.artifacts.local_store import LocalStore
+from muster.workflows.artifacts.local_store import LocalStore, split_key
 from muster.workflows.artifacts.locations import (
     LOCAL,
     Artifact,
@@ -203,6 +203,7 @@ class ArtifactClient:
         work = Path(mkdtemp(dir=self._transit))
         try:
             async with self._store(workflow, done, repository) as (store, location):
+                _check_run(workflow, location)
                 ready = work / "packed"
                 if form == "none":
                     await self._threads.run(namespace, _copy, source, ready)
@@ -220,6 +221,7 @@ class ArtifactClient:
 
     async def delete(self, workflow: Object, artifact: Artifact) -> None:
         async with self._store(workflow, artifact) as (store, location):
+            _check_run(workflow, location)
             await store.delete(location)
 
     async def keys(self, workflow: Object, artifact: Artifact) -> list[str]:
@@ -287,6 +289,13 @@ def _member_location(location: Location, namespace: str, *, is_shared: bool) -> 
     if problem:
         raise ArtifactError(problem)
     return location
+
+
+def _check_run(workflow: Object, location: Location) -> None:
+    """Raises ArtifactError if a workflow would change what a run of the platform stored. Others may read it."""
+    owner = split_key(key_of(location))[0] if is_local(location) else ""
+    if is_run_secret(owner) and owner != name_of(workflow):
+        raise ArtifactError(f'keys that begin with "{owner}/" belong to another run: choose another key')
 
 
 def _copy(source: Path, target: Path) -> None:

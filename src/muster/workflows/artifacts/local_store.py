@@ -24,6 +24,7 @@ from muster.workflows.artifacts.threads import ArtifactThreads
 
 _BLOCK = 1 << 16
 _TRIES = 5
+_LONGEST_SHOWN = 300
 _NOT_THERE = (FileNotFoundError, NotADirectoryError, UnsafeFile)
 
 
@@ -128,7 +129,7 @@ def split_key(key: str) -> tuple[str, ...]:
     except UnsafeName:
         parts = ()
     if not parts or any(part.startswith(TEMPORARY) for part in parts):
-        raise ArtifactError(f'"{key}" is not a valid key: write a path without ".."')
+        raise ArtifactError(f'"{_shown(key)}" is not a valid key: write a path without ".."')
     return parts
 
 
@@ -156,8 +157,12 @@ def _translate_errors(key: str) -> Iterator[None]:
     except _NOT_THERE:
         raise _missing(key) from None
     except OSError as error:
-        raise ArtifactError(f'"{key}": {error.strerror or "the operating system refused it"}') from None
+        raise ArtifactError(f'"{_shown(key)}": {error.strerror or "the operating system refused it"}') from None
 
 
 def _missing(key: str) -> ArtifactMissing:
-    return ArtifactMissing(f'the artifact repository contains nothing under "{key}"')
+    return ArtifactMissing(f'the artifact repository contains nothing under "{_shown(key)}"')
+
+
+def _shown(key: str) -> str:
+    return key if len(key) <= _LONGEST_SHOWN else f"{key[:_LONGEST_SHOWN]}..."
