@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from muster.platform.database.database import Database
-from muster.platform.settings import WebSettings
+from muster.platform.settings import OidcSettings, WebSettings
 from muster.platform.users import credentials
 from muster.platform.users.devices import find_place, remember_device
 from muster.platform.users.login_limits import PER_ACCOUNT, PER_PAIR, PER_SECRET
+from muster.platform.users.openid import Attempt, local_path
 from tests.server.platform.served import PASSWORD, Client, Reply, Served, serving
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -193,8 +194,6 @@ async def test_guessing_the_old_password_with_a_stolen_session(served: Served) -
 @pytest.mark.parametrize("cookie", ["MQ==", "bnVsbA==", "e30=", "W10=", "not base64", "WzFd"])
 async def test_malformed_openid_cookie(database: Database, tmp_path: Path, cookie: str) -> None:
     """A stranger sends a malformed cookie to the OpenID callback"""
-    from muster.platform.settings import OidcSettings
-
     web = WebSettings(oidc=OidcSettings("http://127.0.0.1:9", "muster"))
     async with serving(database, tmp_path / "home", web) as served:
         headers = {"Cookie": f"muster_login={cookie}"}
@@ -203,14 +202,25 @@ async def test_malformed_openid_cookie(database: Database, tmp_path: Path, cooki
 
 async def test_openid_answer_of_another_provider(database: Database, tmp_path: Path) -> None:
     """A hostile provider sends the browser back with a code for the configured one (mix-up)"""
-    from muster.platform.settings import OidcSettings
-    from muster.platform.users.openid import Attempt
-
     web = WebSettings(oidc=OidcSettings("http://127.0.0.1:9", "muster"))
     async with serving(database, tmp_path / "home", web) as served:
         headers = {"Cookie": f"muster_login={Attempt('s', 'n', 'v', '/').encode()}"}
         reply = await served.client()("GET", "openid/callback?state=s&code=c&iss=https://evil.example", headers=headers)
         assert reply.refused(401)["code"] == "openid.other"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "https://evil.example", "//evil.example", "/\\\\evil.example", "\\\\evil.example", "/\tevil.x", "/\n/x",
+        "javascript:alert(1)", "///evil.example", " //evil.example", "evil.example", "",
+    ],
+    ids=lambda target: f"A link sends the user to another site after the login: {target!r}",
+)  # fmt: skip
+@pytest.mark.usefixtures("database_url")
+async def test_open_redirect(target: str) -> None:
+    assert local_path(target) == "/"
+    assert Attempt.decode(Attempt("s", "n", "v", target).encode()).return_to == "/"
 
 
 def _device_cookie(client: Client) -> str:

@@ -424,3 +424,23 @@ def test_files_of_the_data_directory(tmp_path: Path) -> None:
         folders = [stat.S_IMODE(path.stat().st_mode) for path in (home, home / "store", home / "platform")]
         modes = [stat.S_IMODE(path.stat().st_mode) for path in (*files, home / "server.json")]
     assert (set(folders), set(modes)) == ({0o700}, {0o600})
+
+
+def test_rotate_key_command(tmp_path: Path) -> None:
+    """The command that replaces the key loses the old key, shows a key, or leaves it readable for others"""
+    home = {"MUSTER_HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    old = KeyRing.load(tmp_path / KEY_FILE)
+    stored = old.encrypt(b"x", "place")
+    command = [sys.executable, "-m", "muster", "rotate-key"]
+    said = subprocess.run(command, env=home, capture_output=True, text=True, check=True).stdout
+    ring = KeyRing.load(tmp_path / KEY_FILE)
+    assert ring.decrypt(stored, "place") == b"x"
+    assert ring.current != old.current
+    assert not [key for key in (tmp_path / KEY_FILE).read_text().split() if key in said]
+    assert ring.current in said
+    assert stat.S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o600
+    refused = subprocess.run(
+        command, env={**home, KEY_VARIABLE: new_key()}, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode != 0
+    assert KEY_VARIABLE in refused.stderr

@@ -147,7 +147,8 @@ async def _prepare(served: Served) -> Scene:
     ids["token_id"] = (await ann.post("tokens", {"name": CANARY}))["token"]["id"]
     ids["session_id"] = (await ann.get("sessions"))["items"][0]["id"]
     reader = await mallory.post("tokens", {"name": "reader", "scopes": ["read"]})
-    theirs = await mallory.post("runs", {"workflow": "flow"})
+    await mallory.post("workflows", {"name": "plain", "version": {"document": graph(node("a"))}})
+    theirs = await mallory.post("runs", {"workflow": "plain"})
     user = (await mallory.get("session"))["user"]["id"]
     token = await served.platform.database.write(lambda connection: issue_run_token(connection, user, theirs["id"]))
     return Scene(served, ann, mallory, served.client(reader["secret"]), served.client(token), ids)
@@ -234,6 +235,81 @@ async def _nothing_private_in_what_all_may_read(scene: Scene, key: str) -> None:
     assert reply.status in (200, 404), reply.body
     assert CANARY not in str(reply.body)
     assert base64.b64encode(CANARY.encode()).decode() not in str(reply.body)
+
+
+async def test_sessions_of_others(scene: Scene) -> None:
+    """A member ends the session of another member"""
+    path = f"sessions/{scene.ids['session_id']}"
+    found = (await scene.mallory("DELETE", path)).refused(404)
+    unknown = (await scene.mallory("DELETE", "sessions/missing")).refused(404)
+    assert found["code"] == unknown["code"]
+    await scene.ann.get("session")
+
+
+FOREIGN_TEAM = {
+    "a new workflow": ("POST", "workflows", {"name": "w2", "team": "ml", "version": {"document": graph(node("a"))}}),
+    "a run": ("POST", "runs", {"workflow": "plain", "team": "ml"}),
+    "a module": (
+        "POST",
+        "modules",
+        {"name": "m2", "category": "general", "git_url": "https://git.example/x.git", "git_ref": "main", "team": "ml"},
+    ),
+    "a job": ("POST", "jobs", {"manifest": "JOB", "team": "ml"}),
+    "a copy of a version": (
+        "POST",
+        "workflows/plain/versions/1/copy",
+        {"workflow": {"name": "w3", "team": "ml"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN_TEAM, ids=lambda what: f"A member puts {what} into the team of others")
+async def test_foreign_teams(scene: Scene, what: str) -> None:
+    method, path, body = FOREIGN_TEAM[what]
+    if path == "jobs":
+        body = {**body, "manifest": orjson.dumps(_job("foreign")).decode()}
+    reply = await scene.mallory(method, path, body)
+    assert reply.refused(403)["code"] == "team.foreign"
+
+
+async def test_version_into_the_workflow_of_another(scene: Scene) -> None:
+    """A member copies a version into the workflow of another member"""
+    source = await scene.mallory.post("workflows", {"name": "own", "version": {"document": graph(node("a"))}})
+    reply = await scene.mallory("POST", f"workflows/{source['workflow_id']}/versions/1/copy", {"into": "flow"})
+    reply.refused(403)
+
+
+async def test_private_module_in_a_graph(scene: Scene) -> None:
+    """A member uses the private module of another member in a graph"""
+    use = {"name": "a", "kind": "module", "module": {"name": "mine", "version": "1"}}
+    reply = await scene.mallory("POST", "workflows", {"name": "thief", "version": {"document": graph(use)}})
+    assert reply.status == 422, reply.body
+    assert CANARY not in str(reply.body)
+
+
+async def test_copied_secrets(scene: Scene) -> None:
+    """A member copies the version of another member and reads its secrets in the copy"""
+    copied = await scene.mallory("POST", "workflows/flow/versions/1/copy", {"workflow": {"name": "copied"}})
+    if copied.status == 201:
+        shown = await scene.mallory.get("workflows/copied/versions/latest")
+        assert CANARY not in str(shown)
+        assert CANARY not in str(await scene.mallory.get("workflows/copied/versions/latest/manifest"))
+    else:
+        assert copied.refused(422)
+
+
+async def test_parameters_through_a_copied_run(scene: Scene) -> None:
+    """A member copies the run of another member to read its parameters"""
+    (await scene.mallory("POST", f"runs/{scene.ids['run']}/copy", {})).refused(403)
+    shown = await scene.mallory.get(f"runs/{scene.ids['run']}")
+    assert shown["parameters"] is None
+
+
+async def test_stale_precondition(scene: Scene) -> None:
+    """A client overwrites a change that it has not seen, with an ETag that was made up"""
+    for etag, status in (('"x-999999"', 412), ('"nonsense"', 400), ('"-1"', 412), ('W/"a-b-c"', 400)):
+        reply = await scene.ann("PATCH", "workflows/flow", {"description": "x"}, headers={"If-Match": etag})
+        assert reply.status == status, (etag, reply.body)
 
 
 WRITES = [key for key in GUARDED if any(rule.scope != "read" for rule in rules_of(key))]

@@ -42,7 +42,7 @@ class DirectoryLock:
     """One server per data directory. Held from construction until `release`, or until the process ends in any way."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = directory / "lock"
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -99,7 +99,10 @@ class _Hosted:
         if self._app is not None:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await _unavailable(send, self._trouble)
+            # It names files and hosts. Strangers learn only that something is wrong.
+            web = self._settings.web
+            is_local = web.host in _LOOPBACK and not web.url
+            await _unavailable(send, self._trouble if is_local else "the platform cannot be served; see the server log")
 
     async def authenticate(self, token: str) -> User | None:
         """Returns the user of a token of the platform, for the cluster's APIs."""
