@@ -246,7 +246,7 @@ async def test_sessions_of_others(scene: Scene) -> None:
     await scene.ann.get("session")
 
 
-FOREIGN_TEAM = {
+FOREIGN_TEAM: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a new workflow": ("POST", "workflows", {"name": "w2", "team": "ml", "version": {"document": graph(node("a"))}}),
     "a run": ("POST", "runs", {"workflow": "plain", "team": "ml"}),
     "a module": (
