@@ -71,6 +71,22 @@ def test_takes_the_smallest_volume_that_fits_or_a_new_one(wanted: Object, volume
 
 
 @pytest.mark.parametrize(
+    ("wanted", "volumes", "expected"),
+    [
+        (claim(), [volume("free")], "new"),
+        (claim(selector={"matchLabels": {"disk": "free"}}), [volume("free")], "new"),
+        (claim(), [volume("free"), volume("mine", claimRef=MINE)], "mine"),
+        (claim(), [volume("theirs", claimRef=OTHER)], "new"),
+    ],
+)
+def test_a_claim_of_a_restricted_namespace_takes_no_free_volume(
+    wanted: Object, volumes: list[Object], expected: str
+) -> None:
+    """A volume that an admin made for another purpose is not bound by accident."""
+    assert outcome(choose_volume(wanted, volumes, restricted=True)) == expected
+
+
+@pytest.mark.parametrize(
     ("wanted", "volumes", "says"),
     [
         (claim(storageClassName=""), [], "disables provisioning"),
