@@ -29,11 +29,12 @@ from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED, PodGrants
 from muster.platform.graphs.argo_manifest import check_workflow_policy
 from muster.platform.modules.build_process import BuildContext, BuildFailed, BuildLog, GuestAccess
 from muster.platform.modules.git_source import fetch as fetch_module
+from muster.platform.modules.git_source import git_environment
 from muster.server.downloads import content_disposition
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.confined import MemberAccess
 from muster.workflows.artifacts.confinement import landlock_version
-from muster.workflows.artifacts.egress import Egress, EgressRefused, address_problem
+from muster.workflows.artifacts.egress import Egress, EgressRefused, address_problem, upstream_proxy
 from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.artifacts.git_addresses import read_repository
 from muster.workflows.artifacts.member_locations import prefixed_key
@@ -922,6 +923,15 @@ async def test_a_module_is_fetched_by_a_confined_git(members: Members, repositor
     address = f"127.0.0.1:{repository.port}"
     assert await module_source(members, repository.url, addresses=(address,)) == repository.head()
     assert (members.home / "build/repository/file").read_text() == "text"
+
+
+def test_an_exception_of_the_servers_proxy_leads_to_the_server_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member's module comes from the server itself, because NO_PROXY names it"""
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    env = git_environment(read_repository("http://127.0.0.1/x.git"), upstream_proxy())
+    assert (env["NO_PROXY"], env["no_proxy"]) == ("", "")
+    assert "http://proxy.example.com:3128" in env.values()
 
 
 async def test_a_module_is_fetched_with_the_servers_ssh_key(members: Members) -> None:

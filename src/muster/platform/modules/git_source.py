@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from muster.platform.modules.build_process import BuildContext, BuildFailed, run_command
 from muster.workflows.artifacts.confinement import Confinement, confined_command
-from muster.workflows.artifacts.egress import Egress, egress_proxy
+from muster.workflows.artifacts.egress import Egress, egress_proxy, upstream_proxy
 from muster.workflows.artifacts.git_addresses import Repository, is_commit
 
 LONGEST_README = 1_000_000
@@ -156,7 +156,7 @@ async def _network(repository: Repository, here: BuildContext) -> AsyncIterator[
         egress = Egress(here.guest.addresses)
         try:
             async with egress_proxy(egress) as url:
-                yield url
+                yield upstream_proxy() or url
         except BuildFailed:
             if egress.refused:
                 raise BuildFailed(egress.refused[0]) from None
@@ -225,7 +225,7 @@ def git_environment(repository: Repository, proxy: str = "") -> dict[str, str]:
     if repository.protocol in ("http", "https"):
         # A server may send us from http to https, but nowhere else.
         settings["protocol.https.allow"] = "always"
-    if proxy and not any(name.lower().endswith("_proxy") and value for name, value in os.environ.items()):
+    if proxy:
         settings["http.proxy"] = proxy
     if repository.authorization:
         parts = urlsplit(repository.address)
@@ -238,6 +238,7 @@ def git_environment(repository: Repository, proxy: str = "") -> dict[str, str]:
     return {
         **given,
         **home,
+        **({"NO_PROXY": "", "no_proxy": ""} if proxy else {}),
         "GIT_CONFIG_COUNT": str(len(settings)),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",

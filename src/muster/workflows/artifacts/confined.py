@@ -23,6 +23,7 @@ from muster.kube.beneath import Folder
 from muster.kube.budgets import Budgets, setting_name
 from muster.workflows.artifacts.archives import Form
 from muster.workflows.artifacts.confined_process import ERRORS, RESULT, Job
+from muster.workflows.artifacts.egress import upstream_proxy
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactUnreachable
 from muster.workflows.artifacts.locations import Location, kind_of
 from muster.workflows.artifacts.quota import measure
@@ -98,7 +99,7 @@ class ConfinedWork:
         async with self.temporary_folder() as folder:
             yield Job(
                 work, str(folder), _SOURCES, budgets.output_megabytes << 20, budgets.output_files,
-                allowed=list(self._access.addresses), upstream=_upstream_proxy(),
+                allowed=list(self._access.addresses), upstream=upstream_proxy(),
                 known_hosts=_known_hosts() if is_git else "", **more,
             )  # fmt: skip
 
@@ -206,11 +207,6 @@ def _take(job: Job, target: Path) -> None:
 
 def _environment(folder: str) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder, "TMPDIR": folder, "LC_ALL": "C.UTF-8"}
-
-
-def _upstream_proxy() -> str:
-    names = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
-    return next((os.environ[name] for name in names if os.environ.get(name)), "")
 
 
 def _known_hosts() -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import os
 import secrets
 import socket
 import sys
@@ -63,6 +64,13 @@ def _real_address(address: str) -> IPv4Address | IPv6Address:
     if int(found) >> 32 == 0 and int(found) > 1:  # ::127.0.0.1
         return IPv4Address(int(found))
     return found
+
+
+def upstream_proxy() -> str:
+    """Returns the proxy that this machine uses for all connections, if any. It decides where they may lead; exceptions
+    (NO_PROXY) are for the server's own connections."""
+    names = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
+    return next((os.environ[name] for name in names if os.environ.get(name)), "")
 
 
 class Egress:

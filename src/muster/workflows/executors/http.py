@@ -22,7 +22,7 @@ from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.objects import Key, Object, key_of, namespace_of, timestamp, uid_of
 from muster.kube.pod_security import is_restricted, is_run_secret
-from muster.workflows.artifacts.egress import Egress, egress_proxy
+from muster.workflows.artifacts.egress import Egress, egress_proxy, upstream_proxy
 from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import Byte
@@ -255,7 +255,7 @@ class HttpExecutor:
         itself, and not for ever."""
         egress = Egress(self._addresses)
         async with self._gates[namespace], egress_proxy(egress) as proxy:
-            sender = RequestSender(proxy)
+            sender = RequestSender(upstream_proxy() or proxy)
             try:
                 return await sender.send(request)
             finally:
