@@ -147,6 +147,8 @@ class WorkflowController:
         self._active: dict[Key, _Active] = {}
         self._budgets = budgets or Budgets()
         self._threads = StepThreads(self._budgets, _WORKERS)
+        self._starting: set[Key] = set()
+        """Workflows that are being loaded."""
         self._problems: dict[str, str] = {}
         """By uid, workflows that have exceeded a budget, until that is stored."""
         self._postponed: dict[str, dict[Key, None]] = defaultdict(dict)
@@ -203,7 +205,10 @@ class WorkflowController:
         if active is None:
             if status_of(obj).get("phase") in FINISHED_PHASES:
                 return None
-            active = await self._begin(key, obj)
+            try:
+                active = await self._begin(key, obj)
+            finally:
+                self._starting.discard(key)
             if active is None:
                 return None
         elif active.needs_reload or (version_of(active.obj) != version_of(obj) and not self._adopt_change(active, obj)):
@@ -266,7 +271,9 @@ class WorkflowController:
     async def _postpone(self, key: Key, obj: Object) -> bool:
         """Whether a workflow of a restricted namespace has to wait until others have ended. Its status says so."""
         most = self._budgets.member_running_workflows
-        if sum(other.namespace == key.namespace for other in self._active) < most or not self._view(obj).restricted:
+        running = sum(other.namespace == key.namespace for other in (*self._active, *self._starting))
+        if running < most or not self._view(obj).restricted:
+            self._starting.add(key)
             return False
         self._postponed[key.namespace][key] = None
         setting = setting_name("member_running_workflows")

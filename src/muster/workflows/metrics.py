@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 PREFIX = "argo_workflows_"
 MOST_SERIES = 10_000
 """A label may be anything, even the name of each workflow: the series that were not updated for longest are dropped."""
+_LONGEST = 10_000
+"""Characters of a metric's name, help and labels."""
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 Type: TypeAlias = Literal["counter", "gauge", "histogram"]
@@ -79,6 +82,8 @@ class MetricRegistry:
     def __init__(self) -> None:
         self._metrics: dict[str, _CustomMetric] = {}
         self._recent: dict[tuple[str, _Labels], None] = {}
+        self._guard = threading.Lock()
+        """Steps of workflows, which run in threads, add to them."""
 
     def record(
         self,
@@ -111,16 +116,18 @@ class MetricRegistry:
     def forget(self, workflow: Object) -> None:
         """The workflow has been deleted: its realtime metrics end."""
         uid = uid_of(workflow)
-        for name, metric in self._metrics.items():
-            for labels in [labels for labels, series in metric.series.items() if series.owner == uid]:
-                del metric.series[labels]
-                self._recent.pop((name, labels), None)
+        with self._guard:
+            for name, metric in self._metrics.items():
+                for labels in [labels for labels, series in metric.series.items() if series.owner == uid]:
+                    del metric.series[labels]
+                    self._recent.pop((name, labels), None)
 
     def text(self, now: datetime) -> str:
         """Returns the metrics in Prometheus' text format, with Argo's prefix."""
         from prometheus_client.exposition import generate_latest  # takes long to load, and few servers are scraped
 
-        return generate_latest(cast("Collector", _Snapshot(self._families(now)))).decode()
+        with self._guard:
+            return generate_latest(cast("Collector", _Snapshot(self._families(now)))).decode()
 
     def _families(self, now: datetime) -> Iterator[Metric]:
         from prometheus_client.core import Metric
@@ -153,15 +160,20 @@ class MetricRegistry:
                 "do not start with a digit"
             )
         kind = _type_of(metric)
-        found = self._metric(name, kind, str(filled["help"]), metric[kind])
         labels = tuple(sorted((str(label["key"]), str(label.get("value", ""))) for label in filled.get("labels") or ()))
+        if sum(len(key) + len(value) for key, value in labels) + len(name) + len(str(filled["help"])) > _LONGEST:
+            raise MetricError(f"metric '{name[:100]}' has more than {_LONGEST} characters of labels and help")
         if _is_realtime(metric):
             span = _span(workflow, node, str(metric["gauge"].get("value") or ""))
-            series = self._series(found, name, labels)
-            series.span, series.owner = span, uid_of(workflow)
+            with self._guard:
+                found = self._metric(name, kind, str(filled["help"]), metric[kind])
+                series = self._series(found, name, labels)
+                series.span, series.owner = span, uid_of(workflow)
             return
         value = _value(said, str(metric[kind].get("value", "")), scope)
-        _apply(self._series(found, name, labels), found, value, str(metric[kind].get("operation") or "Set"))
+        with self._guard:
+            found = self._metric(name, kind, str(filled["help"]), metric[kind])
+            _apply(self._series(found, name, labels), found, value, str(metric[kind].get("operation") or "Set"))
 
     def _metric(self, name: str, kind: Type, help: str, spec: Mapping[str, Any]) -> _CustomMetric:
         known = self._metrics.get(name)
@@ -184,7 +196,10 @@ class MetricRegistry:
         if len(self._recent) > MOST_SERIES:
             oldest = next(iter(self._recent))
             del self._recent[oldest]
-            self._metrics[oldest[0]].series.pop(oldest[1], None)
+            metric_of_oldest = self._metrics[oldest[0]]
+            metric_of_oldest.series.pop(oldest[1], None)
+            if not metric_of_oldest.series:
+                del self._metrics[oldest[0]]
         return series
 
 

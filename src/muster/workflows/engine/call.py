@@ -10,7 +10,7 @@ from muster.kube.budgets import setting_name
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.node_tree import is_ended, is_fulfilled
 from muster.workflows.engine.synchronization import Lock, locks_of
-from muster.workflows.engine.templates import POD_TYPES, Context, fill_inputs, node_type, type_of
+from muster.workflows.engine.templates import POD_TYPES, Context, check_reserved_names, fill_inputs, node_type, type_of
 from muster.workflows.engine.work_queue import Caller, Parent, Position, Work
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.limits import text_created
@@ -181,6 +181,8 @@ class Call(Parent):
             self.run.clock.expressions,
             takes_only_inputs=plain,
         )
+        if self.run.view.restricted:
+            check_reserved_names(template, filled)
         shown = (filled.get("annotations") or {}).get(_DISPLAY_NAME)
         if shown and not _VALID_DISPLAY_NAME.match(shown):
             raise WorkflowError(f"displayName must match the regex {_VALID_DISPLAY_NAME.pattern}")

@@ -15,7 +15,7 @@ from muster.workflows.engine.clock import (
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.leaf_nodes import LeafNode
 from muster.workflows.engine.node_tree import has_failed, is_ended
-from muster.workflows.engine.templates import POD_TYPES, node_type, substitute_template, type_of
+from muster.workflows.engine.templates import POD_TYPES, check_reserved_names, node_type, substitute_template, type_of
 from muster.workflows.engine.work_queue import Parent, Work
 from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.environment import evaluate_bool
@@ -264,6 +264,8 @@ class Retry(Work, Parent):
         try:
             self.run.clock.seed(self.run.tree.id_of(name))
             template = substitute_template(self.template, self.run.variables, own, self.run.clock.expressions)
+            if self.run.view.restricted:
+                check_reserved_names(self.template, template)
         except (WorkflowError, ExpressionError) as error:
             self.fail(error_message(error))
             return None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 from muster.kube.objects import Object, spec_of
+from muster.kube.pod_security import PREFIX
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
@@ -125,6 +127,23 @@ def takes_only_inputs(template: Template) -> bool:
     except ExpressionError:
         return False
     return all(not tag.is_expression and tag.path.startswith(("inputs.", "outputs.")) for tag in found)
+
+
+_RESERVED_NAME = re.compile(r"muster\.dev/[\w.-]+")
+
+
+def check_reserved_names(written: Template, filled: Template) -> None:
+    """Raises WorkflowError if a reserved label or annotation appears only when a template of a restricted namespace is
+    filled in, where the checks of what was written did not see it."""
+    for field in ("labels", "annotations"):
+        known = (written.get("metadata") or {}).get(field) or {}
+        for name in without_marks((filled.get("metadata") or {}).get(field) or {}):
+            if name.startswith(PREFIX) and name not in known:
+                raise WorkflowError(f"metadata.{field}: {name} is reserved for the server")
+    texts = [str((template.get("resource") or {}).get("manifest") or "") for template in (written, filled)]
+    known_names, names = (set(_RESERVED_NAME.findall(without_marks(text))) for text in texts)
+    if names - known_names:
+        raise WorkflowError(f"resource.manifest: {min(names - known_names)} is reserved for the server")
 
 
 def has_location(artifact: Mapping[str, Any]) -> bool:

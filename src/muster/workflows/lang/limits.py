@@ -110,7 +110,8 @@ class BudgetExceeded(Exception):
 
 _SLICE = 0.005
 """Seconds after which long work makes room for other threads: Python's own interval."""
-_FREE = 0.05
+_PAUSE = 0.001
+_FREE = 0.15
 """Seconds that work may take without making room."""
 _turn = threading.Lock()
 """Of all long work, one thread computes at a time."""
@@ -119,7 +120,7 @@ _turn = threading.Lock()
 class WorkMeter:
     """Counts the CPU time and the text of one piece of work, in the thread that does it.
 
-    Work that takes long is slowed down to half of a processor, which all such work shares: the event loop of the
+    Work that takes long pauses often, and of all such work only one piece computes at a time: the event loop of the
     process has to answer requests meanwhile.
     """
 
@@ -160,7 +161,7 @@ class WorkMeter:
 
     def _make_room(self) -> None:
         self.close()
-        time.sleep(_SLICE)
+        time.sleep(_PAUSE)
         _turn.acquire()
         self._has_turn = True
 
