@@ -65,7 +65,7 @@ from muster.kube.objects import (
 log = logging.getLogger(__name__)
 
 _POLL = 0.05
-_SCRATCH_FOLDERS = ("tmp-", "volumes", "rootfs-", "private-", "work-")
+_SCRATCH_FOLDERS = ("tmp-", "rootfs-", "private-", "work-")
 _FEW = 20
 """The number of files that can be removed without a thread."""
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
@@ -419,9 +419,13 @@ class PodWorker:
         if self._is_scratch_removed or not self.was_started:
             return
         self._is_scratch_removed = True
+        has_own_volumes = any("emptyDir" in volume for volume in spec_of(self._pod).get("volumes") or ())
         for name in os.listdir(self.folder) if os.path.isdir(self.folder) else ():
-            if name.startswith(_SCRATCH_FOLDERS):
-                await _remove_folder(f"{self.folder}/{name}")
+            if name.startswith(_SCRATCH_FOLDERS) or (name == "volumes" and has_own_volumes):
+                try:
+                    os.rmdir(f"{self.folder}/{name}")  # most are empty
+                except OSError:
+                    await _remove_folder(f"{self.folder}/{name}")
 
     def _refresh_files(self) -> None:
         """Updates the files of ConfigMaps, Secrets and the downward API in a running Pod."""
