@@ -31,6 +31,7 @@ from muster.platform.modules.build_process import BuildContext, BuildFailed, Bui
 from muster.platform.modules.git_source import fetch as fetch_module
 from muster.platform.modules.git_source import git_environment
 from muster.server.downloads import content_disposition
+from muster.workflows.artifacts import egress
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.confined import MemberAccess
 from muster.workflows.artifacts.confinement import landlock_version
@@ -823,6 +824,34 @@ async def test_a_members_repository_is_cloned(members: Members, repository: GitS
     repository.commit(file="text")
     fetched = await members.fetch({"git": {"repo": repository.url}})
     assert (fetched / "file").read_text() == "text"
+
+
+async def connect(address: tuple[str, int], *allowed: str) -> tuple[bytes, bytes]:
+    """Runs the program that connects ssh and git://. Returns what it wrote to stdout and stderr."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", egress.__file__, address[0], str(address[1]), *allowed,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    return await process.communicate(b"hello")
+
+
+async def test_ssh_and_git_lead_to_the_server_itself() -> None:
+    """A member's ssh:// or git:// repository leads to a service of the server's own machine"""
+    asked: list[bytes] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.read())
+        writer.write(b"world")
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server:
+        address = server.sockets[0].getsockname()
+        said, told = await connect(address)
+        assert (said, asked) == (b"", [])
+        assert b"memberAddresses" in told
+        assert (await connect(address, f"127.0.0.1:{address[1]}"))[0] == b"world"
+        assert asked == [b"hello"]
 
 
 async def test_a_submodule_leads_to_a_repository_of_the_server(members: Members, repository: GitServer) -> None:

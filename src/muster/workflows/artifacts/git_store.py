@@ -186,5 +186,8 @@ def _depth(settings: Mapping[str, Any]) -> list[str]:
 
 def _last(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    refused = [line.removeprefix("muster: ") for line in lines if line.startswith("muster: ")]  # see egress.py
+    if refused:
+        return refused[0][:300]
     told = [line for line in lines if line.startswith(("fatal:", "error:"))]
     return (told or lines or ["no reason given"])[-1][:300]
