@@ -144,6 +144,51 @@ async def test_a_working_directory_is_made_with_the_members_rights(pods: Pods) -
     assert not os.path.exists("/var/tmp/muster-planted")
 
 
+@pytest.mark.parametrize("more", [{}, {"restricted": True, "firstId": FIRST_ID}], ids=["admin", "member"])
+async def test_a_working_directory_is_a_descriptor_of_the_supervisor(pods: Pods, more: dict[str, Any]) -> None:
+    """A container's workingDir leads through /proc/self/fd to a folder that the supervisor has open."""
+    volume = pods.home / "volume"
+    volume.mkdir()
+    containers = []
+    for number in range(3, 24):
+        (volume / f"{number}").symlink_to(f"/proc/self/fd/{number}")
+        mount = {"type": "bind", "source": str(volume), "target": "/volume"}
+        fields = {"cwd": f"/volume/{number}", "mounts": [mount], "createsCwd": True}
+        containers.append((f"c{number}", "main", ("sh", "-c", "ls -d $PWD /proc/self/cwd/.."), fields))
+    entries = await pods.run("pod", containers=containers, **more)
+    ends = [entry for entry in entries if entry["e"] == "exited"]
+    assert len(ends) == len(containers)
+    assert {entry["reason"] for entry in ends} == {"StartError"}
+
+
+@pytest.mark.parametrize("more", [{}, member()], ids=["admin", "member"])
+async def test_a_script_is_interpreted_by_the_supervisors_program(pods: Pods, more: dict[str, Any]) -> None:
+    """A container gets hold of the machine's Python through /proc/self/exe, to write to it later."""
+    volume = pods.home / "volume"
+    volume.mkdir()
+    script = volume / "script"
+    script.write_text(
+        "#!/proc/self/exe\nimport os\nprogram = os.open('/proc/self/exe', os.O_PATH)\n"
+        "print('read-only' if os.fstatvfs(program).f_flag & os.ST_RDONLY else 'writable')\n"
+    )
+    script.chmod(0o755)
+    pod = await pods.start("pod", "/v/script", mounts=[{"type": "bind", "source": str(volume), "target": "/v"}], **more)
+    await pods.finished(pod)
+    assert pods.log(pod) == ["read-only"]
+
+
+@pytest.mark.parametrize("target", ["/proc", "/proc/self", "/proc/self/fd", "/volume/link/self/fd"])
+async def test_a_volume_hides_proc_from_the_supervisor(pods: Pods, target: str) -> None:
+    """A container mounts a volume over /proc, so that the supervisor reads what the container has prepared."""
+    volume = pods.home / "volume"
+    volume.mkdir()
+    (volume / "link").symlink_to("/proc")
+    mounts = [{"type": "bind", "source": str(volume), "target": path} for path in ("/volume", target)]
+    *_, end, _ = await pods.run("pod", mounts=mounts)
+    assert end["reason"] == "StartError"
+    assert target in end["message"] or "nothing can be mounted over /proc" in end["message"]
+
+
 @pytest.mark.parametrize("more", [{}, member(), member(uid=0)], ids=["admin", "member", "member as root"])
 async def test_an_exec_is_confined_like_its_container(pods: Pods, more: dict[str, Any]) -> None:
     """A command of `muster exec` has rights that the container does not have."""

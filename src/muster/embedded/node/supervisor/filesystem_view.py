@@ -31,6 +31,7 @@ from muster.embedded.node.supervisor.syscalls import (
 from muster.embedded.node.supervisor.user_namespaces import UserNamespaces, container_map, owner_map
 
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_PROC = "/proc/self/fd"
 _MAX_LINKS = 40
 _MAX_COVERED = 4096
 _SCRATCH = ("etc", "run", "usr", "var")
@@ -99,6 +100,7 @@ def enter_view(
             view.add_layer()
         if owners is not None:
             _name_user(owners.first_id + owners.uid, owners.first_id + owners.gid)
+        processes = os.stat(_PROC).st_dev
         trees = [view.open_own(mount) if tree < 0 else tree for mount, tree in zip(mounts, trees, strict=True)]
         own = view.plan_private(private.paths) if private is not None else []
         if own:
@@ -109,6 +111,9 @@ def enter_view(
         for mount, tree in zip(mounts, trees, strict=True):
             view.mount(mount, tree)
         view.finish()
+        if os.stat(_PROC).st_dev != processes:
+            # The supervisor and every program rely on it.
+            raise MountFailed("nothing can be mounted over /proc")
     finally:
         view.close()
 
@@ -183,7 +188,7 @@ class _View:
         try:
             tree = self.track(self._clone_within(source, within) if within else clone_tree(AT_CWD, source))
         except OSError as error:
-            raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {_reason(error)}') from None
+            raise MountFailed(f"{self._describe(mount)}: {_reason(error)}") from None
         if self._owners is not None and (how := mount.get("owners")):
             self._owners.map(tree, how)
         return tree
@@ -292,10 +297,16 @@ class _View:
             if mount.get("readOnly"):
                 make_read_only(tree)
         except OSError as error:
-            source, reason = mount.get("source") or mount["type"], _reason(error)
+            reason = _reason(error)
             if error.errno == EINVAL:
                 reason = "a folder cannot be mounted on a file" if folder else "a file cannot be mounted on a folder"
-            raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {reason}') from None
+            raise MountFailed(f"{self._describe(mount)}: {reason}") from None
+
+    def _describe(self, mount: Mount) -> str:
+        """Members are not told where the server keeps its files."""
+        if self._owners is not None:
+            return f'mount at "{mount["target"]}"'
+        return f'mount of "{mount.get("source") or mount["type"]}" at "{mount["target"]}"'
 
     def place(self, tree: int, target: str, *, folder: bool) -> None:
         self._volumes.append(tree)

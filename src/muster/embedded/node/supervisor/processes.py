@@ -419,8 +419,13 @@ def _enter_folder_and_find(command: Command) -> str:
 def _change_folder(cwd: str) -> None:
     try:
         os.chdir(cwd)
+        if os.getcwd().startswith("/"):
+            return
     except OSError as error:
         raise StartError(f'working directory "{cwd}": {_reason(error)}') from None
+    # A link through /proc/self/fd leads to what this process has open.
+    os.chdir("/")
+    raise StartError(f'working directory "{cwd}": it is outside of the container')
 
 
 def _explain_exec_error(name: str, program: str, error: OSError | ValueError) -> str:

@@ -15,17 +15,21 @@ import os
 import select
 import signal
 import socket
+import sys
 from contextlib import suppress
-from errno import EAGAIN
+from errno import EAGAIN, EINVAL, ENOSYS
 
-from muster.embedded.node.supervisor.confinement import ALL_CAPABILITIES, CAPABILITIES
+from muster.embedded.node.supervisor.confinement import ALL_CAPABILITIES, CAPABILITIES, confinement_of
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.pod_supervisor import SupervisorProcess, supervise
 from muster.embedded.node.supervisor.processes import map_user
 from muster.embedded.node.supervisor.syscalls import (
+    AT_CWD,
     NEW_MOUNTS,
     NEW_PIDS,
     adopt_orphans,
+    clone_tree,
+    make_read_only,
     separate_mounts,
     setns,
     unshare,
@@ -34,6 +38,7 @@ from muster.embedded.node.supervisor.syscalls import (
 
 READY = b"ready\n"
 
+_SEALED = "MUSTER_SEALED"
 _IDLE = b"i"
 _MAX_IDLE = 16
 _MAX_CONNECTIONS = 256
@@ -42,6 +47,8 @@ _IDLE_MILLISECONDS = 10_000
 
 
 def main(descriptor: int, isolation: Isolation) -> None:
+    if isolation == "namespaces":
+        seal_program()
     for number in range(1, signal.NSIG):
         if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE) and not 32 <= number < 34:
             signal.signal(number, signal.SIG_DFL)
@@ -52,6 +59,8 @@ def main(descriptor: int, isolation: Isolation) -> None:
         enter_user_namespace()
     if isolation != "none":
         withhold_capabilities(ALL_CAPABILITIES - CAPABILITIES)
+    for is_restricted in (False, True):
+        confinement_of(is_restricted=is_restricted, allows_new_privileges=False)  # supervisors inherit the filters
     zygote = Zygote(socket.socket(fileno=descriptor), isolation)
     os.dup2(0, 2)  # Until here the server reads the errors.
     gc.collect()
@@ -59,6 +68,23 @@ def main(descriptor: int, isolation: Isolation) -> None:
     gc.set_threshold(10_000)
     zygote.serve()
     os._exit(0)
+
+
+def seal_program() -> None:
+    """Executes this program again, from a read-only mount. A container can reach it as /proc/self/exe, for example as
+    the interpreter of a script, and must not be able to replace the machine's Python."""
+    if os.environ.pop(_SEALED, None):
+        return
+    program = clone_tree(AT_CWD, os.path.realpath("/proc/self/exe"))
+    try:
+        make_read_only(program)
+        os.execve(program, sys.orig_argv, {**os.environ, _SEALED: "1"})  # noqa: S606
+    except OSError as error:
+        # Kernels before 5.12 cannot do it.
+        if error.errno not in (EINVAL, ENOSYS):
+            raise
+    finally:
+        os.close(program)
 
 
 def enter_user_namespace() -> None:
