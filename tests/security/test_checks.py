@@ -110,6 +110,18 @@ async def test_an_odd_document_is_refused_with_a_reason(served: Served, document
     assert (await eve.post("graphs/check", {"document": document}))["problems"]
 
 
+async def test_a_run_is_compiled_by_a_worker(served: Served) -> None:
+    """A run of a large workflow is compiled inside of the server"""
+    eve = await served.user("eve")
+    body = {"name": "nested", "version": {"manifest": orjson.dumps(_nested(3)).decode()}}
+    await eve.post("workflows", body)
+    run = await eve.post("runs", {"workflow": "nested"})
+    assert run["state"] == "waiting"
+    assert served.platform.workers is not None
+    await served.platform.workers.__aexit__()  # without workers, nothing is compiled
+    (await eve("POST", "runs", {"workflow": "nested"})).refused(503)
+
+
 async def test_one_member_does_not_take_all_workers(served: Served) -> None:
     """A member sends many texts at once, so that those of others wait"""
     eve, ada = await served.user("eve"), await served.user("ada")

@@ -4,6 +4,7 @@ time or memory."""
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -128,6 +129,9 @@ ODD_REQUESTS: list[Any] = [
     _case("A YAML tag that names a Python object", "POST", _POD[:-2], b"a: !!python/object:os.system {}", _YAML),
     _case("Protobuf that is cut off", "POST", _POD[:-2], b"k8s\0\x0a\x08\x0a\x02v1\x12\x02Po", _PROTOBUF),
     _case("Protobuf with a number for a message", "POST", _POD[:-2], b"k8s\0\x08\x01\x12\x02\x08\x01", _PROTOBUF),
+    _case("A compressed body", "POST", _POD[:-2], gzip.compress(b"{}" * 1000), {"Content-Encoding": "gzip"}),
+    _case("A body of four megabytes", "POST", _POD[:-2], b" " * (4 << 20)),
+    _case("A length that is no number", "POST", _POD[:-2], b"{}", {"X-A": "1", "Transfer-Encoding": "x"}),
     _case("A JSON patch of strings", "PATCH", "/api/v1/namespaces/default", ["x"], _JSON_PATCH),
     _case("A JSON patch that removes everything", "PATCH", "/api/v1/namespaces/default", [{"op": "remove", "path": ""}],
           _JSON_PATCH),

@@ -17,7 +17,7 @@ from muster.platform.database.tables import now, run_nodes, run_orders, runs
 from muster.platform.errors import ConflictProblem, InvalidProblem, conflict_on_duplicate
 from muster.platform.graphs import context as graphs
 from muster.platform.graphs.compile import GraphError, compile_run, secret_for, value_problems
-from muster.platform.graphs.model import Graph, Node, Task, is_graph, read
+from muster.platform.graphs.model import Document, Graph, Node, Task, is_graph, read
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Finding, Run, Subject, Version, Workflow, run_object_name
@@ -70,8 +70,32 @@ class PreparedRun:
     secret: Object
 
 
+@dataclass(frozen=True, slots=True)
+class RunSource:
+    """Everything that a run is compiled from."""
+
+    id: str
+    name: str
+    workflow: Workflow
+    version: Version
+    document: Document
+    context: graphs.Context
+    user: str
+    team_id: str | None
+    namespace: str
+    parameters: Mapping[str, str]
+    copied_from: str
+    totals: Mapping[str, int | None]
+    """The SKUs of each virtual cluster."""
+
+
 def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: ContextLoader) -> PreparedRun:
-    """Only reads, because compiling large graphs takes a while. Raises Invalid with the faulty fields."""
+    """Loads and compiles a run. Raises Invalid with the faulty fields."""
+    return compile_source(load_run(connection, actor, new, look))
+
+
+def load_run(connection: Connection, actor: Actor, new: NewRun, look: ContextLoader) -> RunSource:
+    """Only reads: compiling a large graph takes a while, so that is done after the transaction."""
     require(actor, "create", Subject("run", owner=actor.id))
     workflow, version = _version(connection, actor, new)
     require(actor, "run", workflow.version_subject, workflow.name)
@@ -83,36 +107,47 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
     document = document_of(connection, version.id)
     context = look(connection, actor, document)
     _check_secrets(actor, workflow, document)
-    wrong = value_problems(document, new.parameters)
+    team_id = _team(connection, actor, new.team, workflow)
+    return RunSource(
+        new_id(),
+        name,
+        workflow,
+        version,
+        document,
+        context,
+        actor.id,
+        team_id,
+        namespace_of(connection, user=actor.id, team=team_id),
+        dict(new.parameters),
+        new.copied_from,
+        {cluster.name: cluster.total for cluster in all_clusters(connection)},
+    )
+
+
+def compile_source(source: RunSource) -> PreparedRun:
+    """A pure function. Raises Invalid with the faulty fields."""
+    document, context = source.document, source.context
+    wrong = value_problems(document, source.parameters)
     if wrong:
         raise InvalidProblem.fields([_fault(problem) for problem in wrong])
-    identifier = new_id()
-    team_id = _team(connection, actor, new.team, workflow)
-    namespace = namespace_of(connection, user=actor.id, team=team_id)
-    run = graphs.RunInfo(
-        identifier,
-        run_object_name(identifier),
-        actor.id,
-        run_object_name(identifier),
-        parameters=new.parameters,
-        namespace=namespace,
-    )
+    name = run_object_name(source.id)
+    run = graphs.RunInfo(source.id, name, source.user, name, parameters=source.parameters, namespace=source.namespace)
     try:
         made, secret = compile_run(document, run, context), secret_for(document, run, context, "")
     except GraphError as error:
         raise InvalidProblem.fields([_fault(problem, "version.document.") for problem in error.problems]) from None
     graph = graphs.with_modules(read(document), context) if is_graph(document) else Graph()
     plans = tuple(plan_of(node) for node in graph.nodes)
-    _check_totals(connection, graph)
+    _check_totals(source.totals, graph)
     return PreparedRun(
-        identifier,
-        name,
-        workflow,
-        version,
-        team_id,
-        namespace,
-        dict(new.parameters),
-        new.copied_from,
+        source.id,
+        source.name,
+        source.workflow,
+        source.version,
+        source.team_id,
+        source.namespace,
+        source.parameters,
+        source.copied_from,
         plans,
         made,
         with_masks(secret, (v.value for node in graph.nodes for v in node.env if v.secret)),
@@ -122,7 +157,12 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
 def prepare_copy(
     connection: Connection, actor: Actor, run_id: str, changes: NewRun, look: ContextLoader
 ) -> PreparedRun:
-    """Prepares a new run with the values of an old one and some changes. Without a version, it is the same one. Values
+    """Loads and compiles a copy of a run."""
+    return compile_source(load_copy(connection, actor, run_id, changes, look))
+
+
+def load_copy(connection: Connection, actor: Actor, run_id: str, changes: NewRun, look: ContextLoader) -> RunSource:
+    """Loads a new run with the values of an old one and some changes. Without a version, it is the same one. Values
     that another version does not have are dropped."""
     source = get_run(connection, actor, run_id, "copy")
     parameters = {**parameters_given(connection, source.id), **changes.parameters}
@@ -141,7 +181,7 @@ def prepare_copy(
         known = {problem.path for problem in value_problems(document_of(connection, version.id), parameters)}
         kept = {n: v for n, v in parameters.items() if n in changes.parameters or f"parameters.{n}" not in known}
         new = replace(new, parameters=kept)
-    return prepare_run(connection, actor, new, look)
+    return load_run(connection, actor, new, look)
 
 
 def store_run(connection: Connection, actor: Actor, made: PreparedRun) -> Run:
@@ -238,9 +278,8 @@ def _check_secrets(actor: Actor, workflow: Workflow, document: Mapping[str, Any]
         raise InvalidProblem.fields(wrong)
 
 
-def _check_totals(connection: Connection, graph: Graph) -> None:
+def _check_totals(totals: Mapping[str, int | None], graph: Graph) -> None:
     """Refuses a run that could never start, because it would wait forever."""
-    totals = {cluster.name: cluster.total for cluster in all_clusters(connection)}
     wrong = []
     for at, node in enumerate(graph.nodes):
         plan = plan_of(node)

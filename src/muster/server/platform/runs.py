@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from muster.platform.graphs.document import mask_secrets
 from muster.platform.permissions import Actor, may
 from muster.platform.records import Page, Run, RunDetail, RunNode, RunState, Subject
-from muster.platform.runs.create import NewRun, PreparedRun, prepare_copy, prepare_run, store_run
+from muster.platform.runs.create import NewRun, PreparedRun, compile_source, load_copy, load_run, store_run
 from muster.platform.runs.persist import StoredRun
 from muster.platform.runs.runs import RunFilter, count_states, edit_run, get_run, list_runs, nodes_of, parameters_given
 from muster.platform.workflows.versions import document_of
@@ -102,7 +102,8 @@ async def states_of_runs(
 async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> Run:
     """Starts a run of a version, at once or as soon as resources are free."""
     look, new = look_of(here), body.run()
-    made = await here.database.read(lambda connection: prepare_run(connection, who, new, look))
+    source = await here.database.read(lambda connection: load_run(connection, who, new, look))
+    made = await here.checked(who, compile_source, source)
     return await _begun(here, who, made, response)
 
 
@@ -129,7 +130,8 @@ async def change_run(run: str, body: RunChange, here: Here, who: Who, seen: IfMa
 async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Response) -> Run:
     """Starts a new run with the values of this one, and changes."""
     look, changes = look_of(here), body.run()
-    made = await here.database.read(lambda connection: prepare_copy(connection, who, run, changes, look))
+    source = await here.database.read(lambda connection: load_copy(connection, who, run, changes, look))
+    made = await here.checked(who, compile_source, source)
     return await _begun(here, who, made, response)
 
 
