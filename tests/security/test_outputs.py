@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -18,9 +19,12 @@ from muster.embedded.node.operations import AgentFiles
 from muster.embedded.node.supervisor.output_files import PROBLEM_FILE, CopyBudget, copy_outputs
 from muster.embedded.node.supervisor_client import zygote_environment
 from muster.kube.budgets import Budgets
+from muster.kube.builtin import POD
+from muster.kube.cluster import LogQuery
 from muster.kube.node_files import KEEP_FILES_ANNOTATION, NodeFilesError
-from muster.kube.objects import status_of, uid_of
+from muster.kube.objects import name_of, status_of, uid_of
 from tests.embedded.node.harness import Node
+from tests.embedded.waiting import wait_for
 
 ISOLATION, WHY = probe_isolation()
 pytestmark = pytest.mark.skipif(ISOLATION == "none", reason=WHY)
@@ -119,6 +123,29 @@ async def test_a_member_obtains_a_file_that_only_root_can_read(node: Node, name:
     assert found == {}
     assert problem == ("Permission denied" if path == "/tmp/link" else "")
     assert "root:" not in await node.logs(name)
+
+
+@on_node
+@pytest.mark.skipif(os.getuid() != 0, reason="only a server that runs as root has more rights than its Pods")
+async def test_a_member_who_is_root_in_a_container_obtains_a_file_of_the_machine(
+    node: Node, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root in a Pod of a restricted namespace obtains a file as an output that only the machine's root can read"""
+    monkeypatch.setattr("muster.embedded.node.agent.is_restricted", lambda namespace: name_of(namespace) == "eve")
+    await node.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "eve"}})
+    with NamedTemporaryFile(dir="/opt" if os.path.isdir("/opt") else "/usr", suffix=".secret") as secret:
+        secret.write(b"hunter2")
+        secret.flush()
+        script = f"id -u; cat {secret.name}; ln -s {secret.name} /tmp/s; umask 077; echo mine > /tmp/own"
+        keep = {KEEP_FILES_ANNOTATION: json.dumps({"main": ["/tmp/s", "/tmp/own"]})}
+        await node.create(name, "sh", "-c", script, metadata={"namespace": "eve", "annotations": keep})
+        ended = ("Succeeded", "Failed")
+        pod = await wait_for(node.cluster, POD, name, lambda pod: status_of(pod).get("phase") in ended, "eve")
+        folder = node.settings.pods / uid_of(pod) / "kept" / "main"
+        found = b"".join(path.read_bytes() for path in folder.iterdir())
+        log = b"".join([piece async for piece in node.cluster.logs(name, "eve", LogQuery())])
+    assert b"hunter2" not in found + log
+    assert b"Permission denied" in found
 
 
 @on_node
