@@ -306,7 +306,7 @@ HOSTILE: list[tuple[str, Any, str]] = [
             {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "x"},
              "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
              "subjects": [{"kind": "ServiceAccount", "name": "default"}]}).decode()}}]),
-        "cannot create",
+        "is forbidden",
     ),
 ]  # fmt: skip
 

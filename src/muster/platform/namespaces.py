@@ -43,6 +43,7 @@ from muster.kube.pod_security import GRANTS_ANNOTATION, ISOLATION_LABEL, MEMBER_
 from muster.kube.rbac import AUTHENTICATED, MASTERS, User
 from muster.platform.database.database import Database
 from muster.platform.database.tables import memberships, namespaces, runs, teams, users
+from muster.platform.errors import UnavailableProblem
 from muster.platform.permissions import Actor, may
 from muster.platform.pod_policy import EVERYBODY, SHARED, pod_grants
 from muster.platform.records import TeamRole
@@ -60,6 +61,8 @@ COPY_LABEL: Final = "muster.dev/copy-of"
 """On copies of what an admin shares: the uid of the original."""
 _VERSION: Final = "muster.dev/copied-version"
 _AGAIN_SECONDS = 60.0
+_SOON_SECONDS = 5.0
+_NOT_YET: Final = "the change is stored, but not yet effective on the cluster: {}; it is tried again"
 _SHARED_KINDS: Final = (SECRET, CONFIG_MAP, PERSISTENT_VOLUME_CLAIM)
 
 
@@ -197,9 +200,14 @@ class Namespaces:
                 group.create_task(informer.run())
             while True:
                 self._news.clear()
-                await self.sync()
+                wait = _AGAIN_SECONDS
                 try:
-                    await asyncio.wait_for(self._news.wait(), _AGAIN_SECONDS)
+                    await self._sync()
+                except ApiError as error:
+                    log.warning("namespaces: %s; trying again in %.0f s", error, _SOON_SECONDS)
+                    wait = _SOON_SECONDS
+                try:
+                    await asyncio.wait_for(self._news.wait(), wait)
                 except TimeoutError:
                     continue
 
@@ -207,9 +215,20 @@ class Namespaces:
         """Returns who everything in a namespace belongs to; None if it is not a user's or a team's alone."""
         return self._owners.get(namespace) if namespace != SHARED_NAMESPACE else None
 
-    async def sync(self) -> None:
+    async def sync(self, user: str = "") -> None:
         """Makes the namespaces as they should be. When it returns, all changes that were stored before it was called
-        are effective."""
+        are effective; what a namespace cannot get now is logged and tried again. Raises Unavailable if the cluster does
+        not respond, or refuses the namespace of this `user`."""
+        try:
+            failed = await self._sync()
+        except ApiError as error:
+            raise UnavailableProblem(_NOT_YET.format(error.message)) from None
+        if user and user in failed:
+            raise UnavailableProblem(_NOT_YET.format(failed[user]))
+
+    async def _sync(self) -> dict[str, str]:
+        """Returns why the namespaces of users are not ready, by user."""
+        failed: dict[str, str] = {}
         async with self._lock:
             await self._leave_shared()
             plan = await self._database.read(plan_namespaces)
@@ -223,10 +242,12 @@ class Namespaces:
                     ready.append(each)
                 except ApiError as error:
                     log.warning("the namespace %s is not ready: %s", each.name, error)
+                    failed[each.owner.user] = error.message
             await self._bind(ready)
             await self._share(ready)
             for name in plan.left:
                 await self._remove(name, there.get(name))
+        return failed
 
     async def ensure(self, name: str) -> None:
         """Creates the namespace if it does not exist yet. Raises Forbidden if it belongs to something else."""
@@ -237,7 +258,7 @@ class Namespaces:
                 return
         except NotFound:
             pass
-        await self.sync()
+        await self._sync()
         owner = self._owners.get(name)
         there = await self._cluster.get(NAMESPACE, name)
         if owner is None or is_foreign(there, owner):
@@ -291,11 +312,14 @@ class Namespaces:
             if each.name == SHARED_NAMESPACE:
                 continue
             found, wanted = there.get(each.name), members_binding(each)
-            if found is not None and (not each.restricted or found.get("subjects") != wanted["subjects"]):
-                await self._cluster.delete(ROLE_BINDING, name, each.name)
-                found = None
-            if found is None and each.restricted:
-                await self._cluster.create(wanted)
+            try:
+                if found is not None and (not each.restricted or found.get("subjects") != wanted["subjects"]):
+                    await self._cluster.delete(ROLE_BINDING, name, each.name)
+                    found = None
+                if found is None and each.restricted:
+                    await self._cluster.create(wanted)
+            except ApiError as error:
+                log.warning("the users of the namespace %s have no rights in it yet: %s", each.name, error)
 
     async def _remove(self, name: str, there: Object | None) -> None:
         """Deletes the namespace of a deleted team, unless there are jobs in it."""

@@ -59,7 +59,10 @@ async def check_manifest(
     except ManifestError as error:
         return CheckedManifest([], [unreadable_finding(error)], "")
     namespace = await database.read(lambda connection: namespace_of(connection, user=actor.id, team=team_id))
-    await namespaces.ensure(namespace)
+    try:
+        await namespaces.ensure(namespace)
+    except ApiError as error:
+        raise _problem(error) from None
     told = check_documents(documents, await limits_for(database, cluster, actor, namespace))
     for document in documents:
         if job_kind_of(document.object) is not None:

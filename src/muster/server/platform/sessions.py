@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,7 +12,13 @@ from pydantic import Field
 from sqlalchemy import Connection
 from starlette.responses import RedirectResponse
 
-from muster.platform.errors import InvalidProblem, NotFoundProblem, TooManyRequestsProblem, UnauthenticatedProblem
+from muster.platform.errors import (
+    InvalidProblem,
+    NotFoundProblem,
+    TooManyRequestsProblem,
+    UnauthenticatedProblem,
+    UnavailableProblem,
+)
 from muster.platform.permissions import Actor
 from muster.platform.records import Me, Page, Session, User
 from muster.platform.users.accounts import get_user, password_hash_of, rehash_password, set_password
@@ -276,7 +283,8 @@ async def openid_callback(
     user = await here.database.write(
         lambda connection: sign_in_user(connection, person, provider.settings.admin_groups)
     )
-    await here.namespaces.sync()  # the groups may have made the user an admin, or no longer
+    with suppress(UnavailableProblem):  # it is tried again
+        await here.namespaces.sync()  # the groups may have made the user an admin, or no longer
     here.logins.succeeded(counted)
     response = RedirectResponse(attempt.return_to, 302)
     await open_session(here, user, request, response, "openid")

@@ -125,7 +125,7 @@ async def edit_account(user_id: str, body: UserChange, here: Here, who: Who, see
         changes["admin"] = changes.pop("role") == "admin"
     user = await here.database.write(lambda connection: edit_user(connection, who, user_id, changes, seen))
     if "admin" in changes:
-        await here.namespaces.sync()  # what the account may do on the cluster follows before the answer
+        await here.namespaces.sync(user.id)  # what the account may do on the cluster follows before the answer
     response.headers["ETag"] = etag(user.id, user.revision)
     return visible_user(user, who)
 
