@@ -7,6 +7,7 @@ milliseconds, however long a step takes; `WorkMeter` makes long work yield and e
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,11 +20,15 @@ from muster.workflows.engine.synchronization import LockTable
 from muster.workflows.lang.limits import WorkMeter, metered
 
 T = TypeVar("T")
+_SWITCH_SECONDS = 0.001
+"""How long the event loop waits at most for the interpreter while a step computes. A request waits several times, and
+Python's default is five times as much."""
 
 
 class StepThreads:
     def __init__(self, budgets: Budgets, threads: int) -> None:
         self._budgets = budgets
+        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_SECONDS))
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="workflow-step")
         self._meters: set[WorkMeter] = set()
         self._closed = False

@@ -108,10 +108,10 @@ class BudgetExceeded(Exception):
     """
 
 
-_SLICE = 0.005
-"""Seconds after which long work makes room for other threads: Python's own interval."""
+_SLICE = 0.002
+"""Seconds after which long work makes room for other threads."""
 _PAUSE = 0.001
-_FREE = 0.15
+_FREE = 0.05
 """Seconds that work may take without making room."""
 _turn = threading.Lock()
 """Of all long work, one thread computes at a time."""
