@@ -102,8 +102,8 @@ async def test_from_a_repository_to_a_published_module(place: Place) -> None:
     (await place.ann("POST", "modules/hash-text/versions/1/review")).refused(409)
     problem = (await place.ann("POST", f"reviews/{review['id']}/approve")).refused(403)
     assert "only" in problem["detail"] or "you may not" in problem["detail"]
-    (await place.tom("POST", f"reviews/{review['id']}/approve")).refused(404)
-    (await place.eve("POST", f"reviews/{review['id']}/reject", {"reason": "no"})).refused(404)
+    (await place.tom("POST", f"reviews/{review['id']}/approve")).refused(403)
+    (await place.eve("POST", f"reviews/{review['id']}/reject", {"reason": "no"})).refused(403)
     problem = (await place.lea("POST", f"reviews/{review['id']}/reject", {"reason": " "})).refused(422)
     assert problem["errors"][0]["field"] == "reason"
     rejected = await place.lea.post(f"reviews/{review['id']}/reject", {"reason": "no example in the readme"})
