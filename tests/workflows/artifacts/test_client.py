@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing
 from muster.workflows.cleanup import collect_garbage, is_clean, needs_finalizer
 from muster.workflows.model import Node
@@ -19,6 +20,14 @@ async def test_the_box_has_a_repository_of_its_own(shop: Shop) -> None:
     await shop.artifacts.save(WORKFLOW, {"name": "m", "path": "/x/m.txt"}, shop.file("model"), SCOPE)
     assert await shop.read(kept) == before
     assert not any((shop.home / "workflows/passing").iterdir())
+
+
+def test_what_the_last_server_left_in_transit_is_removed(shop: Shop) -> None:
+    shop.file("x", "workflows/passing/left/packed")
+    artifacts = ArtifactClient(shop.cluster, shop.home / "workflows")
+    shop.file("x", "workflows/passing/new/packed")
+    artifacts.sweep()
+    assert [path.name for path in (shop.home / "workflows/passing").iterdir()] == ["new"]
 
 
 async def test_each_namespace_has_its_own(shop: Shop) -> None:

@@ -152,6 +152,8 @@ class ArtifactClient:
         self._cluster = cluster
         self._local_folder = home / "artifacts"
         self._transit = home / "passing"
+        self._left = list(self._transit.iterdir()) if self._transit.is_dir() else []
+        """What was in transit when the last server ended."""
         self._default = default
         self._system_namespace = system_namespace
         self._limits = limits
@@ -238,8 +240,8 @@ class ArtifactClient:
 
     def sweep(self) -> None:
         """Removes what was in transit when the last server ended."""
-        for left in self._transit.iterdir() if self._transit.is_dir() else ():
-            _remove(left)
+        while self._left:
+            _remove(self._left.pop())
 
     async def _is_restricted(self, workflow: Object) -> bool:
         try:
