@@ -292,7 +292,9 @@ async def test_only_users_with_access_can_read_a_run(muster: Whole) -> None:
         (await eve(method, f"runs/{run['id']}{path}")).refused(403)
     (await eve("POST", f"runs/{run['id']}/copy", {})).refused(403)
     (await bob("DELETE", f"runs/{run['id']}")).refused(403)
-    mine = await eve.post("runs", {"workflow": "hidden"})
+    assert "KEY is not for you" in (await eve("POST", "runs", {"workflow": "hidden"})).refused(422)["detail"]
+    await stored(ann, "open", graph(node("a")), team="crew")
+    mine = await eve.post("runs", {"workflow": "open"})
     assert mine["team_id"] is None, "eve's run does not belong to the team"
 
 
