@@ -60,7 +60,7 @@ class InstallOptions:
     """The ports of API servers to which the operator's Pods may connect."""
 
 
-def build_manifests(options: InstallOptions = InstallOptions()) -> list[Object]:  # noqa: B008 (frozen)
+def build_manifests(options: InstallOptions = InstallOptions()) -> list[Object]:
     """Returns all objects in the order in which to apply them."""
     return [
         namespace(options),

@@ -73,7 +73,7 @@ def pack(
         entries.close()
 
 
-def unpack(archive: Path, target: Path, form: Form | None, limits: Limits = Limits()) -> None:  # noqa: B008
+def unpack(archive: Path, target: Path, form: Form | None, limits: Limits = Limits()) -> None:
     """Unpacks an archive to `target`: its only entry, or a folder with all entries.
 
     Without a form, a compressed tar archive is unpacked and anything else is the artifact itself. The archive is

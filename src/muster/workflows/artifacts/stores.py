@@ -91,7 +91,7 @@ def _data(location: Location) -> bytes:
     return str(location["raw"].get("data") or "").encode()
 
 
-def open_store(location: Location, secret_of: SecretOf, access: StoreAccess = StoreAccess()) -> ArtifactStore:  # noqa: B008
+def open_store(location: Location, secret_of: SecretOf, access: StoreAccess = StoreAccess()) -> ArtifactStore:
     """Opens the store of a location outside of the local repository. Stores are imported when they are needed."""
     match kind_of(location):
         case "raw":
