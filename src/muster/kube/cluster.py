@@ -154,8 +154,7 @@ class Cluster(Protocol):
         """Returns the object as it was before the call, or as it is while finalizers or the node hold it."""
         ...
 
-    def logs(self, pod: str, namespace: str, query: LogQuery = LogQuery()) -> AsyncIterator[bytes]:
-        ...
+    def logs(self, pod: str, namespace: str, query: LogQuery = LogQuery()) -> AsyncIterator[bytes]: ...
 
     async def exec(
         self,
