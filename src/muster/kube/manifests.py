@@ -206,7 +206,8 @@ def _check_depth(text: str, source: str) -> None:
             depth -= 1
         if depth > MAX_DEPTH:
             mark = event.start_mark
-            raise ManifestError(_TOO_DEEP, source, mark.line + 1, mark.column + 1, text)
+            line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+            raise ManifestError(_TOO_DEEP, source, line, column, text)
 
 
 class _Values:
