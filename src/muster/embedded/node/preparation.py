@@ -414,6 +414,9 @@ def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str, acc
 
 
 def _own_folder(path: str) -> Mount:
+    """A container's own /dev and /run do not have what is below the machine's."""
+    if path.startswith(("/dev/", "/run/")):
+        return _bind(path, path, read_only=True)
     return {"type": "own", "target": path}
 
 
