@@ -16,10 +16,10 @@ from tests.embedded.node.harness import Node
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="checks what root could do, were it not prevented")
 
 
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Not in /tmp, where every container has its own folder."""
-    folder = Path(tempfile.mkdtemp(prefix="muster-secrecy-", dir="/var/tmp"))
+@pytest.fixture(params=["/var/tmp", "/dev/shm", "/run"])
+def home(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Not in /tmp, where every container has its own folder. It has its own /dev and /run, too."""
+    folder = Path(tempfile.mkdtemp(prefix="muster-secrecy-", dir=request.param))
     yield folder
     shutil.rmtree(folder)
 
@@ -31,7 +31,7 @@ unshare --map-root-user --mount sh -c 'umount -l {home}; cat {home}/secret' 2>/d
 nsenter --target 1 --mount cat {home}/secret 2>/dev/null
 cat {home}/secret 2>/dev/null
 touch {home}/run/shims/planted 2>/dev/null
-ls {home}
+ls {home} 2>/dev/null
 echo "then: $(python3 -c 'print(6 * 7)')"
 """
 
