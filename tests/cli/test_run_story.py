@@ -190,7 +190,7 @@ def test_a_full_disk_is_reported_and_work_continues_when_there_is_room(muster: M
     if subprocess.run(disk, capture_output=True, check=False).returncode:
         pytest.skip("no small disk can be mounted here")
     try:
-        script = "dd if=/dev/zero of=/tmp/big bs=4k 2>/dev/null; echo full"
+        script = "dd if=/dev/zero of=/tmp/big bs=4k 2>/dev/null; while test -e /tmp/big; do sleep 0.1; done"
         run = muster.start("run", muster.file("greedy.yaml", pod("greedy", script)))
         read_until(run, f"waiting: the disk of {muster.home}/store is full: nothing was stored; free some")
         refused = muster("run", muster.file("more.yaml", pod("more", "true")))

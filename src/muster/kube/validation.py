@@ -245,7 +245,7 @@ def validate_priority_class(priority: Object, old: Object | None) -> Iterator[Ca
 
 @validator
 def validate_storage_class(storage: Object, old: Object | None) -> Iterator[Cause]:
-    if not storage["provisioner"]:
+    if not storage.get("provisioner"):
         yield required("provisioner")
     if old is not None:
         for field in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"):
