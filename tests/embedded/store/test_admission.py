@@ -214,3 +214,11 @@ def test_fields_without_effect_are_warned_about_once() -> None:
     with collect_warnings() as said:
         admit_change(timid, made, {**made, "spec": {"cargo": 2}})
     assert said == ["spec.cargo: has no effect"]
+
+
+def test_a_required_field_cannot_be_replaced_by_another_one() -> None:
+    kind = replace(CREW, default=None, validate=None, schema=root({"captain": STRING, "cook": STRING}, ["captain"]))
+    old = admit_new(kind, {"captain": "ann"}, "a", "", NOW)
+    with pytest.raises(Invalid) as refused:
+        admit_change(kind, old, {"metadata": {"name": "a"}, "cook": "bob"})
+    assert causes(refused) == [("captain", "FieldValueRequired")]

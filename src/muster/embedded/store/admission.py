@@ -172,7 +172,7 @@ def _reuse(obj: Object, old: Object) -> None:
 def _validate_changed(kind: Kind, obj: Object, old: Object, changed: list[str]) -> list[Cause]:
     """Validates only the changed fields, unless a field was added or removed."""
     fields = kind.schema.get("properties") or {}
-    if obj.keys() < old.keys() or any(field not in fields for field in changed):
+    if not old.keys() <= obj.keys() or any(field not in fields for field in changed):
         return validate(obj, kind.schema)
     return [cause for field in changed for cause in validate(obj[field], fields[field], field)]
 
