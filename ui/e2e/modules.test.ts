@@ -84,7 +84,7 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await nia.getByRole("button", { name: "Create and build" }).click()
 
   await expect(nia.getByRole("heading", { name })).toBeVisible()
-  await expect(nia.getByRole("log")).toContainText("the rules are kept", { timeout: 60_000 })
+  await expect(nia.getByRole("log")).toContainText("the source is valid", { timeout: 60_000 })
   await expect(nia.getByRole("button", { name: "Request publication" })).toBeVisible({ timeout: 60_000 })
   await nia.getByRole("tab", { name: "README" }).click()
   await expect(nia.getByRole("heading", { name: "Hash a text" })).toBeVisible()
