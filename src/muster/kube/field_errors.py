@@ -214,7 +214,7 @@ _ENV_NAME = re.compile(r"[ -<>-~]+")
 _FILE_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
-# The length is checked before the cache: nobody can fill it with megabytes.
+# The length is checked before the cache: so long texts cannot fill it.
 
 
 def is_dns_label(name: str) -> bool:

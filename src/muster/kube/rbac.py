@@ -135,7 +135,7 @@ FULL_AUTHORITY: tuple[Rule, ...] = (
     {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
     {"nonResourceURLs": ["*"], "verbs": ["*"]},
 )
-"""What somebody needs who sets an aggregation rule, which can gather anything."""
+"""What a user needs to set an aggregation rule, which can gather anything."""
 
 MOST_COMBINATIONS = 100_000
 _MOST_MISSING = 20

@@ -84,7 +84,7 @@ class FieldSelector:
 
 
 LONGEST_CACHED = 1024
-"""Longer selectors are parsed each time, so that nobody fills the memory with them."""
+"""Longer selectors are parsed each time, so that they do not fill the memory."""
 
 
 def parse_labels(text: str) -> LabelSelector:

@@ -271,7 +271,7 @@ class Namespaces:
         self._news.set()
 
     async def _leave_shared(self) -> None:
-        """Somebody who is no admin any more does not keep `default`."""
+        """Moves users who are no longer admins out of `default`."""
 
         def find(connection: Connection) -> list[tuple[str, str]]:
             query = select(users.c.id, users.c.name).join(namespaces, namespaces.c.user_id == users.c.id)

@@ -263,7 +263,7 @@ class CleanupController:
         return None if is_done else _LATER
 
     async def _delete_namespace(self, name: str) -> None:
-        """Whoever gets a namespace of this name next must not find anything."""
+        """The next namespace of this name must not contain anything."""
         if self._owners is not None and self._namespaces.get("", name) is None and name != "default":
             await asyncio.to_thread(self._owners.delete_namespace, name)
 

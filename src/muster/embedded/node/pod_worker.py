@@ -414,7 +414,7 @@ class PodWorker:
             self._context.addresses.release(self._address)
 
     async def _remove_scratch(self) -> None:
-        """Removes what nobody can read any more, once: /tmp, emptyDir volumes and layers. The object of a Pod that has
+        """Removes what cannot be read any more, once: /tmp, emptyDir volumes and layers. The object of a Pod that has
         ended may stay for long."""
         if self._is_scratch_removed or not self.was_started:
             return

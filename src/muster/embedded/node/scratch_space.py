@@ -37,7 +37,7 @@ class ScratchUsage(NamedTuple):
     volumes: Mapping[str, int]
     """Of each emptyDir volume."""
     is_too_deep: bool = False
-    """Whether there are folders whose paths are too long for the system. Nobody can measure what they contain."""
+    """Whether there are folders whose paths are too long for the system. What they contain cannot be measured."""
 
 
 def measure_scratch(folder: str, more: Iterable[str] = (), processes: Iterable[int] = ()) -> ScratchUsage:

@@ -1,7 +1,7 @@
 """User namespaces in which the ids of a container are others than those of the machine.
 
 The server is root. A Pod of a restricted namespace has a range of ids of its own that no account of the machine has
-(see id_ranges.py): its root is an ordinary user outside. A namespace is also how the kernel is told to show a volume's
+(see id_ranges.py): its root is an ordinary user outside. A namespace also makes the kernel show a volume's
 files with their owners mapped to these ids (see `syscalls.map_owners`).
 """
 
