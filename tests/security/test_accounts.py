@@ -182,7 +182,7 @@ async def test_guessing_links(served: Served) -> None:
 
 @pytest.mark.usefixtures("instant_hashes")
 async def test_guessing_the_old_password_with_a_stolen_session(served: Served) -> None:
-    """Whoever stole a session guesses the old password; the owner's other session can still change it"""
+    """A thief of a session guesses the old password; the owner's other session can still change it"""
     ann = await served.user("ann")
     (await guess(owner := served.client(), "ann", PASSWORD)).ok()
     change = {"old": "a wrong guess", "new": "another good passphrase"}

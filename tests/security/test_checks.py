@@ -73,7 +73,9 @@ async def test_unknown_fields_of_an_imported_manifest(served: Served) -> None:
     "path",
     [
         pytest.param("graphs/import", id="A member imports a manifest that takes long to check"),
-        pytest.param("workflows", id="A member stores a workflow that takes long to check, and nobody else can write"),
+        pytest.param(
+            "workflows", id="A member stores a workflow that takes long to check, and other users cannot write"
+        ),
         pytest.param("jobs/validate", id="A member validates a job manifest that takes long to read"),
     ],
 )

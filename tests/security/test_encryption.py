@@ -24,7 +24,7 @@ from muster.embedded.store.database import Row, StoreUnreadable
 from muster.kube.builtin import SECRET, new_catalogue
 from muster.kube.encryption import KEY_FILE, KEY_VARIABLE, EncryptionError, KeyRing, add_key, key_of, new_key
 from muster.platform.database.database import Database, DatabaseError, sqlite_url
-from muster.platform.database.sealing import seal, seal_document, unseal, unseal_document
+from muster.platform.database.encrypted_columns import seal, seal_document, unseal, unseal_document
 from muster.platform.database.tables import module_versions, now, run_orders, runs, settings, users, versions, workflows
 from muster.platform.graphs.document import content_hash, to_canonical
 from muster.platform.runs.controller import RunController
@@ -296,7 +296,7 @@ def test_copied_values(tmp_path: Path, sealed_for: str, read_as: str) -> None:
 
 
 def test_changed_value(tmp_path: Path) -> None:
-    """Somebody with write access to the database changes a sealed value"""
+    """An attacker with write access to the database changes a sealed value"""
     keys = KeyRing.load(tmp_path / KEY_FILE)
     stored = bytearray(keys.encrypt(b"x" * 40, "place"))
     stored[-1] ^= 1
@@ -305,7 +305,7 @@ def test_changed_value(tmp_path: Path) -> None:
 
 
 async def test_copied_row_over_the_api(served: Served) -> None:
-    """Somebody with write access to the database moves another user's sealed secret into their own version"""
+    """An attacker with write access to the database moves another user's sealed secret into their own version"""
     theirs = await served.admin.post("workflows", {"name": "theirs", "version": {"document": DOCUMENT}})
     mallory = await served.user("mallory")
     mine = await mallory.post("workflows", {"name": "mine", "version": {"document": DOCUMENT}})

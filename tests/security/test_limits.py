@@ -129,7 +129,7 @@ async def test_a_pod_fills_the_disk_of_the_server(node: Node, script: str) -> No
 
 
 async def test_a_pod_hides_its_files_from_being_measured(node: Node) -> None:
-    """A Pod nests folders so deeply that nobody can measure them"""
+    """A Pod nests folders so deeply that they cannot be measured"""
     script = (
         "import os, time\nos.chdir('/tmp')\nfor i in range(3000):\n    os.mkdir('xy'); os.chdir('xy')\ntime.sleep(60)"
     )

@@ -103,7 +103,7 @@ async def test_login_without_the_group(served: Served) -> None:
 
 
 async def test_token_of_a_former_user(served: Served) -> None:
-    """Somebody who left the provider goes on with an API token for ever"""
+    """A user who left the provider goes on with an API token for ever"""
     ann = await log_in(served)
     token = served.client((await ann.post("tokens", {"name": "t", "days": None}))["secret"])
     await let_pass(served, timedelta(days=29))
@@ -113,7 +113,7 @@ async def test_token_of_a_former_user(served: Served) -> None:
 
 
 async def test_password_of_a_former_user(served: Served) -> None:
-    """Somebody who left the provider logs in with a password that they set before"""
+    """A user who left the provider logs in with a password that they set before"""
     await log_in(served, "ops")
     hashed = await hash_password(PASSWORD)
     await served.platform.database.write(

@@ -103,7 +103,7 @@ async def test_a_folder_of_links_is_copied_as_links(node: Node, name: str) -> No
 
 @on_node
 async def test_an_output_folder_holds_pipes_and_sockets(node: Node, name: str) -> None:
-    """An output folder holds pipes and sockets, which block whoever reads them"""
+    """An output folder holds pipes and sockets, which block their readers"""
     script = (
         "mkdir /tmp/x; mkfifo /tmp/x/pipe /tmp/pipe; echo fine > /tmp/x/f;"
         "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/tmp/x/socket\")'"

@@ -136,7 +136,7 @@ ODD_REQUESTS: list[Any] = [
     _case("A JSON patch that removes everything", "PATCH", "/api/v1/namespaces/default", [{"op": "remove", "path": ""}],
           _JSON_PATCH),
     _case("An impersonated user in bytes that are not text", "GET", "/api/v1/pods", None, {"Impersonate-User": "\xff"}),
-    _case("A method that nobody knows", "BREW", "/api/v1/pods"),
+    _case("An unknown method", "BREW", "/api/v1/pods"),
     _case("Argo: labels are a list", "POST", "/api/v1/workflows/default",
           {"workflow": {"metadata": {"labels": [{"a": "b"}]}}}),
     _case("Argo: metadata is a number", "POST", "/api/v1/workflows/default", {"workflow": {"metadata": 1}}),

@@ -85,7 +85,7 @@ async def test_a_cache_that_grows_without_end(cluster: EmbeddedCluster) -> None:
     ],
 )
 def test_an_entry_that_somebody_wrote(outputs: Any) -> None:
-    """Somebody writes an entry with wrong types into a memoization cache"""
+    """A member writes an entry with wrong types into a memoization cache"""
     entry = json.dumps({"nodeID": "n", "outputs": outputs})
     with pytest.raises(WorkflowError, match="malformed cache entry"):
         find_memo(MEMOIZE, lambda name: {"k": entry}, NOW, {})

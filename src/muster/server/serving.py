@@ -37,7 +37,7 @@ from muster.training.controller import TrainingController
 from muster.training.gang import GangSettings
 from muster.training.registry import JOB_KINDS, training_kinds
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.confined import MemberAccess
+from muster.workflows.artifacts.member_processes import MemberAccess
 from muster.workflows.cleanup import CleanupController, collect_garbage, needs_finalizer
 from muster.workflows.controller import WorkflowController
 from muster.workflows.cron.controller import CronController

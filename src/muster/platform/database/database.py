@@ -30,7 +30,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from muster.kube.budgets import Budgets
 from muster.kube.encryption import KEY_FILE, EncryptionError, KeyRing
-from muster.platform.database.sealing import (
+from muster.platform.database.encrypted_columns import (
     COLUMNS,
     KEYS,
     check_keys,
@@ -218,8 +218,8 @@ class Database:
             await self.write(_analyze)
 
     async def reseal(self) -> None:
-        """Encrypts secrets that an older release wrote, or that have an older key; see `sealing.py`. It may be
-        interrupted at any time; the next start continues."""
+        """Encrypts secrets that an older release wrote, or that have an older key; see `encrypted_columns.py`. It may
+        be interrupted at any time; the next start continues."""
         if not await self.read(needs_resealing):
             return
         for column in COLUMNS:

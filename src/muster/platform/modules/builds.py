@@ -20,7 +20,7 @@ from sqlalchemy import Connection, select, update
 
 from muster.kube.file_names import path_component
 from muster.platform.database.database import Database
-from muster.platform.database.sealing import env_place, keys_of, unseal_env, unseal_url
+from muster.platform.database.encrypted_columns import env_place, keys_of, unseal_env, unseal_url
 from muster.platform.database.tables import module_versions, modules, now, users
 from muster.platform.graphs.model import WORKSPACE
 from muster.platform.modules.build_process import (

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
+from muster.platform.database.encrypted_columns import env_place, keys_of, seal_env, seal_url, unseal_env, unseal_url
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, new_id, select_page
-from muster.platform.database.sealing import env_place, keys_of, seal_env, seal_url, unseal_env, unseal_url
 from muster.platform.database.tables import module_versions, now, users
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem
 from muster.platform.graphs.model import Output, Variable

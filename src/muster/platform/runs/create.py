@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select
 
 from muster.kube.objects import Object
+from muster.platform.database.encrypted_columns import keys_of, order_place, seal, unseal
 from muster.platform.database.queries import new_id
-from muster.platform.database.sealing import keys_of, order_place, seal, unseal
 from muster.platform.database.tables import now, run_nodes, run_orders, runs
 from muster.platform.errors import ConflictProblem, InvalidProblem, conflict_on_duplicate
 from muster.platform.graphs import context as graphs

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, insert, select, update
 
+from muster.platform.database.encrypted_columns import keys_of, seal_document, unseal_document
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
-from muster.platform.database.sealing import keys_of, seal_document, unseal_document
 from muster.platform.database.tables import now, users, versions
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
 from muster.platform.graphs.argo_import import from_manifest

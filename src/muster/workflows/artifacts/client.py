@@ -21,7 +21,6 @@ from muster.kube.errors import NotFound
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of, status_of
 from muster.kube.pod_security import is_restricted, is_run_secret
 from muster.workflows.artifacts.archives import Limits, form_of, is_packed, pack, unpack
-from muster.workflows.artifacts.confined import ConfinedStore, ConfinedWork, MemberAccess
 from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.artifacts.local_store import LocalStore, split_key
 from muster.workflows.artifacts.locations import (
@@ -38,6 +37,7 @@ from muster.workflows.artifacts.locations import (
     with_key,
 )
 from muster.workflows.artifacts.member_locations import location_problem, prefixed_key
+from muster.workflows.artifacts.member_processes import ConfinedStore, ConfinedWork, MemberAccess
 from muster.workflows.artifacts.ownership import ArtifactOwners
 from muster.workflows.artifacts.quota import ArtifactQuota
 from muster.workflows.artifacts.stores import ArtifactStore, open_store
@@ -136,7 +136,7 @@ class ArtifactClient:
     """`home` holds the local repository and files in transit.
 
     In a restricted namespace (`muster.kube.pod_security`), locations are checked, and the work is done in confined
-    processes (`muster.workflows.artifacts.confined`).
+    processes (`muster.workflows.artifacts.member_processes`).
     """
 
     def __init__(

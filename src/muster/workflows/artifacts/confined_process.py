@@ -2,7 +2,7 @@
 
 It reads one job from stdin, confines itself, does the job and writes the result to stdout. It has no environment of
 the server, reaches only the job's folder and what the job reads, and connects only to allowed addresses. `Job` is
-started by `muster.workflows.artifacts.confined`.
+started by `muster.workflows.artifacts.member_processes`.
 """
 
 from __future__ import annotations
