@@ -158,6 +158,26 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Tracking:
+    """What the dispatcher must remember about an attempt, besides what users see."""
+
+    sent: bool = False
+    """Stored right before `start` is called: from then on, the cluster may have the job."""
+    unclear: bool = False
+    """The start has neither succeeded nor failed for sure, and the cluster cannot be asked. `resolve()` decides."""
+    off_cluster: bool = False
+    """The cluster does not run it any more, or never did."""
+    lost_since: datetime | None = None
+    """Since when the cluster does not know it."""
+    tries: int = 0
+    """Failed calls in a row; the back-off grows with them."""
+    report_offset: int = 0
+    """How much of `local_reporter.txt` has been read."""
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """`Context.keep`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A job as it is stored. Every time is an aware datetime in UTC."""
 
@@ -209,6 +229,14 @@ class Job:
     ended: datetime | None = None
     changed: datetime | None = None
     version: int = 0
+    folder: str = ""
+    """Its folder: `local_reporter.txt`, `log`, `result.json`, `error.json`, and what hooks write."""
+    tracking: Tracking = field(default_factory=Tracking)
+
+    @property
+    def may_exist(self) -> bool:
+        """Whether an earlier `start` of this attempt may have been carried out. If not, there is nothing to adopt."""
+        return self.tracking.sent
 
     @property
     def has_ended(self) -> bool:

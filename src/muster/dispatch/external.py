@@ -1,0 +1,178 @@
+"""A base for clusters that are reached by an HTTP API: connections, adoption, and what an answer means.
+
+A subclass maps jobs to requests and answers to states. It implements `create`, `describe_one` (or `describe`, if the
+cluster can list many jobs at once), `stop` and `request`, and `find` if the cluster can be asked for a name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+
+import aiohttp
+import orjson
+
+from muster.dispatch.adapter import DispatcherAdapter
+from muster.dispatch.errors import DispatchError, Refused, Transient, Unclear
+from muster.dispatch.model import Job, JobDescription, Line, Spec
+
+Effect: TypeAlias = Literal["read", "change", "create"]
+"""What a call does. `change` may be repeated without harm (stop, delete, set); `create` may not."""
+
+LOG_FILE = "log"
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    status: int
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def json(self) -> Any:
+        """Returns the decoded body; None if it is not JSON."""
+        try:
+            return orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            return None
+
+
+class ExternalAdapter(DispatcherAdapter):
+    """Use `call` for every request: it raises the error that the dispatcher acts upon, and never repeats a request."""
+
+    concurrency: ClassVar[int] = 8
+    """How many requests may be under way at once."""
+
+    def __init__(self, name: str, *, timeout: float = 30.0) -> None:
+        self.name = name
+        self.timeout = timeout
+        self._connection: _Connection | None = None
+
+    @abstractmethod
+    async def create(self, job: Job, spec: Spec, name: str) -> str:
+        """Creates the job and returns its external id. Raises Unclear if the cluster may have created it all the same.
+        Must not repeat the request."""
+        ...
+
+    async def start(self, job: Job, spec: Spec, name: str) -> str:
+        """Adopts a job that an earlier call created, or creates it."""
+        if self.finds and job.may_exist:
+            found = await self.find(job, name)
+            if found is not None:
+                return found
+        return await self.create(job, spec, name)
+
+    async def describe_one(self, job: Job) -> JobDescription | None:
+        """Returns what the cluster says about a job; None if it does not know it."""
+        raise NotImplementedError
+
+    async def describe(self, jobs: Sequence[Job]) -> Mapping[str, JobDescription]:
+        """Asks for every job. Override it if the cluster can list many at once."""
+        described = await asyncio.gather(*(self.describe_one(job) for job in jobs))
+        return {job.id: found for job, found in zip(jobs, described, strict=True) if found is not None}
+
+    async def logs(self, job: Job, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[Line]:
+        """Yields the file `log` in the job's folder, for clusters without an API for logs: the job writes it."""
+        async for text in follow_file(Path(job.folder) / LOG_FILE, follow=follow, tail=tail):
+            yield Line(text)
+
+    async def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        effect: Effect,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout: float | None = None,
+    ) -> HttpAnswer:
+        """Sends a request once. Raises Transient if it was certainly not carried out, or if it only reads. Raises
+        Unclear if a `create` was sent and no answer came. The status of the answer is the caller's business; see
+        `error_for_status`."""
+        limit = aiohttp.ClientTimeout(total=timeout or self.timeout)
+        connection = self._connect()
+        sending = connection.session.request(
+            method, url, headers=headers, data=body, timeout=limit, allow_redirects=False
+        )
+        try:
+            async with connection.gate, sending as response:
+                return HttpAnswer(response.status, await response.read(), dict(response.headers))
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise Transient(f"{self.name} cannot be reached: {_cause(error)}") from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self.no_answer(_cause(error), effect) from None
+
+    def no_answer(self, cause: str, effect: Effect) -> DispatchError:
+        if effect == "create":
+            return Unclear(f"{self.name} did not answer after the job was sent: {cause}")
+        return Transient(f"{self.name} did not answer: {cause}")
+
+    def error_for_status(self, answer: HttpAnswer, message: str, effect: Effect, *, code: str = "") -> DispatchError:
+        """Returns what an HTTP error means if the cluster's own error code says nothing else. A 5xx after `create` is
+        unclear: gateways answer with one although the server behind them has done the work."""
+        said = f"{self.name}: {message}" if message else f"{self.name} answered with HTTP status {answer.status}"
+        after = _retry_after(answer)
+        if answer.status == 429:
+            return Transient(said, code=code, retry_after=after)
+        if answer.status >= 500:
+            kind = Unclear if effect == "create" else Transient
+            return kind(said, code=code, retry_after=after)
+        return Refused(said, code=code)
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.session.close()
+
+    def _connect(self) -> _Connection:
+        loop = asyncio.get_running_loop()
+        if self._connection is None or self._connection.loop is not loop:
+            # A connection per request: a reused one may break just when a job is sent, and leave its start unclear.
+            connector = aiohttp.TCPConnector(force_close=True, limit=self.concurrency)
+            session = aiohttp.ClientSession(connector=connector, trust_env=True)
+            self._connection = _Connection(loop, session, asyncio.Semaphore(self.concurrency))
+        return self._connection
+
+
+class _Connection(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    session: aiohttp.ClientSession
+    gate: asyncio.Semaphore
+
+
+async def follow_file(path: Path, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[str]:
+    """Yields the lines of a file, which need not exist yet: the last `tail`, or all. With `follow`, goes on until the
+    caller stops."""
+    position = 0
+    if path.exists():
+        with path.open("rb") as file:
+            lines = deque(file, maxlen=tail) if tail is not None else deque(file)
+            position = file.tell()
+        for line in lines:
+            yield line.decode(errors="replace").rstrip("\r\n")
+    rest = b""
+    while follow:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if not path.exists():
+            continue
+        with path.open("rb") as file:
+            file.seek(position)
+            read = file.read()
+            position = file.tell()
+        *complete, rest = (rest + read).split(b"\n")
+        for line in complete:
+            yield line.decode(errors="replace").rstrip("\r")
+
+
+def _cause(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _retry_after(answer: HttpAnswer) -> float | None:
+    text = answer.headers.get("Retry-After", "")
+    return float(text) if text.isdigit() else None
