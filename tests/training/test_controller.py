@@ -260,7 +260,7 @@ async def test_suspending_and_resuming(cluster: EmbeddedCluster) -> None:
 
 async def test_a_deadline_ends_a_job_and_a_ttl_deletes_it(cluster: EmbeddedCluster) -> None:
     async with controlling(cluster):
-        policy = {"activeDeadlineSeconds": 1, "cleanPodPolicy": "All"}
+        policy = {"activeDeadlineSeconds": 1, "cleanPodPolicy": "None"}
         await cluster.create(pytorch(runPolicy=policy))
         job = await wait_for(cluster, PYTORCH, "job", is_in("Failed"))
         assert "longer than specified deadline" in status_of(job)["conditions"][-1]["message"]

@@ -24,7 +24,7 @@ from muster.training.model import (
     Replica,
     TrainingJob,
 )
-from muster.training.plan import Plan, plan
+from muster.training.plan import EXCEEDED_ANNOTATION, Plan, plan
 from muster.training.replicas import RESTARTS_ANNOTATION, gang_attempt
 from tests.training.sample_jobs import cluster_addresses, naming
 
@@ -179,7 +179,7 @@ def test_all_restarts_count_towards_the_backoff_limit(
     if fails:
         assert decided.progress.conditions[-1]["reason"] == "PyTorchJobFailed"
         assert decided.events[-1][1] == "PyTorchJobBackoffLimitExceeded"
-        assert not decided.annotations
+        assert RESTARTS_ANNOTATION not in decided.annotations
         assert not decided.progress.has("Restarting")
 
 
@@ -243,6 +243,33 @@ def test_a_deadline_fails_the_job_on_time(pytorch_job: MakeJob) -> None:
     late = decide(obj, running(*ALL), progress=began, now=NOW + timedelta(seconds=15))
     assert late.progress.conditions[-1]["reason"] == "PyTorchJobFailed"
     assert [event[1] for event in late.events] == ["PyTorchJobDeadlineExceeded"]
+
+
+@pytest.mark.parametrize("policy", ["None", "Running", "All"])
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [({"activeDeadlineSeconds": 60}, "DeadlineExceeded"), ({"backoffLimit": 2}, "BackoffLimitExceeded")],
+)
+def test_a_job_past_a_limit_loses_all_its_pods_whatever_the_clean_policy_says(
+    pytorch_job: MakeJob, limit: dict[str, int], reason: str, policy: str
+) -> None:
+    obj = with_policy(pytorch_job(), cleanPodPolicy=policy, **limit)
+    began = Progress(start=timestamp(NOW - timedelta(seconds=60)))
+    pods = [pod("Master", 0, "Running"), pod("Worker", 0, "Running", restarts=3), pod("Worker", 1, "Succeeded")]
+    decided = decide(obj, pods, progress=began)
+    assert decided.progress.has("Failed")
+    assert [name_of(p) for p in decided.delete] == ["job-master-0", "job-worker-0", "job-worker-1"]
+    assert decided.annotations == {EXCEEDED_ANNOTATION: reason}
+
+
+def test_pods_of_a_job_past_a_limit_go_even_after_a_crash(pytorch_job: MakeJob) -> None:
+    obj = annotated(pytorch_job(), {EXCEEDED_ANNOTATION: "DeadlineExceeded"})
+    failed = Progress().with_condition("PyTorchJob", "Failed", "too long", NOW)
+    assert [name_of(p) for p in decide(obj, running(*ALL), progress=failed).delete] == [
+        "job-master-0",
+        "job-worker-0",
+        "job-worker-1",
+    ]
 
 
 @pytest.mark.parametrize(

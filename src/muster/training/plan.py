@@ -13,6 +13,7 @@ from typing import Literal
 
 from muster.kube.objects import (
     Object,
+    annotations_of,
     controller_of,
     is_deleting,
     name_of,
@@ -55,6 +56,11 @@ from muster.training.replicas import (
     find_exit_code,
     phase_of,
 )
+
+EXCEEDED_ANNOTATION = "muster.dev/limit-exceeded"
+"""Annotation on a job: which limit it exceeded. All of its Pods are deleted then, whatever cleanPodPolicy says: a limit
+that leaves a crash loop on its GPUs limits nothing. It is an annotation because the condition keeps the reason that
+training-operator's users know, and the Pods must be deleted even if we crash in between."""
 
 
 @dataclass(slots=True)
@@ -128,6 +134,8 @@ class _Planner:
         progress = self.result.progress
         policy = self.job.policy
         clean = policy.clean_on_success if progress.has("Succeeded") else policy.clean_on_failure
+        if EXCEEDED_ANNOTATION in {**annotations_of(self.job.object), **self.result.annotations}:
+            clean = "All"
         self.result.delete += self._objects_to_clean(clean)
         if self._owns_group():
             self._delete(self.observed.group)
@@ -264,6 +272,8 @@ class _Planner:
             else f"{kind} {name} has failed."
         )
         self._set_condition(state, message, event=outcome.reason and f"{kind}{outcome.reason}")
+        if outcome.reason in _LIMITS:
+            self.result.annotations[EXCEEDED_ANNOTATION] = outcome.reason
         self.result.progress = replace(self.result.progress, completion=timestamp(self.now))
         self._clean_up()
 
@@ -397,6 +407,9 @@ class _Planner:
         if thing is not None and not is_deleting(thing):
             self.result.delete.append(thing)
 
+
+_LIMITS = ("DeadlineExceeded", "BackoffLimitExceeded")
+"""Reasons of an outcome that say that the job used up what it was allowed."""
 
 _STATES_WITHOUT_EVENT = ("Created", "Restarting")
 """States without an event of their own: creation is no news, and the restart's event has more detail."""
