@@ -164,3 +164,34 @@ def test_an_mpi_worker_without_a_command_waits_and_ends_on_sigterm() -> None:
             assert sleeping.wait(5) == 143, why
         finally:
             os.killpg(sleeping.pid, signal.SIGKILL)  # as the end of a container does
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "sleeps"),
+    [
+        (["/usr/sbin/sshd"], ["-De", "-f", "/home/mpiuser/.sshd_config"], True),  # mpi-operator's examples
+        (["/usr/sbin/sshd", "-De"], None, True),
+        (None, ["/usr/sbin/sshd", "-De"], True),
+        (["bash", "-c", "exec /usr/sbin/sshd -De"], None, True),
+        (["sh", "-c", "/usr/sbin/sshd; python train.py"], None, False),
+        (["sh", "-c", "echo 'sshd"], None, False),
+        (["python", "train.py"], ["/usr/sbin/sshd"], False),
+    ],
+)
+def test_an_mpi_worker_that_would_only_run_an_ssh_daemon_waits_instead(
+    command: list[str] | None, args: list[str] | None, sleeps: bool
+) -> None:
+    container = {
+        "name": "mpi",
+        "image": "i",
+        **({"command": command} if command else {}),
+        **({"args": args} if args else {}),
+    }
+    worker = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
+    obj = job(Mpi(), {"Launcher": 1, "Worker": worker})
+    role = Mpi().read(obj).role("Worker")
+    assert role is not None
+    found = role.template["spec"]["containers"][0]
+    assert (found.get("command") != command or found.get("args") != args) == sleeps
+    warned = [cause.field for cause in Mpi().warnings(obj)]
+    assert warned == (["spec.mpiReplicaSpecs.Worker.template.spec.containers[0].command"] if sleeps else [])

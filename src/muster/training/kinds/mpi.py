@@ -6,7 +6,10 @@ started through exec here, so neither needs an ssh daemon, keys, or an image tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -125,11 +128,22 @@ class Mpi(KubeflowJobKind):
         return causes
 
     def warnings(self, obj: Object) -> list[Cause]:
-        return super().warnings(obj) + [
+        causes = [
             Cause(f"spec.{field}", f"has no effect: {why}")
             for field, (unless, why) in _IGNORED_FIELDS.items()
             if spec_of(obj).get(field, unless) != unless
         ]
+        for written, role in (spec_of(obj).get(self.replica_specs) or {}).items():
+            if self.role_name(written) != "Worker":
+                continue
+            path = f"spec.{self.replica_specs}.{written}.template.spec.containers"
+            template = (role or {}).get("template") or {}
+            causes += [
+                Cause(f"{path}[{index}].command", "sshd is not started: workers are reached by exec, without ssh")
+                for index, container in enumerate((template.get("spec") or {}).get("containers") or ())
+                if _is_ssh_daemon(container)
+            ]
+        return super().warnings(obj) + causes
 
     def lead(self, job: TrainingJob) -> Replica | None:
         return Replica("Launcher", 0)
@@ -230,19 +244,39 @@ def _kubectl_container(job: TrainingJob, image: str, mounts: Sequence[Object]) -
     }
 
 
+_SHELL_OPTION = re.compile(r"-[el]*c")
+
 _SLEEP = "trap 'exit 143' TERM; sleep 365d & wait"
 """The first process of a container ignores SIGTERM unless it handles it. A mere `sleep` would hold the node's resources
 for half a minute after the job has ended."""
 
 
 def _with_sleep_command(role: Role) -> Role:
-    """A worker without a command sleeps until mpirun runs a command in it."""
+    """A worker without a command, or whose command is an ssh daemon, sleeps until mpirun runs a command in it."""
     spec = role.template.get("spec") or {}
     containers = [
-        c if c.get("command") or c.get("args") else {**c, "command": ["sh", "-c", _SLEEP]}
+        {**c, "command": ["sh", "-c", _SLEEP], "args": []} if not _command_of(c) or _is_ssh_daemon(c) else c
         for c in spec.get("containers") or ()
     ]
     return replace(role, template={**role.template, "spec": {**spec, "containers": containers}})
+
+
+def _command_of(container: Mapping[str, Any]) -> list[str]:
+    return [*(container.get("command") or ()), *(container.get("args") or ())]
+
+
+def _is_ssh_daemon(container: Mapping[str, Any]) -> bool:
+    """Whether a container does nothing but run sshd, directly or through a shell. mpi-operator's users write that
+    command, and it needs a program, host keys and rights that workers do not need here."""
+    words = _command_of(container)
+    if len(words) == 3 and words[0].rpartition("/")[2] in ("sh", "bash") and _SHELL_OPTION.fullmatch(words[1]):
+        if set(words[2]) & set(";&|\n`$<>("):
+            return False
+        with suppress(ValueError):  # an open quote
+            words = shlex.split(words[2])
+    if words[:1] == ["exec"]:
+        words = words[1:]
+    return bool(words) and words[0].rpartition("/")[2] == "sshd"
 
 
 def _owned(job: TrainingJob, api_version: str, kind: str, name: str, content: dict[str, Any]) -> Object:
