@@ -72,6 +72,25 @@ def test_paddle_collective(prepared: Prepare) -> None:
     assert len(said(out, r"trainer [01]: loss \S+, same weights everywhere")) == 2
 
 
+@pytest.mark.parametrize(
+    "launcher", ["paddle.distributed.launch", "paddle.distributed.fleet.launch"], ids=["today's", "PaddleCloud mode"]
+)
+def test_paddlecloud_collective_as_in_its_guide(prepared: Prepare, tmp_path: Path, launcher: str) -> None:
+    """Example 2, with its command as printed; and with the launcher that Paddle had when the guide was written."""
+    muster = prepared("paddle", more="node: {capacity: {nvidia.com/gpu: 2}}\n")
+    settings = muster.home / "config.yaml"
+    settings.write_text(
+        settings.read_text()
+        .replace("muster-examples/paddle*", "paddle-operator/demo-resnet*")
+        .replace(f"{EXAMPLES}/paddle\n", "examples/paddlecloud\n")
+    )
+    manifest = tmp_path / "resnet.yaml"
+    example = (ROOT / "examples/paddlecloud/2-resnet.yaml").read_text()
+    manifest.write_text(example.replace("paddle.distributed.launch", launcher))
+    out = trained(muster, str(manifest))
+    assert len(said(out, r"worker [01]: accuracy \S+ on pictures it has never seen, same weights everywhere")) == 2
+
+
 def test_jax(prepared: Prepare) -> None:
     out = trained(prepared("jax"), f"{EXAMPLES}/jax/jaxjob.yaml")
     assert len(said(out, r"process [01]: loss \S+, same weights everywhere")) == 2

@@ -397,7 +397,12 @@ def test_a_job_that_is_being_deleted_is_left_alone(pytorch_job: MakeJob) -> None
     assert decided.delete == []
 
 
-COMPLETE = {"PADDLE_TRAINER_ENDPOINTS": "10.0.0.1:2379,10.0.0.2:2379", "PADDLE_TRAINERS": "10.0.0.1,10.0.0.2"}
+COMPLETE = {
+    "PADDLE_TRAINER_ENDPOINTS": "10.0.0.1:2379,10.0.0.2:2379",
+    "PADDLE_TRAINERS": "10.0.0.1,10.0.0.2",
+    "PADDLE_MASTER": "10.0.0.1:2379",
+    "PADDLE_NNODES": "2",
+}
 
 
 @pytest.mark.parametrize(

@@ -34,28 +34,25 @@ def told(obj: Object, role: str, index: int) -> dict[str, Any]:
     return dict(wiring.env)
 
 
+AT_PODS = {"fieldRef": {"fieldPath": "status.podIP"}}
+
+
 @pytest.mark.parametrize(
     ("obj", "role", "index", "env"),
     [
         (job(ps=1, worker=2, withGloo=1), "worker", 1, {
-            "POD_IP": "127.0.0.1", "PADDLE_TRAINER_ID": "1", "TRAINING_ROLE": "TRAINER",
+            "POD_IP": AT_PODS, "PADDLE_TRAINER_ID": "1", "TRAINING_ROLE": "TRAINER",
             "PADDLE_TRAINING_ROLE": "TRAINER", "PADDLE_PORT": "20002", "TRAINER_PORTS_NUM": "20",
-            "PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:20000",
-            "PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:20001,127.0.0.1:20002",
-            "PADDLE_TRAINERS": "127.0.0.1,127.0.0.1", "PADDLE_TRAINERS_NUM": "2",
-            "PADDLE_WITH_GLOO": "1", "PADDLE_GLOO_RENDEZVOUS": "3", "PADDLE_GLOO_HTTP_ENDPOINT": "127.0.0.1:30000",
         }),
-        (job(ps=1, worker=1, heter=1), "heter", 0, {
+        (job(ps=1, worker=1, heter=1, intranet="Service"), "heter", 0, {
             "POD_IP": "127.0.0.1", "PADDLE_TRAINER_ID": "0", "TRAINING_ROLE": "HETER", "PADDLE_TRAINING_ROLE": "HETER",
             "PADDLE_PORT": "20002", "TRAINER_PORTS_NUM": "20", "PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:20000",
             "PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:20001", "PADDLE_TRAINERS": "127.0.0.1", "PADDLE_TRAINERS_NUM": "1",
             "PADDLE_HETER_ENDPOINTS": "127.0.0.1:20002",
         }),
-        (job(worker=2), "worker", 0, {
-            "POD_IP": "127.0.0.1", "PADDLE_TRAINER_ID": "0", "TRAINING_ROLE": "TRAINER",
+        (job(worker=2), "worker", 1, {
+            "POD_IP": AT_PODS, "PADDLE_TRAINER_ID": "1", "TRAINING_ROLE": "TRAINER",
             "PADDLE_TRAINING_ROLE": "TRAINER", "PADDLE_PORT": "20000", "TRAINER_PORTS_NUM": "20",
-            "PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:20000,127.0.0.1:20001",
-            "PADDLE_TRAINERS": "127.0.0.1,127.0.0.1", "PADDLE_TRAINERS_NUM": "2",
         }),
         (job({ETCD_ANNOTATION: "etcd:2379"}, worker=2, elastic=1), "worker", 1, {
             "POD_IP": "127.0.0.1", "PADDLE_TRAINER_ID": "1", "TRAINING_ROLE": "TRAINER",
@@ -63,13 +60,39 @@ def told(obj: Object, role: str, index: int) -> dict[str, Any]:
             "PADDLE_ELASTIC_JOB_ID": "default-job", "PADDLE_ELASTIC_NP": "2", "PADDLE_ELASTIC_TIMEOUT": "60",
         }),
     ],
-    ids=["PS with gloo", "Heter", "Collective", "elastic"],
+    ids=["PS with gloo", "Heter by names", "Collective", "elastic"],
 )  # fmt: skip
 def test_environment(obj: Object, role: str, index: int, env: dict[str, str]) -> None:
     assert told(obj, role, index) == env
 
 
-AT_PODS = {"fieldRef": {"fieldPath": "status.podIP"}}
+def test_workers_of_a_collective_job_meet_at_one_port_of_their_own_addresses() -> None:
+    """The launcher of Paddle 2.0 to 2.2 takes its own port for those of the others; later ones read PADDLE_MASTER."""
+    read = DIALECT.read(job(worker=2))
+    places = {Replica("worker", 0): "127.1.0.1", Replica("worker", 1): "127.1.0.2"}
+    assert DIALECT.peer_directory(read, loopback_addresses(read), places) == PeerDirectory(
+        "job",
+        {
+            "PADDLE_TRAINER_ENDPOINTS": "127.1.0.1:20000,127.1.0.2:20000",
+            "PADDLE_TRAINERS": "127.1.0.1,127.1.0.2",
+            "PADDLE_TRAINERS_NUM": "2",
+            "PADDLE_MASTER": "127.1.0.1:20000",
+            "PADDLE_NNODES": "2",
+        },
+    )
+
+
+def test_parameter_servers_keep_ports_of_their_own() -> None:
+    """Programs may bind every interface, and the Pods of the embedded cluster share them."""
+    read = DIALECT.read(job(ps=2, worker=1))
+    places = {Replica("ps", 0): "127.1.0.1", Replica("ps", 1): "127.1.0.2", Replica("worker", 0): "127.1.0.3"}
+    found = DIALECT.peer_directory(read, loopback_addresses(read), places)
+    assert found is not None
+    assert found.content is not None
+    assert found.content["PADDLE_PSERVERS_IP_PORT_LIST"] == "127.1.0.1:20000,127.1.0.2:20001"
+    assert "PADDLE_MASTER" not in found.content
+
+
 PLACES = {"ps-0": "10.0.0.1", "worker-0": "10.0.0.2", "worker-1": "10.0.0.3"}
 
 
@@ -77,7 +100,8 @@ PLACES = {"ps-0": "10.0.0.1", "worker-0": "10.0.0.2", "worker-1": "10.0.0.3"}
     ("intranet", "more", "named", "pod_ip", "config_map"),
     [
         ("PodIP", {}, True, AT_PODS, "job"),
-        ("PodIP", {}, False, "127.0.0.1", ""),  # the embedded cluster knows addresses in advance
+        ("PodIP", {}, False, AT_PODS, "job"),
+        ("Service", {}, False, "127.0.0.1", ""),
         ("PodIP", {"elastic": 1}, True, "job-worker-0", ""),
         ("Service", {}, True, "job-worker-0", ""),
         ("Host", {}, True, AT_PODS, "job"),
@@ -133,7 +157,15 @@ def test_addresses_are_set_when_all_are_known(known: tuple[str, ...], content: d
     ("gloo", "intranet", "used"), [(0, "", False), (1, "", True), (2, "PodIP", True), (1, "Service", False)]
 )
 def test_gloo_only_where_members_have_addresses(gloo: int, intranet: str, used: bool) -> None:
-    assert ("PADDLE_WITH_GLOO" in told(job(ps=1, worker=1, withGloo=gloo, intranet=intranet), "ps", 0)) == used
+    read = DIALECT.read(job(ps=1, worker=1, withGloo=gloo, intranet=intranet))
+    assert bool(DIALECT.extra_ports(read)) == used
+    extra = {name: Endpoint("127.0.0.1", 30000) for name in DIALECT.extra_ports(read)}
+    addresses = {**loopback_addresses(read), **extra}
+    places = dict.fromkeys(read.replicas(), "127.1.0.1")
+    found = DIALECT.peer_directory(read, addresses, places)
+    given = found.content if found is not None else DIALECT.wiring(read, Replica("ps", 0), addresses).env
+    assert given is not None
+    assert ("PADDLE_WITH_GLOO" in given) == used
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ class PaddleCloud(JobKind):
     def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring:
         own = addresses[replica]
         role = _ROLES[replica.role]
-        by_address = _meet_at_pods(job, addresses)
+        by_address = _meet_at_pods(job)
         env: dict[str, str | Object] = {
             "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}} if by_address else own.host,
             "PADDLE_TRAINER_ID": str(replica.index),
@@ -180,7 +180,7 @@ class PaddleCloud(JobKind):
         trainer = str(self.training_container(_template(job, replica).get("spec") or {}).get("name", ""))
         if spec_of(job.object).get("elastic") is not None:
             return Wiring(env | _elastic(job), only_container=trainer)
-        env |= {"PADDLE_PORT": str(own.port), "TRAINER_PORTS_NUM": str(_PORTS)}
+        env |= {"PADDLE_PORT": str(_port(job, replica, addresses)), "TRAINER_PORTS_NUM": str(_PORTS)}
         if by_address and job.size == 1:
             own_addresses = {name: Endpoint("$(POD_IP)", end.port) for name, end in addresses.items()}
             return Wiring(env | _peers(job, own_addresses), only_container=trainer)
@@ -191,13 +191,13 @@ class PaddleCloud(JobKind):
     def peer_directory(
         self, job: TrainingJob, addresses: Addresses, places: Mapping[Replica, str]
     ) -> PeerDirectory | None:
-        if job.size == 1 or not _meet_at_pods(job, addresses):
+        if job.size == 1 or not _meet_at_pods(job):
             return None
         if any(replica not in places for replica in job.replicas()):
             return PeerDirectory(job.name, None)
         listening = {replica: replica for replica in job.replicas()}
         listening |= {name: replica for name, (replica, _) in self.extra_ports(job).items()}
-        found = {name: Endpoint(places[replica], addresses[name].port) for name, replica in listening.items()}
+        found = {name: Endpoint(places[replica], _port(job, name, addresses)) for name, replica in listening.items()}
         return PeerDirectory(job.name, _peers(job, found))
 
     def etcd_entry(self, job: TrainingJob) -> EtcdEntry | None:
@@ -262,13 +262,18 @@ def _template(job: TrainingJob, replica: Replica) -> Object:
     return role.template
 
 
-def _meet_at_pods(job: TrainingJob, addresses: Addresses) -> bool:
-    """Whether replicas meet at their Pods' addresses. Unless the job asks for names, Paddle's launcher identifies
-    itself by its address, which a cluster that only knows names in advance cannot give. Elastic workers meet in an
-    etcd."""
+def _meet_at_pods(job: TrainingJob) -> bool:
+    """Whether replicas meet at their Pods' addresses, by which Paddle's launcher identifies itself. A job may ask for
+    names instead. Elastic workers meet in an etcd."""
     spec = spec_of(job.object)
-    by_address = spec.get("intranet") != "Service" and spec.get("elastic") is None
-    return by_address and any(end.domain for end in addresses.values())
+    return spec.get("intranet") != "Service" and spec.get("elastic") is None
+
+
+def _port(job: TrainingJob, replica: Replica, addresses: Addresses) -> int:
+    """Returns the port of a replica. Workers of a collective job have the same one: the launcher of Paddle 2.0 to 2.2
+    knows the addresses of the others (PADDLE_TRAINERS), and takes its own PADDLE_PORT for theirs."""
+    shared = replica.role == "worker" and _mode(job) == "Collective" and _meet_at_pods(job)
+    return addresses[Replica("worker", 0) if shared else replica].port
 
 
 def _peers(job: TrainingJob, addresses: Addresses) -> dict[str, str]:
@@ -280,6 +285,10 @@ def _peers(job: TrainingJob, addresses: Addresses) -> dict[str, str]:
         env["PADDLE_TRAINER_ENDPOINTS"] = _endpoint_list(job, "worker", addresses)
         env["PADDLE_TRAINERS"] = ",".join(end.host for end in _endpoints(job, "worker", addresses))
         env["PADDLE_TRAINERS_NUM"] = str(job.count("worker"))
+    if _mode(job) == "Collective" and _meet_at_pods(job):
+        # Since Paddle 2.3 the launcher reads none of the above. Without these two, every worker would train alone.
+        env["PADDLE_MASTER"] = str(addresses[Replica("worker", 0)])
+        env["PADDLE_NNODES"] = str(job.count("worker"))
     if job.role("heter"):
         env["PADDLE_HETER_ENDPOINTS"] = _endpoint_list(job, "heter", addresses)
     if _uses_gloo(job):
