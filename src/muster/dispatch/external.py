@@ -16,10 +16,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import aiohttp
 import orjson
+from yarl import URL
 
 from muster.dispatch.adapter import DispatcherAdapter
 from muster.dispatch.errors import DispatchError, Refused, Transient, Unclear
-from muster.dispatch.model import Job, JobDescription, Line, Spec
+from muster.dispatch.model import ClusterState, Job, JobDescription, Line, Spec
 
 Effect: TypeAlias = Literal["read", "change", "create"]
 """What a call does. `change` may be repeated without harm (stop, delete, set); `create` may not."""
@@ -42,8 +43,8 @@ class HttpAnswer:
             return None
 
 
-class ExternalAdapter(DispatcherAdapter):
-    """Use `call` for every request: it raises the error that the dispatcher acts upon, and never repeats a request."""
+class HttpClient:
+    """Sends requests to one service, and says what it means if no answer comes. It never repeats a request."""
 
     concurrency: ClassVar[int] = 8
     """How many requests may be under way at once."""
@@ -53,38 +54,10 @@ class ExternalAdapter(DispatcherAdapter):
         self.timeout = timeout
         self._connection: _Connection | None = None
 
-    @abstractmethod
-    async def create(self, job: Job, spec: Spec, name: str) -> str:
-        """Creates the job and returns its external id. Raises Unclear if the cluster may have created it all the same.
-        Must not repeat the request."""
-        ...
-
-    async def start(self, job: Job, spec: Spec, name: str) -> str:
-        """Adopts a job that an earlier call created, or creates it."""
-        if self.finds and job.may_exist:
-            found = await self.find(job, name)
-            if found is not None:
-                return found
-        return await self.create(job, spec, name)
-
-    async def describe_one(self, job: Job) -> JobDescription | None:
-        """Returns what the cluster says about a job; None if it does not know it."""
-        raise NotImplementedError
-
-    async def describe(self, jobs: Sequence[Job]) -> Mapping[str, JobDescription]:
-        """Asks for every job. Override it if the cluster can list many at once."""
-        described = await asyncio.gather(*(self.describe_one(job) for job in jobs))
-        return {job.id: found for job, found in zip(jobs, described, strict=True) if found is not None}
-
-    async def logs(self, job: Job, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[Line]:
-        """Yields the file `log` in the job's folder, for clusters without an API for logs: the job writes it."""
-        async for text in follow_file(Path(job.folder) / LOG_FILE, follow=follow, tail=tail):
-            yield Line(text)
-
     async def call(
         self,
         method: str,
-        url: str,
+        url: str | URL,
         *,
         effect: Effect,
         headers: Mapping[str, str] | None = None,
@@ -94,13 +67,17 @@ class ExternalAdapter(DispatcherAdapter):
         """Sends a request once. Raises Transient if it was certainly not carried out, or if it only reads. Raises
         Unclear if a `create` was sent and no answer came. The status of the answer is the caller's business; see
         `error_for_status`."""
-        limit = aiohttp.ClientTimeout(total=timeout or self.timeout)
+        total = timeout or self.timeout
+        # Connecting has less time than the whole: then it is clear that nothing was sent.
+        limit = aiohttp.ClientTimeout(total=total, sock_connect=total * 0.8)
         connection = self._connect()
-        sending = connection.session.request(
-            method, url, headers=headers, data=body, timeout=limit, allow_redirects=False
-        )
         try:
-            async with connection.gate, sending as response:
+            async with (
+                connection.gate,
+                connection.session.request(
+                    method, url, headers=headers, data=body, timeout=limit, allow_redirects=False
+                ) as response,
+            ):
                 return HttpAnswer(response.status, await response.read(), dict(response.headers))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Transient(f"{self.name} cannot be reached: {_cause(error)}") from None
@@ -139,10 +116,64 @@ class ExternalAdapter(DispatcherAdapter):
         return self._connection
 
 
+class ExternalAdapter(DispatcherAdapter):
+    """Use `http.call` for every request: it raises the error that the dispatcher acts upon."""
+
+    def __init__(self, name: str, *, timeout: float = 30.0) -> None:
+        self.name = name
+        self.http = HttpClient(name, timeout=timeout)
+
+    @abstractmethod
+    async def create(self, job: Job, spec: Spec, name: str) -> str:
+        """Creates the job and returns its external id. Raises Unclear if the cluster may have created it all the same.
+        Must not repeat the request."""
+        ...
+
+    async def start(self, job: Job, spec: Spec, name: str) -> str:
+        """Adopts a job that an earlier call created, or creates it."""
+        if self.finds and job.may_exist:
+            try:
+                found = await self.find(job, name)
+            except DispatchError as error:  # an earlier call may have created it, so this is no reason to begin anew
+                raise Unclear(error.message, code=error.code, retry_after=error.retry_after) from None
+            if found is not None:
+                return found
+        return await self.create(job, spec, name)
+
+    async def describe_one(self, job: Job) -> JobDescription | None:
+        """Returns what the cluster says about a job; None if it does not know it."""
+        raise NotImplementedError
+
+    async def describe(self, jobs: Sequence[Job]) -> Mapping[str, JobDescription]:
+        """Asks for every job. A job whose answer did not come is reported as it was: one failed call must not hide
+        the others. Override it if the cluster can list many at once."""
+        asked = await asyncio.gather(*(self.describe_one(job) for job in jobs), return_exceptions=True)
+        failed = [found for found in asked if isinstance(found, BaseException)]
+        if failed and len(failed) == len(jobs):
+            raise failed[0]
+        found = zip(jobs, asked, strict=True)
+        described = {job.id: unchanged(job) if isinstance(each, BaseException) else each for job, each in found}
+        return {id: each for id, each in described.items() if each is not None}
+
+    async def logs(self, job: Job, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[Line]:
+        """Yields the file `log` in the job's folder, for clusters without an API for logs: the job writes it."""
+        async for text in follow_file(Path(job.folder) / LOG_FILE, follow=follow, tail=tail):
+            yield Line(text)
+
+    async def close(self) -> None:
+        await self.http.close()
+
+
 class _Connection(NamedTuple):
     loop: asyncio.AbstractEventLoop
     session: aiohttp.ClientSession
     gate: asyncio.Semaphore
+
+
+def unchanged(job: Job) -> JobDescription:
+    """Returns a description that says nothing new, for a job about which the cluster could not be asked."""
+    state: ClusterState = "preparing" if job.state == "preparing" else "running"
+    return JobDescription(state, reason=job.reason, status=job.cluster_status)
 
 
 async def follow_file(path: Path, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[str]:
