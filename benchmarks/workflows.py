@@ -135,8 +135,8 @@ def _marginal(shape: str, home: Path) -> float:
 
 async def _muster(home: Path, shape: str, count: int, profiler: cProfile.Profile | None = None) -> Cost:
     async with run_server(_settings(home, count)) as server:
-        await _run(server, _workflow("warm-up", tasks("fan-out", 1)))
-        workflow = _workflow("bench", tasks(shape, count))
+        await _run(server, noop_workflow("warm-up", tasks("fan-out", 1)))
+        workflow = noop_workflow("bench", tasks(shape, count))
         meter = Meter()
         if profiler is not None:
             profiler.enable()
@@ -153,7 +153,7 @@ async def _memoized(home: Path, count: int) -> tuple[float, float]:
     async with run_server(_settings(home, count)) as server:
         for number in range(2):
             started = time.perf_counter()
-            await _run(server, _workflow(f"memo-{number}", tasks("fan-out", count), memoize))
+            await _run(server, noop_workflow(f"memo-{number}", tasks("fan-out", count), memoize))
             seconds.append(time.perf_counter() - started)
     return seconds[0], seconds[1]
 
@@ -177,7 +177,7 @@ async def _run(server: RunningServer, workflow: Object) -> None:
                 return
 
 
-def _workflow(name: str, dag: list[tuple[str, list[str]]], memoize: Object | None = None) -> Object:
+def noop_workflow(name: str, dag: list[tuple[str, list[str]]], memoize: Object | None = None) -> Object:
     noop: Object = {"name": "noop", "container": {"image": "debian", "command": ["sh", "-c", "true"]}}
     if memoize is not None:
         noop |= {"inputs": {"parameters": [{"name": "task"}]}, "memoize": memoize}

@@ -144,7 +144,7 @@ def test_secrets_of_an_older_release(tmp_path: Path) -> None:
     with StoreDatabase(path, format=1)._connection as connection:
         for version, resource in ((1, "secrets"), (2, "pods"), (3, "secrets")):
             row = Row(version, resource, "default", f"x{version}", 0, orjson.dumps({"data": HIDDEN * 50}))
-            connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         connection.execute("DELETE FROM versions WHERE version IN (2, 3)")
     connection.close()
     assert appears(tmp_path)
@@ -159,7 +159,7 @@ def test_killed_migration(tmp_path: Path, when: str, monkeypatch: pytest.MonkeyP
     path = tmp_path / "cluster.db"
     old = StoreDatabase(path, format=1)
     rows = [(version, "secrets", "ns", f"x{version}", 0, orjson.dumps({"data": HIDDEN})) for version in range(1, 50)]
-    old._connection.executemany("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?)", rows)
+    old._connection.executemany("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, NULL)", rows)
     old.close()
     script = f"""
 import os, signal, sqlite3

@@ -210,7 +210,7 @@ async def test_a_store_that_is_full_for_a_while_costs_nothing(s: Stage, monkeypa
     await s.until(lambda: s.phase("wf") == "Running")
     append, refused = s.cluster.store.database.append, 0
 
-    def full(rows: Any) -> None:
+    def full(rows: Any, shared: Any) -> None:
         nonlocal refused
         refused += 1
         raise OSError(28, "No space left on device")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 
+from muster.embedded.store.history import Change
 from muster.embedded.store.store import Store
-from muster.embedded.store.view import Change
 
 
 class GcTuner:

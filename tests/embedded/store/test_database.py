@@ -61,14 +61,24 @@ def test_forgetting_removes_versions_and_remembers_how_far(tmp_path: Path) -> No
 
 def test_the_log_is_folded_when_it_has_grown(tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
-    database.append([row(1, size=1000)])
-    assert not database.wants_checkpoint(2000)
-    database.append([row(2, size=1000)])
-    assert database.wants_checkpoint(2000)
+    database.append([row(1, size=100_000)])
+    assert not database.wants_checkpoint(200_000)
+    database.append([row(2, size=100_000)])
+    assert database.wants_checkpoint(200_000)
     before = (tmp_path / "db").stat().st_size
     database.checkpoint()
     assert (tmp_path / "db").stat().st_size > before
     assert not database.wants_checkpoint(1)
+    database.close()
+
+
+def test_small_commits_do_not_let_the_log_grow_without_bounds(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db", "process")
+    for version in range(1, 2001):
+        database.append([row(version, size=500)])
+        if database.wants_checkpoint(1 << 20):
+            database.checkpoint()
+    assert (tmp_path / "db-wal").stat().st_size < 3 << 20
     database.close()
 
 
@@ -117,7 +127,7 @@ def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "db"
     Database(path, format=7).close()
     before = path.read_bytes()
-    with pytest.raises(StoreUnreadable, match="it has format 7, this version of Muster reads up to 2"):
+    with pytest.raises(StoreUnreadable, match="it has format 7, this version of Muster reads up to 3"):
         Database(path)
     assert path.read_bytes() == before
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from muster.embedded.store.view import History, make_change
+from muster.embedded.store.history import Change, ChangeRecord, History, make_change
 from muster.kube.errors import Gone
 from muster.kube.objects import Key
 
@@ -72,3 +74,54 @@ async def test_a_watcher_that_leaves_is_not_remembered() -> None:
     assert len(past._waiting) == 1
     past.unsubscribe(news)
     assert len(past._waiting) == 0
+
+
+def test_large_changes_are_kept_in_smaller_numbers() -> None:
+    past = History(1000, limit_bytes=1000)
+    for version in range(1, 101):
+        past.append(make_change(version, Key("a", "x"), {}, {}, False), size=100, before=version - 1)
+        past.trim()
+    assert 88 <= past.floor <= 90
+    with pytest.raises(Gone):
+        past.position(50)
+
+
+def test_a_single_change_that_is_too_large_is_kept() -> None:
+    past = History(1000, limit_bytes=1000)
+    past.append(make_change(1, Key("a", "x"), None, {}, False), size=5000)
+    assert past.trim() == []
+    assert [c.version for c in past.read(past.position(0))] == [1]
+
+
+def on_disk(version: int) -> Change:
+    return make_change(version, Key("a", "x"), None, {}, False)
+
+
+def test_changes_on_disk_are_read_only_when_a_watch_resumes_from_them() -> None:
+    reads: list[list[int]] = []
+
+    def read(records: Sequence[ChangeRecord]) -> list[Change]:
+        reads.append([record.version for record in records])
+        return [on_disk(record.version) for record in records]
+
+    past = History(100, stored=[ChangeRecord(n, 10, n - 1, gone=False) for n in range(1, 11)], read_changes=read)
+    now = past.position(10)
+    assert past.read(now) == []
+    past.append(on_disk(11))
+    assert [c.version for c in past.read(now)] == [11]
+    assert not reads
+    assert [c.version for c in past.read(past.position(7))] == [8, 9, 10, 11]
+    assert [c.version for c in past.read(past.position(0))] == list(range(1, 12))
+    assert [c.version for c in past.read(now)] == [11]
+    assert reads == [list(range(1, 11))]
+
+
+def test_changes_on_disk_count_towards_the_limits() -> None:
+    past = History(8, stored=[ChangeRecord(n, 10, n - 1, gone=False) for n in range(1, 9)])
+    forgotten = []
+    for version in range(9, 15):
+        past.append(on_disk(version), before=version - 1)
+        forgotten += past.trim()
+    assert [record.before for record in forgotten] == list(range(len(forgotten)))
+    assert past.floor == forgotten[-1].version
+    assert [c.version for c in past.read(past.position(8))] == list(range(9, 15))

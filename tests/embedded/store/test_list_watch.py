@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.store.history import make_change
 from muster.embedded.store.list_watch import event_for_change, selector_predicate
-from muster.embedded.store.view import make_change
 from muster.kube.builtin import CONFIG_MAP, new_catalogue
 from muster.kube.cluster import WatchEvent
 from muster.kube.errors import BadRequest, Gone, Unavailable

@@ -11,8 +11,9 @@ import orjson
 import pytest
 
 from muster.embedded.store.database import DirectoryInUse, Row, StoreUnreadable
+from muster.embedded.store.history import Change
 from muster.embedded.store.store import DATABASE, Store
-from muster.embedded.store.view import Change, Transaction
+from muster.embedded.store.view import Transaction
 from muster.kube.errors import BadRequest, Conflict, Gone, StorageFull, TooLarge, Unavailable
 from muster.kube.objects import Key, Object, version_of
 
@@ -349,8 +350,8 @@ async def test_a_damaged_object_is_reported_and_the_directory_is_free_again(tmp_
     await store.write(put("x"))
     await store.close()
     with sqlite3.connect(tmp_path / DATABASE) as raw:
-        raw.execute("INSERT INTO versions VALUES (2, 'things', 'a', 'y', 0, ?)", (orjson.dumps({})[:1],))
+        raw.execute("INSERT INTO versions VALUES (2, 'things', 'a', 'y', 0, ?, NULL)", (orjson.dumps({})[:1],))
     raw.close()
     for _ in range(2):
-        with pytest.raises(StoreUnreadable, match="the rows after version 1 are damaged"):
+        with pytest.raises(StoreUnreadable, match="the row of version 2 is damaged"):
             Store(tmp_path)

@@ -13,8 +13,9 @@ from functools import partial
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store import status_rows
 from muster.embedded.store.deletion import plan_deletion, without_finalizer
+from muster.embedded.store.history import Change
 from muster.embedded.store.store import Store
-from muster.embedded.store.view import Change, Transaction
+from muster.embedded.store.view import Transaction
 from muster.embedded.store.write_hooks import CRD_FINALIZER, CRDS, NAMESPACES
 from muster.embedded.store.writes import store_or_remove
 from muster.kube.builtin import EVENT, NAMESPACE, SERVICE_ACCOUNT

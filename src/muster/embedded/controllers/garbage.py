@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store.deletion import FOREGROUND, ORPHAN, plan_deletion, without_finalizer
-from muster.embedded.store.view import Change, ResourceKey, Transaction
+from muster.embedded.store.history import Change
+from muster.embedded.store.view import ResourceKey, Transaction
 from muster.embedded.store.writes import store_or_remove
 from muster.kube.cluster import Propagation
 from muster.kube.controller import Controller

@@ -1,9 +1,10 @@
 """The SQLite file behind the store, and the lock on its directory.
 
 The file is a log with one row for every version of every object. An object is its newest row. Older rows stay as long
-as a watch may resume from them, so a restart loses neither objects nor the recent past. Every append is one SQL
-statement, hence one transaction and one release of the interpreter lock. With more statements, a busy event loop would
-make the writing thread wait for that lock again and again.
+as a watch may resume from them, so a restart loses neither objects nor the recent past. Large parts that versions have
+in common, such as the spec of a workflow, are in a table of their own (shared_parts.py). An append without new ones is
+one SQL statement, hence one transaction and one release of the interpreter lock. With more statements, a busy event
+loop would make the writing thread wait for that lock again and again.
 
 Secrets are encrypted with a key that is not in the file (kube/encryption.py), as an API server with an
 EncryptionConfiguration does it.
@@ -14,10 +15,12 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from threading import Lock
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -68,13 +71,13 @@ Durability: TypeAlias = Literal["power", "process"]
 Migration: TypeAlias = Callable[[sqlite3.Connection], None]
 """Converts a file from one format to the next. Runs inside a transaction."""
 
-FORMAT = 2
-MIGRATIONS: Mapping[int, Migration] = {1: lambda _: None}
-"""Each key is the format that the migration starts from. From 2 on, Secrets are encrypted: see `_encrypt_secrets`."""
+FORMAT = 3
 ENCRYPTED = SECRET.resource
 
 APPLICATION_ID = 0x4D555354  # 'MUST'
 LARGEST_APPEND = 512
+_COMMIT_BYTES = 8 << 10
+"""What a commit adds to the write-ahead log besides its rows: the log has whole pages."""
 
 _TABLES = """
 CREATE TABLE versions (
@@ -91,6 +94,29 @@ CREATE TABLE floors (
 ) WITHOUT ROWID;
 """
 
+_SHARED_PARTS = """
+CREATE TABLE shared_parts (
+    version INTEGER PRIMARY KEY,
+    parts BLOB NOT NULL
+);
+ALTER TABLE versions ADD COLUMN shared INTEGER;
+CREATE INDEX versions_shared ON versions (shared) WHERE shared IS NOT NULL;
+"""
+_COLUMNS = "version, resource, namespace, name, gone, object, shared"
+_DEAD_SHARE, _DEAD_BYTES = 0.5, 64 << 20
+"""The file is rewritten if so much of it, and so many bytes, are unused."""
+
+
+def _share_parts(connection: sqlite3.Connection) -> None:
+    """From format 3 on, large parts of objects are stored once. What is there stays as it is."""
+    if "shared" not in [column[1] for column in connection.execute("PRAGMA table_info(versions)")]:
+        for statement in _SHARED_PARTS.split(";"):
+            connection.execute(statement)
+
+
+MIGRATIONS: Mapping[int, Migration] = {1: lambda _: None, 2: _share_parts}
+"""Each key is the format that the migration starts from. From 2 on, Secrets are encrypted: see `_encrypt_secrets`."""
+
 
 class Row(NamedTuple):
     """One version of an object. With `gone`, this version removed the object, and `object` is its last state."""
@@ -101,6 +127,19 @@ class Row(NamedTuple):
     name: str
     gone: int
     object: bytes
+    shared: int | None = None
+    """The version that the large parts of the object are stored with, if they are not in `object`."""
+
+
+class RowInfo(NamedTuple):
+    """A row without its object."""
+
+    version: int
+    resource: str
+    namespace: str
+    name: str
+    gone: int
+    size: int
 
 
 class StoreUnreadable(RuntimeError):
@@ -108,7 +147,7 @@ class StoreUnreadable(RuntimeError):
 
 
 class Database:
-    """Not thread-safe: use it from one thread at a time."""
+    """One thread may write while another one reads. There is one connection, so they take turns."""
 
     def __init__(
         self,
@@ -123,6 +162,7 @@ class Database:
         self._format = format
         self._migrations = migrations
         self._unfolded_bytes = 0
+        self._lock = Lock()
         self._keys = keys or KeyRing.load(path.with_name(KEY_FILE))
         if not path.exists():
             path.touch(mode=0o600)  # It contains Secrets. The files that SQLite puts beside it get the same mode.
@@ -141,30 +181,42 @@ class Database:
             self._connection.close()
             raise
 
-    def rows(self) -> Iterator[Row]:
-        """Yields all versions, oldest first."""
-        try:
-            for row in self._connection.execute(
-                "SELECT version, resource, namespace, name, gone, object FROM versions ORDER BY version"
-            ):
+    def rows(self, versions: Sequence[int] | None = None) -> Iterator[Row]:
+        """Yields all versions, or only these, oldest first."""
+        where, values = "", tuple[str, ...]()
+        if versions is not None:
+            where, values = "WHERE version IN (SELECT value FROM json_each(?))", (_json(versions),)
+        for row in self._select(f"SELECT {_COLUMNS} FROM versions {where} ORDER BY version", values):  # noqa: S608
+            try:
                 yield Row._make(row) if row[1] != ENCRYPTED else self._decrypted(Row._make(row))
-        except EncryptionError as error:
-            raise self._undecryptable(error) from error
-        except sqlite3.DatabaseError as error:
-            raise self.unreadable(str(error)) from error
+            except EncryptionError as error:
+                raise self._undecryptable(error) from error
+
+    def row_infos(self) -> Iterator[RowInfo]:
+        """Yields all versions, oldest first, without reading their objects."""
+        query = "SELECT version, resource, namespace, name, gone, length(object) FROM versions ORDER BY version"
+        return map(RowInfo._make, self._select(query))
+
+    def shared_parts(self, versions: Iterable[int]) -> dict[int, bytes]:
+        """Returns the large parts that are stored with these versions."""
+        query = "SELECT version, parts FROM shared_parts WHERE version IN (SELECT value FROM json_each(?))"
+        return dict(self._select(query, (_json(sorted(versions)),)))
 
     def floors(self) -> dict[str, int]:
         """Returns, by resource, the version up to which history has been deleted."""
         return dict(self._connection.execute("SELECT resource, version FROM floors"))
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Appends all rows or none. They are durable when this returns."""
+    def append(self, rows: Sequence[Row], shared: Mapping[int, bytes] = MappingProxyType({})) -> None:
+        """Appends all rows or none, with the large parts that they refer to. They are durable when this returns."""
         rows = [row if row.resource != ENCRYPTED else self._encrypted(row) for row in rows]
-        if len(rows) <= LARGEST_APPEND:
-            self._insert(rows)
-        else:
-            self._in_transaction(lambda: self._insert_parts(rows))
-        self._unfolded_bytes += sum(len(row.object) for row in rows)
+        with self._lock:
+            if len(rows) <= LARGEST_APPEND and not shared:
+                self._insert(rows)
+            else:
+                self._in_transaction(lambda: self._insert_all(rows, shared))
+            self._unfolded_bytes += (
+                sum(len(row.object) for row in rows) + sum(map(len, shared.values())) + _COMMIT_BYTES
+            )
 
     def forget(self, versions: Sequence[int], floors: Mapping[str, int]) -> None:
         """Deletes superseded versions and stores how far back history now goes."""
@@ -172,19 +224,35 @@ class Database:
         def remove() -> None:
             self._connection.execute(
                 "DELETE FROM versions WHERE version IN (SELECT value FROM json_each(?))",
-                (orjson.dumps(list(versions)).decode(),),
+                (_json(versions),),
+            )
+            self._connection.execute(
+                "DELETE FROM shared_parts WHERE version NOT IN (SELECT shared FROM versions WHERE shared IS NOT NULL)"
             )
             self._connection.executemany("INSERT OR REPLACE INTO floors VALUES (?, ?)", list(floors.items()))
 
-        self._in_transaction(remove)
+        with self._lock:
+            self._in_transaction(remove)
+
+    def shrink(self) -> bool:
+        """Rewrites the file if most of it is unused, such as after the upgrade of a file without limits. Returns
+        whether it did."""
+        with self._lock:
+            unused, pages, size = (self._pragma(name) for name in ("freelist_count", "page_count", "page_size"))
+            if unused * size < _DEAD_BYTES or unused < _DEAD_SHARE * pages:
+                return False
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return True
 
     def wants_checkpoint(self, size: int = 4 << 20) -> bool:
         return self._unfolded_bytes >= size
 
     def checkpoint(self) -> None:
         """Moves the write-ahead log into the main file."""
-        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        self._unfolded_bytes = 0
+        with self._lock:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._unfolded_bytes = 0
 
     def limit_pages(self, pages: int) -> None:
         """Limits the file to this many pages of 4 KiB; 0 removes the limit."""
@@ -193,14 +261,21 @@ class Database:
     def close(self) -> None:
         self._connection.close()
 
-    def _open(self, durability: Durability) -> None:
-        def pragma(text: str) -> int:
-            return int(self._connection.execute(f"PRAGMA {text}").fetchone()[0])
+    def _select(self, query: str, values: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        try:
+            with self._lock:
+                yield from self._connection.execute(query, values)
+        except sqlite3.DatabaseError as error:
+            raise self.unreadable(str(error)) from error
 
+    def _pragma(self, text: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {text}").fetchone()[0])
+
+    def _open(self, durability: Durability) -> None:
         # No other process reads the file, so the index of the write-ahead log does not need to be a memory-mapped
         # file, which cannot be created on a full disk.
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-        application, format = pragma("application_id"), pragma("user_version")
+        application, format = self._pragma("application_id"), self._pragma("user_version")
         empty = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if not (empty and application == 0 and format == 0):
             if application != APPLICATION_ID:
@@ -230,7 +305,7 @@ class Database:
             return
         self._connection.execute("PRAGMA secure_delete = ON").fetchall()
         rows = [
-            Row._make(row)
+            Row(*row)
             for row in self._connection.execute(
                 "SELECT version, resource, namespace, name, gone, object FROM versions WHERE resource = ?", (ENCRYPTED,)
             )
@@ -256,6 +331,7 @@ class Database:
     def _create(self) -> None:
         for statement in _TABLES.split(";"):
             self._connection.execute(statement)
+        _share_parts(self._connection)
         self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         self._connection.execute(f"PRAGMA user_version = {self._format}")
 
@@ -267,10 +343,11 @@ class Database:
     def _insert(self, rows: Sequence[Row]) -> None:
         slots = 1 << (len(rows) - 1).bit_length()
         values: list[object] = [field for row in rows for field in row]
-        values.extend([None] * (6 * (slots - len(rows))))
+        values.extend([None] * (len(Row._fields) * (slots - len(rows))))
         self._connection.execute(_insert_statement(slots), values)
 
-    def _insert_parts(self, rows: Sequence[Row]) -> None:
+    def _insert_all(self, rows: Sequence[Row], shared: Mapping[int, bytes]) -> None:
+        self._connection.executemany("INSERT INTO shared_parts VALUES (?, ?)", list(shared.items()))
         for start in range(0, len(rows), LARGEST_APPEND):
             self._insert(rows[start : start + LARGEST_APPEND])
 
@@ -294,6 +371,10 @@ class Database:
         )
 
 
+def _json(versions: Sequence[int]) -> str:
+    return orjson.dumps(list(versions)).decode()
+
+
 def _place(row: Row) -> str:
     return f"{row.resource}/{row.namespace}/{row.name}/{row.version}"
 
@@ -314,6 +395,6 @@ _STATEMENTS: dict[int, str] = {}
 def _insert_statement(slots: int) -> str:
     """Uses powers of two only, so that all statements fit in the connection's cache. Unused slots are NULL."""
     if slots not in _STATEMENTS:
-        values = ", ".join(["(?, ?, ?, ?, ?, ?)"] * slots)
+        values = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * slots)
         _STATEMENTS[slots] = f"INSERT INTO versions SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL"  # noqa: S608
     return _STATEMENTS[slots]

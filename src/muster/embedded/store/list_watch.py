@@ -16,8 +16,9 @@ from typing import NamedTuple, TypeAlias
 
 import orjson
 
+from muster.embedded.store.history import Change, wake_future
 from muster.embedded.store.store import Store
-from muster.embedded.store.view import Change, View, wake_future
+from muster.embedded.store.view import View
 from muster.kube.cluster import Listing, WatchEvent
 from muster.kube.errors import BadRequest, Gone, Unavailable
 from muster.kube.kinds import Kind

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -18,7 +19,9 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import orjson
 
 from muster.embedded.store.database import Database, DirectoryLock, Durability, Row, is_full
-from muster.embedded.store.view import Change, History, ResourceKey, Staged, Transaction, View, make_change
+from muster.embedded.store.history import Change, ChangeRecord, History, make_change
+from muster.embedded.store.shared_parts import SharedParts, merge_parts
+from muster.embedded.store.view import ResourceKey, Staged, Transaction, View
 from muster.kube.encryption import KeyRing
 from muster.kube.errors import ApiError, Gone, StorageFull, Unavailable
 from muster.kube.objects import Key, Object, version_of
@@ -44,10 +47,12 @@ class Store:
         durability: Durability = "power",
         keys: KeyRing | None = None,
         history: int = 5000,
+        history_bytes: int = 8 << 20,
         largest_object: int = 3 << 19,
     ) -> None:
         """Locks the directory and reads all objects. Raises DirectoryInUse or StoreUnreadable. `keys` encrypt Secrets;
-        without them there is a key in the directory."""
+        without them there is a key in the directory. `history` and `history_bytes` limit how many changes of each kind
+        are kept."""
         self.view = View()
         self.version = 0
         """The newest committed resourceVersion."""
@@ -55,9 +60,12 @@ class Store:
         """Where the input artifacts of Pods are staged: `<folder>/<namespace>/<Pod>`. A Pod may mount its own."""
         self._directory = directory
         self._history_limit = history
+        self._history_bytes = history_bytes
         self._largest_object = largest_object
         self._histories: dict[str, History] = {}
         self._listeners: list[Listener] = []
+        self._shared: dict[ResourceKey, SharedParts] = {}
+        """The large parts of objects, as of the head."""
         self._head: dict[ResourceKey, Staged] = {}
         self._head_version = 0
         self._staged: list[_Write] = []
@@ -88,7 +96,7 @@ class Store:
     def history(self, resource: str) -> History:
         found = self._histories.get(resource)
         if found is None:
-            found = self._histories[resource] = History(self._history_limit, self._floors.get(resource, 0))
+            found = self._histories[resource] = self._new_history(resource)
         return found
 
     def position(self, resource: str, version: int) -> int:
@@ -124,7 +132,9 @@ class Store:
         `change` must not await, and must not keep its transaction. If it raises, nothing is stored."""
         if self._closed:
             raise Unavailable("the cluster is shutting down")
-        transaction = Transaction(self.view, self._head, self._head_version, self._largest_object, self.input_folder)
+        transaction = Transaction(
+            self.view, self._head, self._head_version, self._largest_object, self.input_folder, self._shared
+        )
         try:
             result = change(transaction)
         except ApiError:
@@ -150,38 +160,107 @@ class Store:
         self._lock.release()
 
     def _load(self) -> None:
+        """Reads the newest version of every object. Older versions are read when they are asked for."""
         self._floors = self.database.floors()
         newest = max(self._floors.values(), default=0)
+        last: dict[tuple[str, str, str], int] = {}
+        """By (resource, namespace, name). An object that is gone has the version 0."""
+        records: dict[str, list[ChangeRecord]] = defaultdict(list)
+        for version, resource, namespace, name, gone, size in self.database.row_infos():
+            place = (resource, namespace, name)
+            if version > self._floors.get(resource, 0):
+                records[resource].append(ChangeRecord(version, size, last.get(place, 0), bool(gone)))
+            last[place] = 0 if gone else version
+            newest = max(newest, version)
+        for resource, stored in records.items():
+            self._histories[resource] = self._new_history(resource, stored)
+            self._trim(resource)
+        self._load_objects(last)
+        self.version = self._head_version = newest
+
+    def _load_objects(self, last: Mapping[tuple[str, str, str], int]) -> None:
+        """Objects are in the order in which they were first written, as far as that is known."""
+        found = {
+            row.version: (obj, shared)
+            for row, obj, shared in self._read_rows([version for version in last.values() if version])
+        }
+        for (resource, namespace, name), version in last.items():
+            if version:
+                obj, shared = found[version]
+                key = Key(namespace, name)
+                self.view.put(resource, key, obj)
+                if shared is not None:
+                    self._shared[ResourceKey(resource, key)] = shared
+
+    def _read_rows(self, versions: Sequence[int]) -> Iterator[tuple[Row, Object, SharedParts | None]]:
+        """Yields versions from the disk, oldest first."""
+        version = 0
         try:
-            for row in self.database.rows():
-                obj = orjson.loads(row.object)
-                self._apply(Staged(ResourceKey(row.resource, Key(row.namespace, row.name)), obj, bool(row.gone), row))
-                newest = row.version
+            rows = list(self.database.rows(versions))
+            texts = self.database.shared_parts({row.shared for row in rows if row.shared is not None})
+            shared = {
+                version: SharedParts.of(version, orjson.loads(text), text, is_stored=True)
+                for version, text in texts.items()
+            }
+            for row in rows:
+                version = row.version
+                obj, parts = orjson.loads(row.object), None
+                if row.shared is not None:
+                    parts = shared[row.shared]
+                    obj = merge_parts(obj, parts.parts)
+                yield row, obj, parts
         except (ValueError, KeyError, TypeError) as error:
-            raise self.database.unreadable(f"the rows after version {newest} are damaged ({error})") from error
-        self.version = self._head_version = max(newest, *self._floors.values(), 0)
+            raise self.database.unreadable(f"the row of version {version} is damaged ({error})") from error
+
+    def _read_changes(self, records: Sequence[ChangeRecord]) -> list[Change]:
+        """Reads changes from before the start of this server."""
+        wanted = {version for record in records for version in (record.version, record.before) if version}
+        found = {row.version: (row, obj) for row, obj, _ in self._read_rows(sorted(wanted))}
+        changes = []
+        for version, _, before, gone in records:
+            row, obj = found[version]
+            old = found[before][1] if before else None
+            changes.append(make_change(version, Key(row.namespace, row.name), old, obj, gone))
+        return changes
+
+    def _new_history(self, resource: str, stored: Sequence[ChangeRecord] = ()) -> History:
+        return History(
+            self._history_limit,
+            self._floors.get(resource, 0),
+            limit_bytes=self._history_bytes,
+            stored=stored,
+            read_changes=self._read_changes,
+        )
 
     def _apply(self, staged: Staged) -> Change:
-        (resource, key), obj, gone, row = staged
+        (resource, key), obj, gone, row, _ = staged
         before = self.view.remove(resource, key) if gone else self.view.put(resource, key, obj)
         change = make_change(row.version, key, before, obj, gone)
-        history = self.history(resource)
-        if row.version <= history.floor:
-            return change
-        history.append(change)
-        forgotten = history.trim()
-        if forgotten:
-            self._floors[resource] = history.floor
-            for old in forgotten:
-                if old.before is not None:
-                    self._superseded.append(int(version_of(old.before)))
-                if old.after is None:
-                    self._superseded.append(old.version)
+        replaced = int(version_of(before)) if before is not None else 0
+        self.history(resource).append(change, len(row.object), replaced)
+        self._trim(resource)
         return change
+
+    def _trim(self, resource: str) -> None:
+        """Notes which rows are no longer needed: no watch can resume from them, and no object is in them."""
+        history = self._histories[resource]
+        forgotten = history.trim()
+        if not forgotten:
+            return
+        self._floors[resource] = history.floor
+        for record in forgotten:
+            if record.before:
+                self._superseded.append(record.before)
+            if record.gone:
+                self._superseded.append(record.version)
 
     def _stage(self, transaction: Transaction) -> asyncio.Future[None]:
         for staged in transaction.staged:
             self._head[staged.place] = staged
+            if staged.shared is None or staged.gone:
+                self._shared.pop(staged.place, None)
+            else:
+                self._shared[staged.place] = staged.shared._replace(text=None)
         self._head_version = transaction.version
         return self._append(transaction.staged)
 
@@ -210,15 +289,19 @@ class Store:
                 break
             count += 1
         batch, self._staged = self._staged[:count], self._staged[count:]
-        rows = [staged.row for write in batch for staged in write.staged]
-        self._writer.submit(self._commit_rows, loop, batch, rows)
+        self._writer.submit(self._commit_rows, loop, batch)
 
-    def _commit_rows(self, loop: asyncio.AbstractEventLoop, batch: list[_Write], rows: list[Row]) -> None:
+    def _commit_rows(self, loop: asyncio.AbstractEventLoop, batch: list[_Write]) -> None:
         """Runs in the writer thread."""
         error: BaseException | None = None
         try:
-            if rows:
-                self.database.append(rows)
+            changes = [staged for write in batch for staged in write.staged]
+            if changes:
+                parts = [staged.shared for staged in changes if staged.shared is not None]
+                self.database.append(
+                    [staged.row for staged in changes],
+                    {part.version: part.text for part in parts if part.text is not None},
+                )
         except BaseException as failure:
             error = failure
         loop.call_soon_threadsafe(self._committed, loop, batch, error)
@@ -259,6 +342,8 @@ class Store:
         self._last_error, self._last_error_at = self._commit_error(error), time.monotonic()
         failed = [*batch, *self._staged]
         self._staged = []
+        for place in self._head:
+            self._shared.pop(place, None)  # the next write stores its parts again
         self._head.clear()
         self._head_version = self.version
         self._committing = False
@@ -287,6 +372,15 @@ class Store:
             log.warning("could not delete old versions in %s, will try again: %s", self.database.path, error)
         else:
             self._undeleted = []
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """A file that shrinks by much was written by an earlier release, or for objects that have been deleted."""
+        try:
+            if self.database.shrink():
+                log.info("rewrote %s, most of which was unused", self.database.path)
+        except Exception as error:
+            log.warning("could not rewrite %s, most of which is unused: %s", self.database.path, error)
 
     def _checkpoint(self) -> None:
         try:

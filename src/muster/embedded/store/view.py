@@ -1,109 +1,18 @@
-"""All objects in memory, by kind, name, order and owner, and the recent history of each kind, which watches resume
-from.
-"""
+"""All objects in memory, by kind, name, order and owner, and the transaction that a write runs in."""
 
 from __future__ import annotations
 
-import asyncio
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
 
-from muster.embedded.store.database import Row
-from muster.kube.cluster import WatchEvent
-from muster.kube.errors import BadRequest, Gone, TooLarge
+from muster.embedded.store.database import ENCRYPTED, Row
+from muster.embedded.store.shared_parts import SMALLEST_SHARED, SharedParts, digest_of, merge_parts, split_parts
+from muster.kube.errors import BadRequest, TooLarge
 from muster.kube.objects import Key, Object
-
-# The recent changes of one kind: a watch resumes from them, and a paged list looks back to them.
-#
-# A watcher is a position in this history and holds no events itself. If it is too slow, its position is dropped.
-
-
-class Change(NamedTuple):
-    """One committed change of one object. `event` is what a watcher without selectors sees."""
-
-    version: int
-    key: Key
-    before: Object | None
-    after: Object | None
-    event: WatchEvent
-
-
-class History:
-    """Keeps at least the last `limit` changes, and not many more."""
-
-    def __init__(self, limit: int, floor: int = 0) -> None:
-        self.floor = floor
-        """The oldest version after which all changes are known."""
-        self._limit = limit
-        self._changes: list[Change] = []
-        self._first = 0
-        self._waiting: set[asyncio.Future[None]] = set()
-
-    @property
-    def end(self) -> int:
-        """The position after the last change."""
-        return self._first + len(self._changes)
-
-    def append(self, change: Change) -> None:
-        self._changes.append(change)
-
-    def trim(self) -> list[Change]:
-        """Drops the oldest changes beyond the limit and returns them."""
-        surplus = len(self._changes) - self._limit
-        if surplus <= self._limit // 4:
-            return []
-        forgotten = self._changes[:surplus]
-        del self._changes[:surplus]
-        self._first += surplus
-        self.floor = forgotten[-1].version
-        return forgotten
-
-    def position(self, version: int) -> int:
-        """Returns the position where the changes after `version` begin."""
-        if version < self.floor:
-            raise Gone(f"too old resource version: {version} ({self.floor})")
-        return self._first + bisect_right(self._changes, version, key=_version)
-
-    def read(self, position: int, limit: int = 1000) -> list[Change]:
-        """Returns up to `limit` changes from `position` on."""
-        start = position - self._first
-        if start < 0:
-            raise Gone(f"this watch fell behind by more than {self._limit} changes; list again")
-        return self._changes[start : start + limit]
-
-    def subscribe(self) -> asyncio.Future[None]:
-        """Returns a future that is done when something has changed. Call `unsubscribe` when you stop waiting."""
-        news = asyncio.get_running_loop().create_future()
-        self._waiting.add(news)
-        return news
-
-    def unsubscribe(self, news: asyncio.Future[None]) -> None:
-        self._waiting.discard(news)
-
-    def wake(self) -> None:
-        if not self._waiting:
-            return
-        waiting, self._waiting = self._waiting, set()
-        for news in waiting:
-            wake_future(news)
-
-
-def make_change(version: int, key: Key, before: Object | None, obj: Object, gone: bool) -> Change:
-    if gone:
-        return Change(version, key, before, None, WatchEvent("DELETED", obj))
-    return Change(version, key, before, obj, WatchEvent("ADDED" if before is None else "MODIFIED", obj))
-
-
-def wake_future(news: asyncio.Future[None]) -> None:
-    if not news.done():
-        news.set_result(None)
-
-
-def _version(change: Change) -> int:
-    return change.version
 
 
 class ResourceKey(NamedTuple):
@@ -242,16 +151,25 @@ class Staged(NamedTuple):
     object: Object
     gone: bool
     row: Row
+    shared: SharedParts | None = None
+    """The large parts of the object, which its row refers to."""
 
 
 class Transaction:
     """What one write sees (the head) and does. Valid only while the function it was passed to runs."""
 
-    __slots__ = ("_head", "_largest", "_own", "_view", "input_folder", "saw_staged", "staged", "version")
+    __slots__ = ("_head", "_largest", "_own", "_shared", "_view", "input_folder", "saw_staged", "staged", "version")
 
     def __init__(
-        self, view: View, head: dict[ResourceKey, Staged], version: int, largest_object: int, input_folder: str = ""
+        self,
+        view: View,
+        head: dict[ResourceKey, Staged],
+        version: int,
+        largest_object: int,
+        input_folder: str = "",
+        shared: Mapping[ResourceKey, SharedParts] = MappingProxyType({}),
     ) -> None:
+        """`shared` are the large parts of objects as they are stored."""
         self.staged: list[Staged] = []
         self.input_folder = input_folder
         """See `Store.input_folder`."""
@@ -261,6 +179,7 @@ class Transaction:
         self._view = view
         self._head = head
         self._largest = largest_object
+        self._shared = shared
         self._own: dict[ResourceKey, Staged] = {}
 
     def get(self, resource: str, key: Key) -> Object | None:
@@ -279,7 +198,7 @@ class Transaction:
         bucket = self._view.in_namespace(resource, namespace)
         found = dict(bucket.objects) if bucket is not None else {}
         for staged in (*self._head.values(), *self.staged):
-            (its_resource, key), obj, gone, _ = staged
+            (its_resource, key), obj, gone, *_ = staged
             if its_resource != resource or key.namespace != namespace:
                 continue
             self.saw_staged = True
@@ -304,18 +223,39 @@ class Transaction:
         namespace, name = metadata.get("namespace") or "", metadata["name"]
         version = self.version + 1
         metadata["resourceVersion"] = str(version)
-        blob = encode(obj)
-        if len(blob) > self._largest:
+        place = ResourceKey(resource, Key(namespace, name))
+        blob, size, shared = self._encode(place, obj, version)
+        if size > self._largest:
             raise TooLarge(
-                f'{resource} "{name}" has {len(blob):,} bytes; the limit is {self._largest:,}. '
+                f'{resource} "{name}" has {size:,} bytes; the limit is {self._largest:,}. '
                 "Keep large data in files and volumes"
             )
         self.version = version
-        place = ResourceKey(resource, Key(namespace, name))
-        staged = Staged(place, obj, gone, Row(version, resource, namespace, name, int(gone), blob))
+        row = Row(version, resource, namespace, name, int(gone), blob, shared.version if shared is not None else None)
+        staged = Staged(place, obj, gone, row, shared)
         self.staged.append(staged)
         self._own[place] = staged
         return obj
+
+    def _encode(self, place: ResourceKey, obj: Object, version: int) -> tuple[bytes, int, SharedParts | None]:
+        """Returns the text of the row, the size of the whole object, and the parts that are stored elsewhere. Parts
+        that are stored already are not encoded again."""
+        own = self._own.get(place)
+        known = own.shared if own is not None else self._shared.get(place)
+        if known is None:
+            blob = encode(obj)
+            if len(blob) < SMALLEST_SHARED or place.resource == ENCRYPTED:
+                return blob, len(blob), None
+        parts = split_parts(obj)
+        if known is None or not known.is_same(parts):
+            text = encode(parts)
+            if len(text) < SMALLEST_SHARED:
+                blob = encode(obj)
+                return blob, len(blob), None
+            if known is None or known.digest != digest_of(text):
+                known = SharedParts.of(version, parts, text, is_stored=False)
+        blob = encode(merge_parts(obj, {}))
+        return blob, len(blob) + known.size, known
 
 
 def encode(obj: Any) -> bytes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 
 from muster.embedded.store.admission import warn
+from muster.embedded.store.history import Change
 from muster.embedded.store.store import Store
-from muster.embedded.store.view import Change, Transaction
+from muster.embedded.store.view import Transaction
 from muster.kube.crd import kinds_from_crd, unsupported_crd_fields
 from muster.kube.errors import Cause, Forbidden, Invalid, MethodNotAllowed, NotFound
 from muster.kube.kinds import Catalogue, Kind
