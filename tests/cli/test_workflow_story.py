@@ -175,6 +175,18 @@ def test_submit_from_a_template_with_a_parameter_file(box: Muster) -> None:
     assert "KIND/NAME" in box("submit", "--from", "kept").err
 
 
+def test_install_the_templates_that_come_with_muster(box: Muster) -> None:
+    install = ("templates", "install", "mlp-cooker")
+    names = [f"workflowtemplate.argoproj.io/{name}" for name in ("aihc-training-job", "mlp-cooker-training-job")]
+    said = [f"{name} created (server dry run)" for name in names]
+    assert box(*install, "--dry-run").ok().out.splitlines() == said
+    assert box(*install).ok().out.splitlines() == [f"{name} created" for name in names]
+    assert box(*install).ok().out.splitlines() == [f"{name} unchanged" for name in names]
+    failed = box(*install, "-n", "nowhere")
+    assert failed.code == 1
+    assert 'namespace "nowhere" does not exist; create it with `muster create namespace nowhere`' in failed.err
+
+
 def test_dry_runs_and_errors(box: Muster) -> None:
     assert "entrypoint: main" in box("submit", "story.yaml", "--dry-run", "-o", "yaml").ok().out
     wrong = box("submit", box.file("wrong.yaml", WORKFLOW.replace("template: judge,", "template: jugde,")))

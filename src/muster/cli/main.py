@@ -49,6 +49,12 @@ def _load_workflow_commands() -> _Commands:
     }
 
 
+def _load_templates() -> _Commands:
+    from muster.cli.templates import templates_app
+
+    return {"templates": templates_app}
+
+
 def _load_lint() -> _Commands:
     from muster.cli.lint import lint
 
@@ -170,6 +176,7 @@ COMMANDS = {
     "resume": Entry(_load_workflow_commands, "Resume suspended workflows and steps."),
     "retry": Entry(_load_workflow_commands, "Retry failed workflows; steps that succeeded do not run again."),
     "resubmit": Entry(_load_workflow_commands, "Submit copies of workflows."),
+    "templates": Entry(_load_templates, "Install the WorkflowTemplates that come with Muster."),
     "apply": Entry(_load_apply, "Create or update objects from files."),
     "create": Entry(_load_apply, "Create objects from files, or a namespace by name."),
     "get": Entry(_load_get, "List objects, or print them in full; a workflow is shown as a tree."),

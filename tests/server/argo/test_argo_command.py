@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -90,8 +90,11 @@ class Argo:
 
     def until_suspended(self, name: str) -> None:
         """Waits until a step is suspended."""
+        self.until(lambda: "Suspend" in [node["type"] for node in self.nodes(name)])
+
+    def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
-        while "Suspend" not in [node["type"] for node in self.nodes(name)]:
+        while not condition():
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
