@@ -68,7 +68,9 @@ _DESCRIPTORS = 3
 class SupervisorProcess:
     """What a supervisor process keeps from one Pod to the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, report_running: Callable[[], None]) -> None:
+        """`report_running` is called for each Pod when everything has started that can be started at once."""
+        self.report_running = report_running
         self.loop = EventLoop((signal.SIGTERM, signal.SIGINT))
         own_namespace = os.getpid() == 1
         if not own_namespace:
@@ -128,6 +130,7 @@ class Supervisor:
         self.loop.on_signal = self._on_signal
         self.processes = process.processes
         self.limits = process.limits
+        self._report_running = process.report_running
         self.sandbox = Sandbox(pod, folder, process.base, process.user_namespaces)
 
     def run(self, entries: list[JournalEntry]) -> None:
@@ -141,6 +144,7 @@ class Supervisor:
         self._journal.add({"t": now, "e": "supervised", "pid": int(os.readlink("/proc/self"))})
         try:
             self._advance()
+            self._report_running()
             self.loop.at(now + _FOLDER_CHECK_PERIOD, self._watch_folder)
             while not self._is_finished:
                 self.loop.run_once()

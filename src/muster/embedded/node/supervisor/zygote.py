@@ -5,7 +5,8 @@ It reads the folder of a Pod per line from its socket, replies `+PID` or `-MESSA
 have ended.
 
 Even a fork is not cheap: every page that the child touches has to be copied. So a supervisor whose Pod has ended
-cleanly waits for another Pod for a while.
+cleanly waits for another Pod for a while, and only a few Pods are started at the same time: of many short ones, most
+find a supervisor that has become free meanwhile. More at once would not start any sooner.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ import select
 import signal
 import socket
 import sys
+import time
+from collections import deque
 from contextlib import suppress
 from errno import EAGAIN, EINVAL, ENOSYS
+from functools import partial
 
 from muster.embedded.node.supervisor.confinement import ALL_CAPABILITIES, CAPABILITIES, confinement_of
 from muster.embedded.node.supervisor.contract import Isolation
@@ -39,11 +43,15 @@ from muster.embedded.node.supervisor.syscalls import (
 READY = b"ready\n"
 
 _SEALED = "MUSTER_SEALED"
-_IDLE = b"i"
+_IDLE, _RUNNING = b"i", b"r"
+"""What a supervisor reports: its Pod has ended, or has started as far as it can."""
 _MAX_IDLE = 16
 _MAX_CONNECTIONS = 256
 """The number of supervisors that the zygote stays connected to. More can run; they exit when their Pods have ended."""
 _IDLE_MILLISECONDS = 10_000
+_MAX_STARTING = 2 * (os.cpu_count() or 1)
+_START_SECONDS = 0.25
+"""A Pod that takes longer to start, perhaps because of a slow disk, does not hold up the others."""
 
 
 def main(descriptor: int, isolation: Isolation) -> None:
@@ -106,6 +114,10 @@ class Zygote:
         """Descriptor -> the supervisor at its other end."""
         self._idle: list[int] = []
         """The connections whose supervisors wait for a Pod. The one that was busy last comes last."""
+        self._starting: dict[int, float] = {}
+        """Connection -> until when the start of its Pod counts."""
+        self._waiting: deque[bytes] = deque()
+        """The folders of Pods that are not started yet."""
         self._isolation: Isolation = isolation
         self._own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         if isolation == "user-namespaces":
@@ -121,8 +133,8 @@ class Zygote:
         self._server.sendall(READY)
         rest = b""
         while True:
-            ready = self._poll.poll(_IDLE_MILLISECONDS if self._idle else None)
-            if not ready:
+            ready = self._poll.poll(self._timeout())
+            if not ready and not self._waiting:
                 self._dismiss(self._idle[0])
             for descriptor, _ in ready:
                 if descriptor == self._woken:
@@ -136,8 +148,21 @@ class Zygote:
                 if not data:
                     return
                 *folders, rest = (rest + data).split(b"\n")
-                for folder in folders:
-                    self._server.sendall(self._start(folder))
+                self._waiting += folders
+            self._start_waiting()
+
+    def _timeout(self) -> float | None:
+        if self._waiting:
+            return max(0.0, (next(iter(self._starting.values())) - time.monotonic()) * 1000)
+        return _IDLE_MILLISECONDS if self._idle else None
+
+    def _start_waiting(self) -> None:
+        now = time.monotonic()
+        for connection, until in list(self._starting.items()):
+            if until <= now:
+                del self._starting[connection]
+        while self._waiting and len(self._starting) < _MAX_STARTING:
+            self._server.sendall(self._start(self._waiting.popleft()))
 
     def _start(self, folder: bytes) -> bytes:
         while self._idle:
@@ -149,6 +174,7 @@ class Zygote:
                 continue
             pid = self._connections[connection]
             self._pods[pid] = folder
+            self._starting[connection] = time.monotonic() + _START_SECONDS
             return b"+%d\n" % pid
         try:
             pid = self._make_supervisor(folder)
@@ -176,6 +202,7 @@ class Zygote:
                 os.close(theirs)
         if ours >= 0:
             self._connections[ours] = pid
+            self._starting[ours] = time.monotonic() + _START_SECONDS
             self._poll.register(ours, select.POLLIN)
         return pid
 
@@ -223,7 +250,7 @@ class Zygote:
             for descriptor in (*self._connections, self._woken, signal.set_wakeup_fd(-1)):
                 os.close(descriptor)
             os.setsid()
-            process = SupervisorProcess()
+            process = SupervisorProcess(partial(_report_running, connection))
             while folder and supervise(os.fsdecode(folder), process) and connection >= 0:
                 os.write(connection, _IDLE)
                 folder = os.read(connection, 65536)
@@ -234,11 +261,14 @@ class Zygote:
             os._exit(status)
 
     def _receive(self, connection: int) -> None:
-        """A supervisor is idle, or has exited."""
+        """A supervisor reports, or has exited."""
+        self._starting.pop(connection, None)
         try:
             news = os.read(connection, 16)
         except OSError:
             news = b""
+        if news == _RUNNING:
+            return
         if news:  # if it has exited, `_reap` still needs its Pod
             self._pods.pop(self._connections[connection], None)
         if news and len(self._idle) < _MAX_IDLE:
@@ -249,6 +279,7 @@ class Zygote:
     def _dismiss(self, connection: int) -> None:
         with suppress(ValueError):
             self._idle.remove(connection)
+        self._starting.pop(connection, None)
         self._poll.unregister(connection)
         del self._connections[connection]
         os.close(connection)
@@ -260,6 +291,11 @@ class Zygote:
                 folder = self._pods.pop(pid, b"")
                 if status and folder:
                     self._server.sendall(b"!%d %b\n" % (status, folder))
+
+
+def _report_running(connection: int) -> None:
+    with suppress(OSError):  # the zygote may have exited
+        os.write(connection, _RUNNING)
 
 
 def _handled_by_wakeup_descriptor(number: int, frame: object) -> None:
