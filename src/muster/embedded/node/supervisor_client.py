@@ -95,6 +95,8 @@ async def _connect(connection: socket.socket, folder: str) -> None:
 _SOURCES = str(Path(muster.__file__).parent.parent)
 _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from muster.embedded.node.supervisor.confinement import seal_program; "
+    "sys.argv[3] != 'namespaces' or seal_program(); "
     "from muster.embedded.node.supervisor.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
 )
 _TRIES = 3

@@ -135,6 +135,19 @@ async def test_a_supervisor_that_is_terminated_ends_its_pod_first(pods: Pods, ex
     assert (entries[-1]["phase"], entries[-1]["reason"]) == ("Failed", "Terminated")
 
 
+async def test_pods_that_start_together_share_supervisors(pods: Pods) -> None:
+    folders = [pods.write(f"pod-{i}") for i in range(60)]
+    await asyncio.gather(*(pods.zygote.start(folder) for folder in folders))
+    supervisors = {(await pods.finished(folder))[0]["pid"] for folder in folders}
+    assert len(supervisors) < len(folders)
+
+
+async def test_pods_that_run_hold_up_no_others(pods: Pods) -> None:
+    running = [await pods.start(f"running-{i}", "sleep", "60") for i in range(2 * (os.cpu_count() or 1) + 1)]
+    await pods.run("last")
+    assert not any(entry["e"] == "exited" for folder in running for entry in pods.journal(folder))
+
+
 async def test_a_thousand_pods_leave_nothing(pods: Pods) -> None:
     warm = await pods.start("warm")
     await pods.finished(warm)

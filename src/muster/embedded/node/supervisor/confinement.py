@@ -7,15 +7,26 @@ a container from a thread that has given them up (see processes.py).
 from __future__ import annotations
 
 import os
+import sys
+from errno import EINVAL, ENOSYS
 from typing import NamedTuple
 
 from muster.embedded.node.supervisor.seccomp import container_filter
-from muster.embedded.node.supervisor.syscalls import install_filter, refuse_new_privileges, withhold_capabilities
+from muster.embedded.node.supervisor.syscalls import (
+    AT_CWD,
+    clone_tree,
+    install_filter,
+    make_read_only,
+    refuse_new_privileges,
+    withhold_capabilities,
+)
 
 CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 29, 31))
 """The capabilities of root in a container: the default of image engines (chown, dac_override, fowner, fsetid, kill,
 setgid, setuid, setpcap, net_bind_service, sys_chroot, audit_write, setfcap), without creating device nodes, and without
 raw sockets: Pods share the machine's network. The zygote withholds all others from what it starts."""
+
+_SEALED = "MUSTER_SEALED"
 
 ALL_CAPABILITIES = frozenset(range(64))
 
@@ -52,3 +63,21 @@ def confine(confinement: Confinement, possible: frozenset[int] = CAPABILITIES) -
         refuse_new_privileges()
     if confinement.filter:
         install_filter(confinement.filter)
+
+
+def seal_program() -> None:
+    """Executes this program again, from a read-only mount. A container can reach it as /proc/self/exe, for example as
+    the interpreter of a script, and must not be able to replace the machine's Python. Call it before importing much,
+    because that is lost."""
+    if os.environ.pop(_SEALED, None):
+        return
+    program = clone_tree(AT_CWD, os.path.realpath("/proc/self/exe"))
+    try:
+        make_read_only(program)
+        os.execve(program, sys.orig_argv, {**os.environ, _SEALED: "1"})  # noqa: S606
+    except OSError as error:
+        # Kernels before 5.12 cannot do it.
+        if error.errno not in (EINVAL, ENOSYS):
+            raise
+    finally:
+        os.close(program)

@@ -16,11 +16,10 @@ import os
 import select
 import signal
 import socket
-import sys
 import time
 from collections import deque
 from contextlib import suppress
-from errno import EAGAIN, EINVAL, ENOSYS
+from errno import EAGAIN
 from functools import partial
 
 from muster.embedded.node.supervisor.confinement import ALL_CAPABILITIES, CAPABILITIES, confinement_of
@@ -28,12 +27,9 @@ from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.pod_supervisor import SupervisorProcess, supervise
 from muster.embedded.node.supervisor.processes import map_user
 from muster.embedded.node.supervisor.syscalls import (
-    AT_CWD,
     NEW_MOUNTS,
     NEW_PIDS,
     adopt_orphans,
-    clone_tree,
-    make_read_only,
     separate_mounts,
     setns,
     unshare,
@@ -42,7 +38,6 @@ from muster.embedded.node.supervisor.syscalls import (
 
 READY = b"ready\n"
 
-_SEALED = "MUSTER_SEALED"
 _IDLE, _RUNNING = b"i", b"r"
 """What a supervisor reports: its Pod has ended, or has started as far as it can."""
 _MAX_IDLE = 16
@@ -55,8 +50,6 @@ _START_SECONDS = 0.25
 
 
 def main(descriptor: int, isolation: Isolation) -> None:
-    if isolation == "namespaces":
-        seal_program()
     for number in range(1, signal.NSIG):
         if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE) and not 32 <= number < 34:
             signal.signal(number, signal.SIG_DFL)
@@ -76,23 +69,6 @@ def main(descriptor: int, isolation: Isolation) -> None:
     gc.set_threshold(10_000)
     zygote.serve()
     os._exit(0)
-
-
-def seal_program() -> None:
-    """Executes this program again, from a read-only mount. A container can reach it as /proc/self/exe, for example as
-    the interpreter of a script, and must not be able to replace the machine's Python."""
-    if os.environ.pop(_SEALED, None):
-        return
-    program = clone_tree(AT_CWD, os.path.realpath("/proc/self/exe"))
-    try:
-        make_read_only(program)
-        os.execve(program, sys.orig_argv, {**os.environ, _SEALED: "1"})  # noqa: S606
-    except OSError as error:
-        # Kernels before 5.12 cannot do it.
-        if error.errno not in (EINVAL, ENOSYS):
-            raise
-    finally:
-        os.close(program)
 
 
 def enter_user_namespace() -> None:
