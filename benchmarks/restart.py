@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import shutil
 import sys
 import tempfile
@@ -120,14 +121,18 @@ async def _run(server: RealServer, workflow: Object) -> None:
 def _state(server: RealServer) -> State:
     assert server.process is not None
     fields = Path(f"/proc/{server.process.pid}/status").read_text().split("VmRSS:")[1].split()
-    sizes = {path: _allocated(path) for path in server.home.rglob("*")}
-    database = sum(size for path, size in sizes.items() if path.name.startswith("cluster.db"))
+    sizes = {
+        os.path.join(folder, name): _allocated(os.path.join(folder, name))
+        for folder, folders, files in os.walk(server.home)
+        for name in (*folders, *files)
+    }
+    database = sum(size for path, size in sizes.items() if os.path.basename(path).startswith("cluster.db"))
     return State(int(fields[0]) * 1024, database, sum(sizes.values()) - database)
 
 
-def _allocated(path: Path) -> int:
+def _allocated(path: str) -> int:
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except FileNotFoundError:
         return 0
     return found.st_blocks * 512

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from muster.embedded.node.supervisor.cgroups import can_limit
 from muster.kube.builtin import NODE, POD
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import NotFound
+from muster.kube.node_files import KEEP_FILES_ANNOTATION
 from muster.kube.objects import meta, status_of
 from tests.embedded.node.harness import Node, container, waiting
 
@@ -292,3 +294,20 @@ async def test_the_node_is_registered(node: Node) -> None:
     found = await node.cluster.get(NODE, "node")
     assert {c["type"]: c["status"] for c in status_of(found)["conditions"]}["Ready"] == "True"
     assert status_of(found)["capacity"]["cpu"] == str(len(os.sched_getaffinity(0)))
+
+
+async def test_only_logs_and_outputs_stay_of_a_pod_that_has_ended(node: Node) -> None:
+    keep = {"annotations": {KEEP_FILES_ANNOTATION: json.dumps({"main": ["/tmp/out"]})}}
+    silent = await node.create("silent", "true")
+    speaks = await node.create("speaks", "sh", "-c", "echo hello; echo x > /tmp/out", metadata=keep)
+    for name in ("silent", "speaks"):
+        await node.ended(name)
+    await node.wait_until(lambda: not node.folder(silent).exists())
+    await node.wait_until(lambda: [path.name for path in node.folder(speaks).iterdir()] == ["kept"])
+    assert await node.logs("speaks") == "hello\n"
+    assert await node.logs("silent") == ""
+    await node.restart()
+    assert await node.logs("speaks") == "hello\n"
+    await node.delete("speaks")
+    await node.vanished("speaks")
+    await node.wait_until(lambda: not node.folder(speaks).exists())

@@ -17,6 +17,7 @@ from muster.embedded.node.id_ranges import IdRanges
 from muster.embedded.node.image_engine import ImageEngine
 from muster.embedded.node.images import machine_environment, make_shims
 from muster.embedded.node.isolation import probe_isolation
+from muster.embedded.node.journal import was_started
 from muster.embedded.node.log_files import drop_old_logs
 from muster.embedded.node.logs import Logs
 from muster.embedded.node.machine import (
@@ -202,6 +203,8 @@ class Agent:
         for entry in os.scandir(self.settings.pods):
             pod = self._pods.get(entry.name)
             if pod is not None and has_ended(pod) and not is_deleting(pod):
+                if was_started(entry.path):
+                    self._controller.enqueue(entry.name)  # its files are not needed any more
                 continue
             worker = self._workers[entry.name] = PodWorker(self._context, entry.name, entry.path)
             if pod is not None:
@@ -219,7 +222,8 @@ class Agent:
             worker = self._workers[uid] = PodWorker(self._context, uid, self._folder(uid))
         again = await worker.reconcile(pod)
         if again is not None and again < 0:
-            if uid not in self._pods:
+            known = self._pods.get(uid)
+            if known is None or has_ended(known):
                 self._workers.pop(uid, None)
             return None
         return again
@@ -264,8 +268,8 @@ class Agent:
             if known is not None and worker is not None and _changes_files(known, after):
                 worker.files_outdated = True
             self._controller.enqueue(uid)
-        elif worker is not None and not worker.is_finished and has_ended(after):
-            self._controller.enqueue(uid)  # another client says that it has ended
+        elif worker is not None and has_ended(after):
+            self._controller.enqueue(uid)  # its files can be removed; or another client says that it has ended
 
     def _is_ours(self, node: str, uid: str) -> bool:
         """A Pod that runs here stays ours, even if the settings no longer contain its node."""

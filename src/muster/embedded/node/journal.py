@@ -6,8 +6,8 @@ A Pod never runs twice, whichever process is killed at whichever moment. The ord
 2. A supervisor takes the lock before it reads the journal, and records `starting` before it starts a container. It
    exits at once if the lock is taken or the journal says `finished`. So any number of supervisors can be requested,
    and one runs.
-3. The folder stays until the Pod's object is deleted. As long as the object exists, so does the journal, and a Pod
-   with a journal is never started again.
+3. The folder stays until the Pod's object is deleted, or its status says that the Pod has ended. Until then there is a
+   journal, and a Pod with a journal is never started again; nor is a Pod that has ended.
 4. Before a folder is removed, the process that removes it holds the lock and has read, or written, `finished` in the
    journal; then the Pod's file is removed first. A supervisor that starts late finds the one or misses the other.
 5. A status is written after the journal entry it reports. A Pod whose status reports a container, and which has no

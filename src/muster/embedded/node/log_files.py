@@ -220,6 +220,18 @@ def drop_old_logs(root: str, live: Collection[str], limits: LogLimits, now: floa
     return len(drop)
 
 
+def drop_empty_logs(folder: str) -> None:
+    """Removes the logs of a Pod that has ended if it has written nothing. Empty folders are not free: each one has a
+    block on the disk."""
+    with suppress(OSError):
+        for container in _folders(folder):
+            with os.scandir(container) as files:
+                if any(file.stat(follow_symlinks=False).st_size for file in files):
+                    return
+        shutil.rmtree(folder)
+        os.rmdir(os.path.dirname(folder))  # another Pod of the same name may have logs
+
+
 def _tail_of(path: str, lines: int, *, last: bool) -> tuple[int, int]:
     """Returns (offset, -1) if the line starts in this file, otherwise (0, number of lines still missing)."""
     try:

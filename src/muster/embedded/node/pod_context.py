@@ -229,7 +229,7 @@ def _namespace(obj: Object) -> Iterable[Hashable]:
 # The annotations by which a Pod asks this agent for more than Kubernetes offers.
 
 
-_KEPT = "kept"
+OUTPUTS = "kept"
 _MOST_PATHS, _LONGEST_PATH = 1000, 4096
 _MOST_RETRIES, _LONGEST_PAUSE, _LONGEST_SECONDS = 1000, 86400, 365 * 86400.0
 
@@ -237,7 +237,7 @@ _MOST_RETRIES, _LONGEST_PAUSE, _LONGEST_SECONDS = 1000, 86400, 365 * 86400.0
 def output_folder(pods: Path, uid: str, container: str) -> Path:
     """Returns the folder with the copies of the container's output paths, named by their index. `pods` is
     AgentSettings.pods."""
-    return pods / path_component(uid) / _KEPT / path_component(container)
+    return pods / path_component(uid) / OUTPUTS / path_component(container)
 
 
 def output_paths(pod: Object, container: str) -> list[str]:
@@ -309,7 +309,7 @@ def scratch_folder(folder: str, container: str) -> str:
 
 
 def container_output_folder(folder: str, container: str) -> str:
-    return f"{folder}/{_KEPT}/{path_component(container)}"
+    return f"{folder}/{OUTPUTS}/{path_component(container)}"
 
 
 def paths_outside_mounts(paths: list[str], targets: list[str]) -> list[str]:

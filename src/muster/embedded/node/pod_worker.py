@@ -27,7 +27,9 @@ from muster.embedded.node.journal import (
     lost_its_folder,
     was_started,
 )
+from muster.embedded.node.log_files import drop_empty_logs
 from muster.embedded.node.pod_context import (
+    OUTPUTS,
     MachineError,
     NotReady,
     PodContext,
@@ -64,7 +66,7 @@ from muster.kube.objects import (
 
 log = logging.getLogger(__name__)
 
-_POLL = 0.05
+_POLL, _SLOW_POLL = 0.05, 0.5
 _SCRATCH_FOLDERS = ("tmp-", "rootfs-", "private-", "work-")
 _FEW = 20
 """The number of files that can be removed without a thread."""
@@ -120,12 +122,12 @@ class PodWorker:
         if is_deleting(self._pod):
             return await self._terminate()
         if has_ended(self._pod):
-            # Another client may have set the phase. Then the Pod has to end.
-            return (
-                await self._ask_to_stop(termination_grace(spec_of(self._pod)))
-                if self.was_started and not self.is_finished
-                else None
-            )
+            if self.was_started and not self.is_finished:
+                # Another client has set the phase. Then the Pod has to end.
+                return await self._ask_to_stop(termination_grace(spec_of(self._pod)))
+            # Our own write may be newer than `pod`. Wait until it has come back: who reads an older object and finds no
+            # folder concludes that the folder was lost.
+            return await self._remove_files() if has_ended(pod) else None
         if not self.was_started:
             return await self._prepare_and_start()
         if self.supervisor_lost and not self.is_finished:
@@ -413,9 +415,21 @@ class PodWorker:
         if self._address != LOCALHOST:
             self._context.addresses.release(self._address)
 
+    async def _remove_files(self) -> float | None:
+        """The Pod has ended, and its status says how: only the copies of its outputs are still needed. Its object may
+        stay for long. Logs are elsewhere."""
+        if self.was_started:
+            with lock_pod(self.folder) as taken:
+                if not taken:
+                    return _SLOW_POLL  # its supervisor is about to close the journal
+                await _remove(self.folder, keep=OUTPUTS)
+                await _remove(f"/dev/shm/muster-{self.uid}")
+            self.was_started = False
+            drop_empty_logs(self._context.logs.folder(namespace_of(self._pod), name_of(self._pod), self.uid))
+        return -1.0
+
     async def _remove_scratch(self) -> None:
-        """Removes what cannot be read any more, once: /tmp, emptyDir volumes and layers. The object of a Pod that has
-        ended may stay for long."""
+        """Removes what cannot be read any more, once: /tmp, emptyDir volumes and layers."""
         if self._is_scratch_removed or not self.was_started:
             return
         self._is_scratch_removed = True
@@ -458,16 +472,22 @@ class PodWorker:
         )
 
 
-async def _remove(folder: str) -> None:
+async def _remove(folder: str, keep: str = "") -> None:
     """Removes the Pod's file first: without it, no supervisor can start. Removing a few files is faster than starting a
-    thread, but a volume may contain many."""
+    thread, but a volume may contain many. With `keep`, a folder with that name stays."""
     with suppress(OSError):
         os.unlink(f"{folder}/{POD_FILE}")
     try:
-        is_large = any(_is_large(f"{folder}/{name}") for name in os.listdir(folder))
+        names = os.listdir(folder)
     except FileNotFoundError:
         return
-    await _remove_folder(folder, is_large=is_large)
+    paths = [folder] if keep not in names else [f"{folder}/{name}" for name in names if name != keep]
+    is_large = any(_is_large(f"{folder}/{name}") for name in names)
+    for path in paths:
+        if path == folder or os.path.isdir(path):
+            await _remove_folder(path, is_large=is_large)
+        else:
+            os.unlink(path)
 
 
 async def _remove_folder(folder: str, *, is_large: bool | None = None) -> None:
