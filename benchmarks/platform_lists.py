@@ -36,7 +36,7 @@ from benchmarks.prefect_lists import prefect
 from sqlalchemy import Connection, event, insert
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.node.settings import AgentSettings
+from muster.embedded.settings import AgentSettings
 from muster.kube.builtin import new_catalogue
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.database.queries import new_id
@@ -47,7 +47,7 @@ from muster.platform.users.accounts import insert_user
 from muster.platform.users.credentials import local_token, platform_folder, prepare_secrets
 from muster.platform.users.links import ensure_local_admin
 from muster.platform.users.tokens import create_token
-from muster.server.https import serve_http
+from muster.server.http_server import serve_http
 from muster.server.platform.app import platform_app
 from muster.server.platform.services import create_services
 from muster.server.settings import Settings

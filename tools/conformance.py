@@ -27,7 +27,7 @@ import yaml
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.images import match_image
-from muster.embedded.node.settings import ImageSettings
+from muster.embedded.settings import ImageSettings
 from muster.kube.errors import AlreadyExists, ApiError
 from muster.kube.manifests import Document, ManifestError, load_manifest_files
 from muster.kube.objects import Object, annotations_of, key_of, labels_of, name_of, namespace_of, status_of

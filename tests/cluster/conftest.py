@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.controllers.cleanup import NamespaceController
-from muster.embedded.controllers.garbage import GarbageCollector
+from muster.embedded.controllers.garbage import GarbageCollector, NamespaceController
 from muster.kube.builtin import CONFIG_MAP, JOB, NAMESPACE, POD, SERVICE_ACCOUNT, new_catalogue
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists, NotFound

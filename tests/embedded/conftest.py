@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.controllers.cleanup import CrdController, NamespaceController
-from muster.embedded.controllers.garbage import GarbageCollector
+from muster.embedded.controllers.garbage import CrdController, GarbageCollector, NamespaceController
 from muster.kube.builtin import new_catalogue
 
 

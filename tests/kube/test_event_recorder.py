@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.controllers.cleanup import EventExpiry
+from muster.embedded.controllers.garbage import EventExpiry
 from muster.kube.builtin import EVENT, new_catalogue
 from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, name_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.controllers.cleanup import CrdController
+from muster.embedded.controllers.garbage import CrdController
 from muster.kube.builtin import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET, SERVICE, new_catalogue
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of

@@ -6,7 +6,7 @@ from yarl import URL
 from muster.kube.errors import Conflict, Unavailable
 from muster.kube.objects import Key
 from muster.operator.metrics import Metrics, request_verb
-from muster.training.job_events import JobEvent
+from muster.training.controller import JobEvent
 from muster.training.kinds.pytorch import PyTorch
 from muster.training.kinds.tensorflow import TensorFlow
 from muster.training.registry import JOB_KINDS

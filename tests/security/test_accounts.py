@@ -11,8 +11,7 @@ import pytest
 from muster.platform.database.database import Database
 from muster.platform.settings import OidcSettings, WebSettings
 from muster.platform.users import credentials
-from muster.platform.users.devices import find_place, remember_device
-from muster.platform.users.login_limits import PER_ACCOUNT, PER_PAIR, PER_SECRET
+from muster.platform.users.login_limits import PER_ACCOUNT, PER_PAIR, PER_SECRET, find_place, remember_device
 from muster.platform.users.openid import Attempt, local_path
 from tests.server.platform.served import PASSWORD, Client, Reply, Served, serving
 

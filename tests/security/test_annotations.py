@@ -13,9 +13,9 @@ import pytest_asyncio
 
 from muster.embedded.node.nodes import SIMULATED_SECONDS_ANNOTATION, simulated_status
 from muster.embedded.node.pod_context import requested_stop_grace
-from muster.embedded.node.settings import RUNTIME_ANNOTATION
+from muster.embedded.settings import RUNTIME_ANNOTATION
 from muster.kube.builtin import POD
-from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
+from muster.kube.cluster import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object, name_of, status_of
 from tests.embedded.node.harness import Node
 from tests.embedded.waiting import wait_for

@@ -33,13 +33,12 @@ from muster.platform.modules.git_source import git_environment
 from muster.server.downloads import content_disposition
 from muster.workflows.artifacts import egress
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.confinement import landlock_version
 from muster.workflows.artifacts.egress import Egress, EgressRefused, address_problem, upstream_proxy
-from muster.workflows.artifacts.errors import ArtifactError
 from muster.workflows.artifacts.git_addresses import read_repository
-from muster.workflows.artifacts.member_locations import prefixed_key
-from muster.workflows.artifacts.member_processes import MemberAccess
-from muster.workflows.artifacts.quota import ArtifactQuota
+from muster.workflows.artifacts.landlock import landlock_version
+from muster.workflows.artifacts.local_store import ArtifactQuota
+from muster.workflows.artifacts.locations import ArtifactError, prefixed_key
+from muster.workflows.artifacts.member_jobs import MemberAccess
 from muster.workflows.executors.http import HttpExecutor
 from muster.workflows.executors.pod import InputStaging
 from muster.workflows.executors.pod_spec import CannotRun, StagedInputs, build_pod
@@ -536,7 +535,7 @@ async def test_a_member_uses_a_store_with_the_servers_credentials(
     async def started(*_: Any) -> None:
         raise AssertionError("the store is used")
 
-    monkeypatch.setattr("muster.workflows.artifacts.member_processes.ConfinedWork.use_store", started)
+    monkeypatch.setattr("muster.workflows.artifacts.member_jobs.ConfinedWork.use_store", started)
     await members.put_secret("alice", "own", value="x")
     with pytest.raises(ArtifactError):
         await members.fetch(location)
@@ -886,7 +885,7 @@ async def test_a_confined_process_reads_the_data_directory(members: Members) -> 
         pytest.skip("this kernel has no Landlock")
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from muster.workflows.artifacts.confinement import Confinement, confine\n"
+        "from muster.workflows.artifacts.landlock import Confinement, confine\n"
         "confine(Confinement((sys.argv[2],)))\n"
         "import subprocess\n"
         "open(sys.argv[2] + '/own', 'w').write('x')\n"

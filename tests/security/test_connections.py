@@ -12,8 +12,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from muster.kube.budgets import Budgets
-from muster.server.connections import ConnectionLimits, limits_from
-from muster.server.https import serve_http
+from muster.server.http_server import ConnectionLimits, limits_from, serve_http
 
 _HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
 

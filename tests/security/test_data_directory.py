@@ -10,7 +10,7 @@ import pytest
 
 from muster.embedded.node.logs import Logs, pod_log_folder
 from muster.embedded.node.operations import AgentFiles
-from muster.embedded.node.settings import AgentSettings
+from muster.embedded.settings import AgentSettings
 from muster.kube.errors import ApiError, NotFound
 from muster.platform.runs.logs import delete_logs, saved_log
 from tests.embedded.node.harness import Node

@@ -12,7 +12,7 @@ import pytest
 
 from muster.embedded.node import scratch_space
 from muster.embedded.node.isolation import probe_isolation
-from muster.embedded.node.supervisor.cgroups import ProcessLimit
+from muster.embedded.node.supervisor.resource_limits import ProcessLimit
 from muster.kube.budgets import Budgets
 from muster.kube.builtin import POD
 from muster.kube.errors import Conflict, TooManyRequests

@@ -20,8 +20,7 @@ from muster.embedded.node.supervisor.output_files import PROBLEM_FILE, CopyBudge
 from muster.embedded.node.supervisor_client import zygote_environment
 from muster.kube.budgets import Budgets
 from muster.kube.builtin import POD
-from muster.kube.cluster import LogQuery
-from muster.kube.node_files import KEEP_FILES_ANNOTATION, NodeFilesError
+from muster.kube.cluster import KEEP_FILES_ANNOTATION, LogQuery, NodeFilesError
 from muster.kube.objects import name_of, status_of, uid_of
 from tests.embedded.node.harness import Node
 from tests.embedded.waiting import wait_for

@@ -12,9 +12,9 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from muster.kube import field_errors, quantity
+from muster.kube import errors, quantity
 from muster.kube.builtin import POD, ROLE, SECRET
-from muster.kube.field_errors import closest_word, is_dns_name, is_label_value
+from muster.kube.errors import closest_word, is_dns_name, is_label_value
 from muster.kube.manifests import ManifestError, load_manifests, parse_mapping
 from muster.kube.quantity import QuantityError, parse_quantity
 from muster.kube.schema_validation import MOST_PROBLEMS, validate
@@ -253,7 +253,7 @@ def test_long_values_are_not_kept_in_caches() -> None:
         assert not is_label_value(f"a{number}" + "a" * 1000)
         with pytest.raises(QuantityError):
             parse_quantity(f"{number}" + "0" * 1000)
-    assert field_errors._is_label_value.cache_info().currsize < 2000
+    assert errors._is_label_value.cache_info().currsize < 2000
     assert quantity._parse_quantity.cache_info().currsize < 2000
 
 

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request, Response
 from muster.kube.budgets import Budgets
 from muster.platform.database.database import Database
 from muster.platform.database.tables import sessions
-from muster.server.https import serve_http
+from muster.server.http_server import serve_http
 from muster.server.platform.app import include, platform_app
 from muster.server.platform.event_feed import EventFeed, OpenStreams
 from muster.server.platform.route_rules import own

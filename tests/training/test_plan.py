@@ -12,7 +12,6 @@ import pytest
 from muster.kube.cluster import Endpoint
 from muster.kube.objects import Object, name_of, owner_reference, timestamp
 from muster.training.gang import GangSettings
-from muster.training.job_conditions import Progress
 from muster.training.kinds.paddlecloud import PaddleCloud
 from muster.training.kinds.pytorch import PyTorch
 from muster.training.model import (
@@ -21,6 +20,7 @@ from muster.training.model import (
     REPLICA_TYPE,
     RESTART_SCOPE,
     ObservedObjects,
+    Progress,
     Replica,
     TrainingJob,
 )

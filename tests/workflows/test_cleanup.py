@@ -11,7 +11,7 @@ import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.operations import AgentFiles
-from muster.embedded.node.settings import AgentSettings
+from muster.embedded.settings import AgentSettings
 from muster.kube.builtin import EVENT, PERSISTENT_VOLUME_CLAIM, POD, new_catalogue
 from muster.kube.events import EventRecorder
 from muster.kube.kinds import Kind

@@ -21,8 +21,9 @@ from muster.cli.session import (
     Timeout,
     on_cluster,
     parse_duration,
+    resource_name,
+    type_name,
 )
-from muster.cli.targets import resource_name, type_name
 from muster.cli.workflow_lookup import LATEST, find_single_workflow, resolve_workflow_name
 from muster.kube.cluster import Cluster, Propagation
 from muster.kube.errors import ApiError, NotFound

@@ -22,7 +22,7 @@ from muster.cli.session import Debug, configure_logging, home
 from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, find_engine
 from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.machine import MachineInfo, inspect_machine
-from muster.embedded.node.supervisor.cgroups import can_limit
+from muster.embedded.node.supervisor.resource_limits import can_limit
 from muster.server.pidfile import running_server
 
 Grade: TypeAlias = Literal["ok", "limited", "missing"]

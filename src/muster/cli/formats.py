@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from muster.cli.errors import CommandError
-from muster.cli.targets import resource_name, type_name
+from muster.cli.session import resource_name, type_name
 from muster.kube.jsonpath import JsonPathError, all_values, render
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, parse_time

@@ -146,7 +146,7 @@ def _load_platform_users() -> _Commands:
 
 
 def _load_platform_login() -> _Commands:
-    from muster.cli.platform_login import login, logout, openapi
+    from muster.cli.platform import login, logout, openapi
 
     return {"login": login, "logout": logout, "openapi": openapi}
 

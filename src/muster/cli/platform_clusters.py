@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from muster.cli.output import echo, format_table
-from muster.cli.platform_login import connect_platform
-from muster.cli.platform_records import (
+from muster.cli.platform import (
     JsonOption,
     LimitOption,
     SearchOption,
     check_changes,
     command_group,
+    connect_platform,
     given_options,
     parse_pairs,
     print_json,

@@ -9,13 +9,13 @@ import typer
 
 from muster.cli.errors import CommandExit
 from muster.cli.output import echo, warn
-from muster.cli.platform_login import connect_platform
-from muster.cli.platform_records import (
+from muster.cli.platform import (
     JsonOption,
     LimitOption,
     SearchOption,
     check_changes,
     command_group,
+    connect_platform,
     format_time,
     given_options,
     parse_pairs,

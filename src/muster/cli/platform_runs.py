@@ -10,12 +10,12 @@ import typer
 
 from muster.cli.errors import CommandError, CommandExit
 from muster.cli.output import echo, format_table, warn
-from muster.cli.platform_login import connect_platform
-from muster.cli.platform_records import (
+from muster.cli.platform import (
     JsonOption,
     LimitOption,
     SearchOption,
     command_group,
+    connect_platform,
     format_time,
     parse_pairs,
     print_json,

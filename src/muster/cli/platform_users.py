@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from muster.cli.output import echo, warn
-from muster.cli.platform_login import connect_platform
-from muster.cli.platform_records import (
+from muster.cli.platform import (
     JsonOption,
     LimitOption,
     SearchOption,
     check_changes,
     command_group,
+    connect_platform,
     format_time,
     given_options,
     print_json,

@@ -10,15 +10,16 @@ import typer
 
 from muster.cli.errors import CommandError, CommandExit
 from muster.cli.output import echo, format_table, warn
-from muster.cli.platform_login import connect_platform, read_version_file
-from muster.cli.platform_records import (
+from muster.cli.platform import (
     JsonOption,
     LimitOption,
     SearchOption,
     command_group,
+    connect_platform,
     format_time,
     print_json,
     print_records,
+    read_version_file,
     split_version,
 )
 from muster.platform.records import StoredVersion

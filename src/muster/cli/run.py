@@ -38,8 +38,8 @@ from muster.cli.session import (
     configure_logging,
     connect_or_start,
     parse_duration,
+    resource_name,
 )
-from muster.cli.targets import resource_name
 from muster.kube.errors import ApiError
 from muster.kube.events import event_selector
 from muster.kube.events import sort_events as events_in_order

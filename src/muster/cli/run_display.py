@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from muster.cli.output import pick_color, supports_color
 from muster.cli.pod_logs import LogLine, LogSource
 from muster.cli.run_objects import find_outcome, is_workload
-from muster.cli.targets import type_name
+from muster.cli.session import type_name
 from muster.cli.workflow_status import format_suspension, is_workflow
 from muster.kube.columns import pod_status
 from muster.kube.kinds import Kind

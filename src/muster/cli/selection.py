@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from muster.cli.errors import CommandError
 from muster.cli.output import warn
-from muster.cli.session import Session
-from muster.cli.targets import Target
+from muster.cli.session import Session, Target
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, Gone, NotFound
 from muster.kube.kinds import Kind

@@ -10,8 +10,7 @@ import typer
 from muster.cli.apply import apply_object, resolve_document
 from muster.cli.errors import CommandError, CommandExit, format_document_error
 from muster.cli.output import echo, format_table, warn
-from muster.cli.session import Session, on_cluster
-from muster.cli.targets import resource_name
+from muster.cli.session import Session, on_cluster, resource_name
 from muster.kube.errors import ApiError
 from muster.kube.objects import annotations_of, name_of
 from muster.workflows.bundled import bundle_files, list_bundles, load_bundle

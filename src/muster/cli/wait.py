@@ -11,8 +11,7 @@ from muster.cli.apply import wait_until_deleted
 from muster.cli.errors import CommandError, CommandExit, format_api_error
 from muster.cli.output import echo, warn
 from muster.cli.selection import namespace_for, select_objects, watch_object
-from muster.cli.session import AllNamespaces, Files, LabelSelector, Session, on_cluster, parse_duration
-from muster.cli.targets import resource_name
+from muster.cli.session import AllNamespaces, Files, LabelSelector, Session, on_cluster, parse_duration, resource_name
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.jsonpath import JsonPathError, all_values

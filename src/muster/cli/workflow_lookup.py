@@ -11,10 +11,9 @@ import orjson
 
 from muster.cli.errors import CommandError
 from muster.cli.session import Session
-from muster.kube.cluster import Cluster
+from muster.kube.cluster import Cluster, StatusRowsCluster
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.objects import Object, creation_order, name_of
-from muster.kube.status_rows import StatusRowsCluster
 
 if TYPE_CHECKING:
     from muster.kube.kinds import Kind
@@ -116,7 +115,7 @@ async def list_workflow_summaries(session: Session, namespace: str, labels: str 
 
 
 async def _is_type(session: Session, word: str) -> bool:
-    from muster.cli.targets import find_kinds
+    from muster.cli.session import find_kinds
 
     for _ in range(2):
         try:

@@ -8,6 +8,7 @@ async with Box(settings, new_catalogue()) as box:
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from dataclasses import replace
 from datetime import timedelta
@@ -16,23 +17,23 @@ from typing import Protocol
 from muster.embedded.auth.identity import Identity
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.controllers.claims import ClaimController
-from muster.embedded.controllers.cleanup import (
+from muster.embedded.controllers.garbage import (
     DEFAULT_SERVICE_ACCOUNT,
     CrdController,
     DefaultServiceAccountController,
     EventExpiry,
+    GarbageCollector,
     NamespaceController,
 )
-from muster.embedded.controllers.garbage import GarbageCollector
 from muster.embedded.controllers.jobs import JobController
-from muster.embedded.gc_tuning import GcTuner
 from muster.embedded.node.agent import Agent
 from muster.embedded.node.image_engine import ImageEngine
-from muster.embedded.node.settings import ApiAccess
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.embedded.scheduler.scheduler import Scheduler
-from muster.embedded.settings import BoxSettings
+from muster.embedded.settings import ApiAccess, BoxSettings
+from muster.embedded.store.history import Change
+from muster.embedded.store.store import Store
 from muster.kube.builtin import SERVICE_ACCOUNT
 from muster.kube.encryption import KeyRing
 from muster.kube.errors import NotFound
@@ -140,3 +141,40 @@ async def _keep_running(name: str, component: Component) -> None:
             await asyncio.sleep(1.0)
         else:
             return
+
+
+class GcTuner:
+    """Keeps Python's cyclic garbage collector from walking every stored object again and again. It changes garbage
+    collection for the whole process until `run` is cancelled."""
+
+    def __init__(self, store: Store, *, every: int = 5_000, full_collection_seconds: float = 3600.0) -> None:
+        self._store = store
+        self._every = every
+        self._full_collection_seconds = full_collection_seconds
+        self._changes = 0
+
+    async def run(self) -> None:
+        before = gc.get_threshold()
+        gc.set_threshold(50_000, 20, 100)
+        gc.freeze()  # Objects from start-up stay. Searching them for garbage would only delay the first request.
+        stop = self._store.listen(self._changed)
+        try:
+            while True:
+                await asyncio.sleep(self._full_collection_seconds)
+                gc.unfreeze()
+                self._freeze()
+        finally:
+            stop()
+            gc.set_threshold(*before)
+            gc.unfreeze()
+
+    def _changed(self, resource: str, change: Change) -> None:
+        self._changes += 1
+        if self._changes == self._every:
+            # Not here: watchers still wait for the changes of this commit.
+            asyncio.get_running_loop().call_soon(self._freeze)
+
+    def _freeze(self) -> None:
+        self._changes = 0
+        gc.collect()
+        gc.freeze()

@@ -21,8 +21,7 @@ from muster.embedded.store.write_hooks import PERMANENT_NAMESPACES, CustomKinds
 from muster.embedded.store.writes import to_scale
 from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
 from muster.kube.encryption import KeyRing
-from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Unavailable
-from muster.kube.field_errors import is_count
+from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Unavailable, is_count
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.metrics_api import UsageByPod
 from muster.kube.objects import Key, Object, key_of, timestamp, uid_of, version_of

@@ -1,13 +1,20 @@
-"""The `Cluster` protocol: the interface of the embedded cluster and of a real one."""
+"""The `Cluster` protocol: the interface of the embedded cluster and of a real one.
+
+Two more protocols say what only the embedded cluster can do. `StatusRowsCluster` stores a large map of a status as
+rows, one per entry: `Kind.stored_as_rows` names the map, for example `status.nodes` of a Workflow. Writing one entry
+costs the same however many there are, and reads come from memory. `NodeFiles` is what a node keeps of its Pods'
+containers besides their status; the server hands it to those who collect outputs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from muster.kube.kinds import Catalogue, Kind
-from muster.kube.objects import Object
+from muster.kube.objects import Key, Object
 
 Propagation: TypeAlias = Literal["Background", "Foreground", "Orphan"]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -173,3 +180,91 @@ class Cluster(Protocol):
         is a port of its own, which is reserved until `owner` is deleted. Another `attempt` gets another port: a port
         that was just used may not be bound again for a minute."""
         ...
+
+
+@runtime_checkable
+class StatusRowsCluster(Cluster, Protocol):
+    def peek(self, kind: Kind, key: Key) -> Object | None:
+        """Returns an object from memory, without its rows; None if it does not exist."""
+        ...
+
+    def status_rows(self, kind: Kind, uid: str) -> dict[str, Any]:
+        """Returns the rows of an object: the entries of its map."""
+        ...
+
+    async def write_status_rows(
+        self,
+        kind: Kind,
+        obj: Object,
+        changed: Mapping[str, Any],
+        *,
+        update: Object | None = None,
+        rebase: Callable[[Object, dict[str, Any]], Object | None] | None = None,
+    ) -> Object:
+        """Writes rows of `obj` and, with `update`, the object itself, in one transaction. Watchers are notified only
+        if the object is written.
+
+        If the object has changed since `obj` was read, `rebase` gets the current object and its rows, and returns the
+        update to write (the object itself for none). Raises Conflict if it returns None or is missing.
+        """
+        ...
+
+    def with_status_rows(self, obj: Object, kind: Kind | None = None) -> Object:
+        """Returns the object with its map, as clients see it."""
+        ...
+
+
+class NodeFilesError(Exception):
+    """The output files of a container could not be copied. The message says why."""
+
+
+class NodeFiles(Protocol):
+    """Files of running and finished containers. All calls may read from the disk."""
+
+    def output(self, pod: Object, container: str, index: int) -> Path | None:
+        """Returns the copy of the container's path with this index in its keep-files annotation, or None if there was
+        nothing to copy. Raises NodeFilesError if copying failed."""
+        ...
+
+    def outputs_written_at(self, pod: Object, container: str) -> int:
+        """Returns when the container's outputs were copied, in nanoseconds; 0 if they were not."""
+        ...
+
+    def last_output(self, pod: Object, container: str, limit: int) -> bytes:
+        """Returns the end of what the container's last attempt wrote to stdout, at most `limit` bytes."""
+        ...
+
+    def write_log(self, pod: Object, container: str, target: Path) -> None:
+        """Writes what is left of the log of the container's last attempt to a file."""
+        ...
+
+    def log_owners(self, kind: str) -> set[tuple[str, str]]:
+        """Returns the namespaces and uids of the objects of a kind whose Pods have logs, also of deleted Pods."""
+        ...
+
+    def drop_logs(self, kind: str, owners: Collection[str]) -> None:
+        """Deletes the logs of all Pods that the objects with these uids controlled."""
+        ...
+
+    def scratch_folder(self, pod: Object, container: str) -> str:
+        """Returns the folder that a container sees as its /tmp."""
+        ...
+
+
+# Annotations by which a Pod asks the embedded node agent for more than Kubernetes' own
+# fields can express.
+#
+# muster.dev/keep-files: {"main": ["/tmp/out.txt", "/model"]}
+# The paths are copied when the container has ended, and the copies are kept as long as the Pod object exists; see
+# `muster.kube.cluster`. The container may write these paths wherever they are: only it sees them, and the
+# machine's own files do not change.
+# muster.dev/containers: {"leading": ["a", "b"], "after": {"b": ["a"]}, "retries": 1, "retrySeconds": 0.5}
+# The Pod ends when its leading containers have ended or one of them has failed. A container starts when those in
+# its `after` have succeeded.
+# muster.dev/stop: "30"
+# Stops the containers with so many seconds of grace, and keeps the Pod object.
+
+
+KEEP_FILES_ANNOTATION = "muster.dev/keep-files"
+CONTAINERS_ANNOTATION = "muster.dev/containers"
+STOP_ANNOTATION = "muster.dev/stop"

@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from muster.kube.errors import Cause
-from muster.kube.field_errors import (
+from muster.kube.errors import (
     ENV_NAME_RULE,
     FILE_KEY_RULE,
     PORT_NAME_RULE,
     QUALIFIED_RULE,
+    Cause,
     check_dns_label,
     duplicate,
     forbidden,

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from muster.kube.errors import Cause, Invalid
-from muster.kube.field_errors import (
+from muster.kube.errors import (
+    Cause,
+    Invalid,
     check_dns_label,
     check_dns_name,
     duplicate,

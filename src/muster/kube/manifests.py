@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from muster.kube.field_errors import Step, split_path
+from muster.kube.errors import Step, split_path
 from muster.kube.objects import Object
 
 MAX_VALUES = 2_000_000

@@ -10,8 +10,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from muster.kube.errors import BadRequest, Cause, Invalid, TooLarge
-from muster.kube.field_errors import join_path
+from muster.kube.errors import BadRequest, Cause, Invalid, TooLarge, join_path
 from muster.kube.kinds import Schema
 
 MAX_OPERATIONS = 10_000

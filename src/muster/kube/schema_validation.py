@@ -12,10 +12,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from muster.kube.errors import Cause
-from muster.kube.field_errors import (
+from muster.kube.errors import (
     INVALID,
     REQUIRED,
+    Cause,
     closest_word,
     duplicate,
     format_path,

@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from muster.kube.container_validation import check_port, check_port_reference
-from muster.kube.errors import Cause
-from muster.kube.field_errors import (
+from muster.kube.errors import (
     FILE_KEY_RULE,
     LABEL_VALUE_RULE,
     QUALIFIED_RULE,
+    Cause,
     check_dns_label,
     check_dns_name,
     check_labels,

@@ -13,8 +13,7 @@ from yarl import URL
 
 from muster.kube.errors import Conflict
 from muster.kube.objects import Object, namespace_of
-from muster.training.controller import Item, TrainingController
-from muster.training.job_events import JobEvent
+from muster.training.controller import Item, JobEvent, TrainingController
 from muster.training.kinds.base import JobKind
 
 PREFIX = "muster_operator_"

@@ -17,7 +17,7 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.image_engine import EngineProblem, ImageEngine, find_engine
 from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.operations import AgentFiles
-from muster.embedded.node.settings import ApiAccess, RuntimeName
+from muster.embedded.settings import ApiAccess, RuntimeName
 from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
 from muster.kube.builtin import NAMESPACE, new_catalogue
 from muster.kube.encryption import EncryptionError
@@ -25,8 +25,7 @@ from muster.kube.kinds import Catalogue
 from muster.kube.objects import Key
 from muster.kube.pod_security import is_restricted
 from muster.server.argo.app import argo_app
-from muster.server.connections import limits_from
-from muster.server.https import open_listener, serve_https
+from muster.server.http_server import limits_from, open_listener, serve_https
 from muster.server.kubernetes.app import kube_app
 from muster.server.pidfile import ServerError, ServerInfo, claim_home
 from muster.server.platform.hosting import host_platform
@@ -37,7 +36,7 @@ from muster.training.controller import TrainingController
 from muster.training.gang import GangSettings
 from muster.training.registry import JOB_KINDS, training_kinds
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.member_processes import MemberAccess
+from muster.workflows.artifacts.member_jobs import MemberAccess
 from muster.workflows.cleanup import CleanupController, collect_garbage, needs_finalizer
 from muster.workflows.controller import WorkflowController
 from muster.workflows.cron.controller import CronController

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from muster.kube.builtin import CONFIG_MAP, POD, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster, Endpoint
@@ -35,7 +35,6 @@ from muster.kube.patches import diff_merge
 from muster.training.children import EventSink, Expectations, JobChildren, find_kind, ignore_not_found
 from muster.training.etcd import EtcdEntry, put_key
 from muster.training.gang import GangSettings, group_kind
-from muster.training.job_events import JobEvent, OnJobEvent, job_events_between
 from muster.training.kinds.base import JobKind
 from muster.training.model import (
     ATTEMPT_ANNOTATION,
@@ -44,6 +43,7 @@ from muster.training.model import (
     REPLICA_INDEX,
     REPLICA_TYPE,
     ObservedObjects,
+    Progress,
     Replica,
     TrainingJob,
     replica_name,
@@ -129,6 +129,13 @@ _OWNED_PODS = (JOB_NAME, f"paddle-res-name,!{JOB_NAME}")
 
 Item: TypeAlias = tuple[str, Key]
 """A job in the queue: the name of its kind, and its key."""
+
+
+JobEvent: TypeAlias = Literal["created", "deleted", "successful", "failed", "restarted"]
+"""What is counted as a metric, once the status has been written. Only one operator can write it, and only once."""
+
+OnJobEvent: TypeAlias = Callable[[JobKind, Object, JobEvent], None]
+"""(job kind, job, event)"""
 
 
 class TrainingController:
@@ -438,3 +445,15 @@ def _served_version(cluster: Cluster, job_kind: JobKind) -> Kind:
     """Returns the kind in the version that the cluster serves."""
     kinds = (job_kind.kind, *job_kind.other_versions)
     return next((kind for kind in kinds if find_kind(cluster, (kind.api_version, kind.kind))), job_kind.kind)
+
+
+def job_events_between(before: Progress, after: Progress) -> list[JobEvent]:
+    """Returns the events between two written states of a job."""
+    passed: list[JobEvent] = []
+    if after.conditions and not before.conditions:
+        passed.append("created")
+    if after.has("Succeeded") and not before.has("Succeeded"):
+        passed.append("successful")
+    if after.has("Failed") and not before.has("Failed"):
+        passed.append("failed")
+    return passed

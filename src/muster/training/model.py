@@ -1,17 +1,27 @@
-"""A training job of any kind: roles of replicas, a run policy and an outcome, with training-operator's names and
-labels.
+"""A training job of any kind: roles of replicas, a run policy, an outcome, and conditions in the order and wording that
+training-operator's users know; with training-operator's names and labels.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from muster.kube.cluster import Endpoint
 from muster.kube.errors import Cause
-from muster.kube.objects import Object, name_of, namespace_of, uid_of
+from muster.kube.objects import (
+    Condition,
+    Object,
+    get_condition,
+    is_condition_true,
+    name_of,
+    namespace_of,
+    timestamp,
+    uid_of,
+)
 
 RestartPolicy: TypeAlias = Literal["Always", "OnFailure", "Never", "ExitCode"]
 CleanPodPolicy: TypeAlias = Literal["None", "Running", "All"]
@@ -236,3 +246,57 @@ def check_replica_names(job: TrainingJob, listeners: Iterable[Replica]) -> list[
     excess = len(longest) - _MAX_NAME_LENGTH
     why = f'"{job.name}" is {excess} characters too long: the Service "{longest}" is named after it'
     return [Cause("metadata.name", f"{why}, and may have {_MAX_NAME_LENGTH}")]
+
+
+State: TypeAlias = Literal["Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    conditions: tuple[Condition, ...] = ()
+    start: str | None = None
+    completion: str | None = None
+
+    def has(self, state: State) -> bool:
+        return is_condition_true(self.conditions, state)
+
+    @property
+    def finished(self) -> bool:
+        return self.has("Succeeded") or self.has("Failed")
+
+    def with_condition(
+        self, kind: str, state: State, message: str, now: datetime, *, status: bool = True, reason: str = ""
+    ) -> Progress:
+        """The newest condition is the last one, which the State column shows. Running and Restarting replace each
+        other; when the job ends, Running becomes false."""
+        reason = reason or f"{kind}{state}"
+        truth = "True" if status else "False"
+        old = get_condition(self.conditions, state)
+        if old is not None and (old["status"], old["reason"]) == (truth, reason):
+            return self
+        moment = timestamp(now)
+        unchanged = old is not None and old["status"] == truth
+        condition = {
+            "type": state,
+            "status": truth,
+            "reason": reason,
+            "message": message,
+            "lastUpdateTime": moment,
+            "lastTransitionTime": old["lastTransitionTime"] if old is not None and unchanged else moment,
+        }
+        return replace(self, conditions=(*_other_conditions(self.conditions, state, moment), condition))
+
+
+def read_progress(status: Object) -> Progress:
+    return Progress(tuple(status.get("conditions") or ()), status.get("startTime"), status.get("completionTime"))
+
+
+def _other_conditions(conditions: Iterable[Condition], state: State, moment: str) -> Iterable[Condition]:
+    for condition in conditions:
+        type = condition["type"]
+        if type == state or {type, state} == {"Running", "Restarting"}:
+            continue
+        if type == "Running" and state in ("Succeeded", "Failed") and condition["status"] == "True":
+            yield {**condition, "status": "False", "lastUpdateTime": moment, "lastTransitionTime": moment}
+        else:
+            yield condition

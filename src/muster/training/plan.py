@@ -32,15 +32,16 @@ from muster.training.gang import (
     seconds_to_wait_for_group,
     wants_gang,
 )
-from muster.training.job_conditions import Progress, State
 from muster.training.kinds.base import JobKind
 from muster.training.model import (
     Addresses,
     CleanPodPolicy,
     JobOutcome,
     ObservedObjects,
+    Progress,
     Replica,
     ReplicaCount,
+    State,
     TrainingJob,
     replica_name,
 )

@@ -13,11 +13,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from muster.kube.builtin import CONFIG_MAP, NAMESPACE, PERSISTENT_VOLUME_CLAIM, POD
+from muster.kube.cluster import NodeFiles, StatusRowsCluster
 from muster.kube.controller import Controller, Informer
-from muster.kube.errors import BadRequest, Conflict, NotFound
-from muster.kube.field_errors import is_count
+from muster.kube.errors import BadRequest, Conflict, NotFound, is_count
 from muster.kube.kinds import Kind
-from muster.kube.node_files import NodeFiles
 from muster.kube.objects import (
     Key,
     Object,
@@ -37,11 +36,9 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.kube.selectors import LabelSelector, label_selector_from
-from muster.kube.status_rows import StatusRowsCluster
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.errors import ArtifactError
-from muster.workflows.artifacts.locations import is_supplied
-from muster.workflows.artifacts.ownership import ArtifactOwners, keys_used
+from muster.workflows.artifacts.local_store import ArtifactOwners, keys_used
+from muster.workflows.artifacts.locations import ArtifactError, is_supplied
 from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.errors import ExpressionError

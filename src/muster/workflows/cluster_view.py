@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from muster.kube.builtin import CONFIG_MAP, NAMESPACE
-from muster.kube.cluster import Cluster
+from muster.kube.cluster import Cluster, StatusRowsCluster
 from muster.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, TooLarge
 from muster.kube.objects import Key, Object, labels_of, version_of
 from muster.kube.pod_security import is_restricted
-from muster.kube.status_rows import StatusRowsCluster
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.memoization import entry_text
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW_TEMPLATE

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 
 from muster.kube.budgets import Budgets, setting_name
 from muster.kube.builtin import CONFIG_MAP
+from muster.kube.cluster import StatusRowsCluster
 from muster.kube.controller import Controller, FairQueue, Informer
 from muster.kube.errors import (
     AlreadyExists,
@@ -46,7 +47,6 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
-from muster.kube.status_rows import StatusRowsCluster
 from muster.workflows.cluster_view import StoreView, store_memos
 from muster.workflows.engine.budget import set_aside
 from muster.workflows.engine.run import Run, advance_run

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.controllers.cleanup import NamespaceController
+from muster.embedded.controllers.garbage import NamespaceController
 from muster.kube.builtin import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT, new_catalogue
 from muster.kube.errors import Forbidden, NotFound
 from muster.kube.kinds import Kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.controllers.cleanup import DefaultServiceAccountController
+from muster.embedded.controllers.garbage import DefaultServiceAccountController
 from muster.kube.builtin import SERVICE_ACCOUNT
 from muster.kube.objects import uid_of
 from tests.embedded.waiting import run_components, wait_for

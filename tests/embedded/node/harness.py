@@ -10,8 +10,8 @@ from typing import Any
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.agent import Agent
-from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.contract import Isolation
+from muster.embedded.settings import AgentSettings
 from muster.kube.builtin import EVENT, POD, new_catalogue
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import NotFound

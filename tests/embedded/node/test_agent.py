@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.node.settings import ImageSettings
-from muster.embedded.node.supervisor.cgroups import can_limit
+from muster.embedded.node.supervisor.resource_limits import can_limit
+from muster.embedded.settings import ImageSettings
 from muster.kube.builtin import NODE, POD
-from muster.kube.cluster import LogQuery
+from muster.kube.cluster import KEEP_FILES_ANNOTATION, LogQuery
 from muster.kube.errors import NotFound
-from muster.kube.node_files import KEEP_FILES_ANNOTATION
 from muster.kube.objects import meta, status_of
 from tests.embedded.node.harness import Node, container, waiting
 

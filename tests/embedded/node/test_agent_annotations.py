@@ -14,7 +14,7 @@ from muster.embedded.node.pod_context import output_folder
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.output_files import PROBLEM_FILE
 from muster.kube.builtin import POD
-from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
+from muster.kube.cluster import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object, status_of, uid_of
 from tests.embedded.node.harness import Node
 

@@ -13,9 +13,8 @@ import pytest
 
 from muster.embedded.node.image_engine import ImageEngine
 from muster.embedded.node.pod_context import output_folder
-from muster.embedded.node.settings import RUNTIME_ANNOTATION
-from muster.kube.cluster import LogQuery
-from muster.kube.node_files import KEEP_FILES_ANNOTATION
+from muster.embedded.settings import RUNTIME_ANNOTATION
+from muster.kube.cluster import KEEP_FILES_ANNOTATION, LogQuery
 from muster.kube.objects import Object, status_of
 from tests.embedded.node.busybox_image import make_image, podman_here
 

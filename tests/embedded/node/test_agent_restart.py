@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.node.settings import NodeSettings
+from muster.embedded.settings import NodeSettings
 from muster.kube.builtin import NODE, POD
 from muster.kube.errors import NotFound
 from muster.kube.objects import Object, annotations_of, meta, name_of, status_of

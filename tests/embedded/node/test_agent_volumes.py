@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.node.settings import ApiAccess
+from muster.embedded.settings import ApiAccess
 from muster.kube.builtin import CONFIG_MAP, POD
 from muster.kube.errors import BadRequest
 from muster.kube.objects import status_of

@@ -12,7 +12,7 @@ from muster.embedded.node.pod_context import (
     paths_outside_mounts,
     requested_stop_grace,
 )
-from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
+from muster.kube.cluster import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object
 
 

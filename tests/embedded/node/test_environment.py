@@ -7,7 +7,7 @@ import pytest
 
 from muster.embedded.node.environment import container_environment, expand, field_value, resource_value
 from muster.embedded.node.pod_context import ConfigError, PodContext
-from muster.embedded.node.settings import ApiAccess
+from muster.embedded.settings import ApiAccess
 from muster.kube.objects import Object
 
 

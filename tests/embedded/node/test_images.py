@@ -22,7 +22,7 @@ from muster.embedded.node.images import (
     required_folders,
 )
 from muster.embedded.node.pod_context import ImageNeedsCommand
-from muster.embedded.node.settings import ImageSettings
+from muster.embedded.settings import ImageSettings
 
 MACHINE = {"PATH": "/usr/bin", "HOME": "/home/u"}
 IMAGES = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.node.log_files import PodLogs, drop_old_logs, list_pod_logs, select_logs_to_drop
-from muster.embedded.node.settings import LogLimits
+from muster.embedded.settings import LogLimits
 
 LIMITS = LogLimits(keep_seconds=100, total_bytes=50)
 

@@ -11,7 +11,7 @@ import pytest
 
 from muster.embedded.node.log_files import LineReader, find_since, find_tail, log_files, read_last_output
 from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK, Logs
-from muster.embedded.node.supervisor.log_writer import LogWriter
+from muster.embedded.node.supervisor.journal_and_logs import LogWriter
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
 

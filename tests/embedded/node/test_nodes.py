@@ -4,7 +4,7 @@ from pathlib import Path
 
 from muster.embedded.node.machine import NVIDIA, MachineInfo
 from muster.embedded.node.nodes import is_simulated, merge_node, node_objects
-from muster.embedded.node.settings import AgentSettings, NodeSettings
+from muster.embedded.settings import AgentSettings, NodeSettings
 from muster.kube.objects import Object
 
 MACHINE = MachineInfo("box", 4, 8 * 1024**3, 100 * 1024**3, {NVIDIA: ("0", "1")}, "arm64", "6.1", "Debian")

@@ -12,9 +12,9 @@ import pytest
 from muster.embedded.node.images import hidden_folders, required_folders
 from muster.embedded.node.pod_context import ConfigError, ContainerError, ImageNeedsCommand, MountError, PodContext
 from muster.embedded.node.preparation import NodeContext, PodPaths, Prepared, prepare, write_pod_file
-from muster.embedded.node.settings import AgentSettings, ApiAccess, ImageSettings
 from muster.embedded.node.supervisor.contract import Isolation, PreparedContainer
 from muster.embedded.node.volumes import SERVICE_ACCOUNT_FOLDER
+from muster.embedded.settings import AgentSettings, ApiAccess, ImageSettings
 from muster.kube.objects import Object
 
 

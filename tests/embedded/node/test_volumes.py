@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from muster.embedded.node.pod_context import MountError, PodContext
-from muster.embedded.node.settings import ApiAccess
 from muster.embedded.node.volumes import (
     SERVICE_ACCOUNT_VOLUME,
     EmptyDir,
@@ -17,6 +16,7 @@ from muster.embedded.node.volumes import (
     references_of,
     token_seconds,
 )
+from muster.embedded.settings import ApiAccess
 from muster.kube.errors import NotFound
 from muster.kube.objects import Object
 

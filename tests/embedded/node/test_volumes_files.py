@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from muster.embedded.node.pod_context import MountError, PodContext
-from muster.embedded.node.settings import ApiAccess
 from muster.embedded.node.volumes import File, payload_of
+from muster.embedded.settings import ApiAccess
 from muster.kube.objects import Object
 
 POD: Object = {

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from muster.embedded.node.image_engine import CHECK_IMAGE, ImageEngine
-from muster.embedded.node.settings import RuntimeName
+from muster.embedded.settings import RuntimeName
 from muster.platform.modules.build_process import BuildFailed
 from muster.platform.modules.builds import BuildRequest, Built, build_version, builders_for
 from muster.platform.modules.images import BuilderName, ImageBuilder, candidates, find_builder, remove_images

@@ -19,7 +19,7 @@ from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Object
 from muster.kube.rbac import MASTERS
 from muster.server.argo.app import argo_app
-from muster.server.https import serve_https
+from muster.server.http_server import serve_https
 from muster.server.kubernetes.app import kube_app
 from muster.server.workers import WorkerPool
 from muster.training.registry import training_kinds

@@ -22,7 +22,7 @@ from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound, Unavailable
 from muster.kube.metrics_api import UsageByPod
 from muster.kube.rbac import MASTERS
-from muster.server.https import serve_https
+from muster.server.http_server import serve_https
 from muster.server.kubernetes.app import kube_app
 
 on_standing = pytest.mark.asyncio(loop_scope="module")

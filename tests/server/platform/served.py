@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from yarl import URL
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.node.settings import AgentSettings
+from muster.embedded.settings import AgentSettings
 from muster.kube.builtin import new_catalogue
 from muster.kube.kinds import Kind
 from muster.platform.database.database import Database
@@ -31,7 +31,7 @@ from muster.platform.users.credentials import (
     waiting_link,
 )
 from muster.platform.users.sessions import begin_session
-from muster.server.https import serve_http
+from muster.server.http_server import serve_http
 from muster.server.platform.app import platform_app
 from muster.server.platform.services import Services, create_services
 from muster.server.settings import Settings

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.node.settings import AgentSettings
+from muster.embedded.settings import AgentSettings
 from muster.kube.builtin import new_catalogue
 from muster.platform.settings import WebSettings
 from muster.platform.users.credentials import local_token, platform_folder, waiting_link

@@ -13,7 +13,7 @@ import pytest
 from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 
-from muster.server.https import serve_http
+from muster.server.http_server import serve_http
 from muster.server.platform.app import include, platform_app
 from muster.server.platform.event_feed import Event, EventFeed
 from muster.server.platform.route_rules import own

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from muster.workflows.artifacts.archives import Form, Limits, form_of, is_tarball, pack, unpack
-from muster.workflows.artifacts.errors import ArtifactError
+from muster.workflows.artifacts.locations import ArtifactError
 
 FORMS: list[dict[str, Any]] = [{}, {"archive": {"tar": {"compressionLevel": 0}}}, {"archive": {"zip": {}}}]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing
 from muster.workflows.cleanup import collect_garbage, is_clean, needs_finalizer
 from muster.workflows.model import Node
 from tests.workflows.artifacts.conftest import SCOPE, WORKFLOW, Shop

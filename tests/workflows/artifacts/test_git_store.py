@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.artifacts.errors import ArtifactError
+from muster.workflows.artifacts.locations import ArtifactError
 from tests.workflows.artifacts.conftest import Shop
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
-from muster.workflows.artifacts.locations import public_url
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, ArtifactUnreachable, public_url
 from tests.workflows.artifacts.conftest import SCOPE, WORKFLOW, Shop
 
 

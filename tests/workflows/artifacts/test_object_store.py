@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, ArtifactUnreachable
 from tests.workflows.artifacts.conftest import SCOPE, WORKFLOW, Shop
 from tests.workflows.artifacts.s3server import ACCESS_KEY, REGION, S3, SECRET_KEY
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import POD_SPEC_SCHEMA
-from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
+from muster.kube.cluster import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
 from muster.kube.objects import Object
 from muster.kube.schema_validation import unknown_fields
 from muster.workflows.executors.pod_spec import SCRIPT, CannotRun, StagedInputs, build_pod, build_script_config_map

@@ -11,6 +11,7 @@ from typing import Protocol
 from muster.embedded.auth.private_files import ensure_private_key
 from muster.embedded.auth.tokens import AUDIENCE, Claims, ServiceAccountTokens, TokenFile, is_service_account_token
 from muster.kube import builtin
+from muster.kube.cluster import StatusRowsCluster
 from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, Conflict, NotFound, Unauthorized
 from muster.kube.kinds import Kind
@@ -27,7 +28,6 @@ from muster.kube.rbac import (
     missing_actions,
     service_account_user,
 )
-from muster.kube.status_rows import StatusRowsCluster
 
 READ = ["get", "list", "watch"]
 WRITE = ["create", "delete", "deletecollection", "patch", "update"]

@@ -49,12 +49,12 @@ from muster.embedded.node.scratch_space import (
     measure_scratch,
     uses_claims,
 )
-from muster.embedded.node.settings import AgentSettings
-from muster.embedded.node.supervisor.cgroups import can_limit
 from muster.embedded.node.supervisor.contract import Isolation
-from muster.embedded.node.supervisor.journal_writer import short_socket_path
+from muster.embedded.node.supervisor.journal_and_logs import short_socket_path
+from muster.embedded.node.supervisor.resource_limits import can_limit
 from muster.embedded.node.supervisor_client import ZygoteClient
 from muster.embedded.node.worker_context import WorkerContext
+from muster.embedded.settings import AgentSettings
 from muster.kube.builtin import NAMESPACE, POD
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import Conflict, NotFound

@@ -25,7 +25,7 @@ from typing import Any
 import muster
 from muster.embedded.node.environment import expand_all
 from muster.embedded.node.pod_context import ImageNeedsCommand
-from muster.embedded.node.settings import ImageSettings
+from muster.embedded.settings import ImageSettings
 
 PLAIN_IMAGES: Mapping[str, tuple[str, ...]] = {
     "almalinux": ("bash",),

@@ -13,8 +13,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from muster.embedded.node.settings import LogLimits
-from muster.embedded.node.supervisor.log_writer import DROPPED_SUFFIX
+from muster.embedded.node.supervisor.journal_and_logs import DROPPED_SUFFIX
+from muster.embedded.settings import LogLimits
 
 BLOCK = 1 << 16
 

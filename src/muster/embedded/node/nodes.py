@@ -12,8 +12,8 @@ from muster import __version__
 from muster.embedded.node.journal import progress_of
 from muster.embedded.node.machine import MachineInfo
 from muster.embedded.node.pod_status import PodPlace, containers_of, format_time, pod_status
-from muster.embedded.node.settings import AgentSettings, NodeSettings
 from muster.embedded.node.supervisor.contract import JournalEntry
+from muster.embedded.settings import AgentSettings, NodeSettings
 from muster.kube.builtin import NODE
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound

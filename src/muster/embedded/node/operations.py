@@ -18,17 +18,16 @@ from muster.embedded.node.logs import Logs, owned_logs, pod_log_folder
 from muster.embedded.node.machine import UsageMeter
 from muster.embedded.node.pod_context import output_folder, scratch_folder
 from muster.embedded.node.pod_worker import PodWorker
-from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.contract import ControlRequest
 from muster.embedded.node.supervisor.output_files import PROBLEM_FILE
 from muster.embedded.node.supervisor_client import ControlConnection, SupervisorGone
+from muster.embedded.settings import AgentSettings
 from muster.kube.budgets import setting_name
-from muster.kube.cluster import LogQuery
+from muster.kube.cluster import LogQuery, NodeFilesError
 from muster.kube.controller import Informer
 from muster.kube.errors import BadRequest, Conflict, NotFound, TooManyRequests, Unavailable
 from muster.kube.file_names import path_component
 from muster.kube.metrics_api import UsageByPod
-from muster.kube.node_files import NodeFilesError
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of, status_of, uid_of
 
 _CHUNK = 1 << 16
@@ -372,7 +371,7 @@ def _done(future: asyncio.Future[None]) -> None:
 
 
 # The files of Pods that this machine's node agent keeps. Implements
-# `muster.kube.node_files.NodeFiles`.
+# `muster.kube.cluster.NodeFiles`.
 
 
 class AgentFiles:

@@ -13,15 +13,14 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from muster.embedded.node.hosts import HostsFiles
-from muster.embedded.node.settings import ApiAccess
 from muster.embedded.node.supervisor.contract import ContainerOrder
 from muster.embedded.node.supervisor.output_files import is_kernel_path
+from muster.embedded.settings import ApiAccess
 from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE
-from muster.kube.cluster import Cluster
+from muster.kube.cluster import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION, Cluster
 from muster.kube.controller import Informer
 from muster.kube.file_names import fit_component, path_component
 from muster.kube.kinds import Kind
-from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of, status_of
 
 Lookup: TypeAlias = Callable[[str, str], Object | None]

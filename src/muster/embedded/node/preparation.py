@@ -39,7 +39,6 @@ from muster.embedded.node.pod_context import (
 )
 from muster.embedded.node.pod_status import containers_of
 from muster.embedded.node.probes import hook_of, probe_of
-from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.contract import (
     POD_FILE,
     ContainerRole,
@@ -60,9 +59,10 @@ from muster.embedded.node.volumes import (
     make_volume,
     plan_volumes,
 )
+from muster.embedded.settings import AgentSettings
 from muster.kube.budgets import Budgets, setting_name
-from muster.kube.ignored_pod_fields import ignored_fields
 from muster.kube.objects import Object, controller_of, name_of, namespace_of, spec_of, uid_of
+from muster.kube.pod_validation import ignored_fields
 from muster.kube.quantity import milli_value, whole_value
 
 SHARED_MEMORY: Mount = {"type": "tmpfs", "target": "/dev/shm"}

@@ -14,8 +14,8 @@ from muster.embedded.node.logs import Logs
 from muster.embedded.node.machine import DeviceAllocator
 from muster.embedded.node.pod_context import ContainerError, EngineNotReady, InvalidAnnotation, ReferencedObjects
 from muster.embedded.node.preparation import NodeContext
-from muster.embedded.node.settings import RUNTIME_ANNOTATION
 from muster.embedded.node.supervisor.contract import Isolation
+from muster.embedded.settings import RUNTIME_ANNOTATION
 from muster.kube.cluster import Cluster
 from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, annotations_of, namespace_of

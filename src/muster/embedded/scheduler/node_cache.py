@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 
 from muster.embedded.scheduler import reasons
 from muster.embedded.scheduler.model import HostPort, NodeSpec, Pod, Profile, Taint
-from muster.embedded.scheduler.topology import Topology
+from muster.embedded.scheduler.pod_affinity import Topology
 from muster.kube.quantity import Amounts
 
 Vector: TypeAlias = tuple[int, ...]

@@ -27,7 +27,7 @@ from muster.embedded.scheduler.node_cache import (
     ports_clash,
     score_node,
 )
-from muster.embedded.scheduler.topology import NodeCheck
+from muster.embedded.scheduler.pod_affinity import NodeCheck
 
 _SAMPLE = 128
 _LOOKS = 3 * _SAMPLE

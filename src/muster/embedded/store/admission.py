@@ -16,9 +16,10 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from muster.embedded.store.view import encode
-from muster.kube.errors import BadRequest, Cause
-from muster.kube.field_errors import (
+from muster.kube.errors import (
     QUALIFIED_RULE,
+    BadRequest,
+    Cause,
     check_dns_label,
     check_dns_name,
     check_labels,

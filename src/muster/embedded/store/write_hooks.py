@@ -31,10 +31,10 @@ from muster.kube.pod_fields import (
     find_pod_violations,
     find_service_violations,
 )
-from muster.kube.pod_origin import find_origin
 from muster.kube.pod_security import (
     Violation,
     find_changed_run,
+    find_origin,
     grants_for,
     is_restricted,
     read_grants,

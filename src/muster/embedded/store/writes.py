@@ -19,8 +19,16 @@ from muster.embedded.store.admission import (
 from muster.embedded.store.deletion import is_released, plan_deletion
 from muster.embedded.store.view import Transaction
 from muster.kube.cluster import PatchType, Propagation, Subresource
-from muster.kube.errors import AlreadyExists, BadRequest, Cause, Conflict, Invalid, NotFound, UnsupportedMediaType
-from muster.kube.field_errors import required
+from muster.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Cause,
+    Conflict,
+    Invalid,
+    NotFound,
+    UnsupportedMediaType,
+    required,
+)
 from muster.kube.kinds import Kind, Scale, Schema, invalid_object
 from muster.kube.objects import Key, Object, is_deleting, set_condition, spec_of, status_of, uid_of, version_of
 from muster.kube.patches import json_patch, merge_patch, strategic_merge

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muster.kube.field_errors import is_count
+from muster.kube.errors import is_count
 from muster.kube.objects import Object, spec_of
 from muster.kube.quantity import parse_quantity
 from muster.platform.graphs.argo_manifest import validate_manifest, workflow_in

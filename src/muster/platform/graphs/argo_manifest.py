@@ -19,8 +19,7 @@ from muster.platform.messages import FieldError, field_error, make_finding
 from muster.platform.pod_policy import EVERYBODY, SHARED, find_forbidden, find_forbidden_metadata
 from muster.platform.records import Finding
 from muster.workflows import lint
-from muster.workflows.artifacts.locations import is_local
-from muster.workflows.artifacts.member_locations import CREDENTIALS, location_problem
+from muster.workflows.artifacts.locations import CREDENTIALS, is_local, location_problem
 from muster.workflows.kinds import WORKFLOW
 
 _POD = ("serviceAccountName", "hostNetwork", "securityContext", "imagePullSecrets", "priorityClassName")

@@ -33,8 +33,8 @@ from muster.platform.errors import InvalidProblem
 from muster.platform.namespaces import OWNER_LABEL, TEAM_LABEL, NamespaceOwner
 from muster.platform.records import Job, JobState, Page, Subject, run_object_name
 from muster.platform.users.namespace_names import SHARED_NAMESPACE
-from muster.training.job_conditions import Progress
 from muster.training.kinds.base import JobKind, KubeflowJobKind
+from muster.training.model import Progress
 from muster.training.registry import JOB_KINDS
 from muster.workflows.kinds import WORKFLOW
 

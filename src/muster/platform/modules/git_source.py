@@ -15,9 +15,9 @@ from posixpath import isabs
 from urllib.parse import urlsplit, urlunsplit
 
 from muster.platform.modules.build_process import BuildContext, BuildFailed, run_command
-from muster.workflows.artifacts.confinement import Confinement, confined_command
 from muster.workflows.artifacts.egress import Egress, egress_proxy, upstream_proxy
 from muster.workflows.artifacts.git_addresses import Repository, is_commit
+from muster.workflows.artifacts.landlock import Confinement, confined_command
 
 LONGEST_README = 1_000_000
 _MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")

@@ -31,18 +31,19 @@ from muster.platform.permissions import Actor
 from muster.platform.records import Run, run_object_name
 from muster.platform.runs.create import RunRequest, close_request, find_requests
 from muster.platform.runs.logs import delete_logs, save_logs
-from muster.platform.runs.persist import (
+from muster.platform.runs.runs import (
     StoredRun,
     find_namespace,
     find_removal,
     find_removals,
+    find_run,
     find_stopping,
     find_unfinished,
+    get_run,
     store_end,
     store_status,
     stored_versions,
 )
-from muster.platform.runs.runs import find_run, get_run
 from muster.platform.runs.status import ENDED, Masks, RunStatus, has_messages, map_messages, read_status, with_token
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import issue_run_token, revoke_run_tokens

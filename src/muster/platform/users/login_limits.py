@@ -1,11 +1,12 @@
-"""How often a login may be tried: per account and address, per address, and per account from unknown places.
+"""How often a login may be tried: per account and address, per address, and per account from unknown places; and the
+browsers and addresses from which a user has logged in before.
 
 An attempt is counted before the password is checked, in one step that cannot be interrupted: guesses that arrive
 together count as much as guesses that arrive one after the other. A success takes its own count back.
 
 The owner of an account cannot be locked out: failures from elsewhere only delay places without an earlier login to
-this account. A browser with a device cookie of the account, and an address with an earlier success, have
-counts of their own.
+this account. A browser with a device cookie of the account, and an address with an earlier success, have counts of
+their own.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import NamedTuple, TypeAlias
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from muster.platform.database.tables import known_devices, now
+from muster.platform.users.credentials import hash_secret, new_secret
 
 WINDOW_SECONDS = 300.0
 PER_DEVICE = 10
@@ -171,3 +178,36 @@ def _without_port(entry: str) -> str:
     if entry.startswith("["):
         return entry[1:].partition("]")[0]
     return entry.partition(":")[0] if entry.count(":") == 1 else entry
+
+
+DEVICE_LIFETIME = timedelta(days=180)
+"""So long after the last login."""
+_PER_USER = 50
+
+
+def find_place(connection: Connection, user_id: str, secret: str, network: Network) -> LoginPlace:
+    """Whether this account was logged in to from this browser and network before. `secret` is the device cookie."""
+    known = known_devices.c
+    fresh = (known.user_id == user_id) & (known.last_used > now() - DEVICE_LIFETIME)
+    hashed = hash_secret(secret) if secret else ""
+    device = secret and connection.execute(select(known.hash).where(fresh, known.hash == hashed).limit(1)).first()
+    address = connection.execute(select(known.hash).where(fresh, known.network == network).limit(1)).first()
+    return LoginPlace(network, hashed if device else "", address is not None)
+
+
+def remember_device(connection: Connection, user_id: str, secret: str, network: Network) -> str:
+    """Remembers a successful login. Returns the new secret for the cookie, which replaces the old one for all accounts
+    of this browser: a cookie that was planted or copied is worth nothing after the next login."""
+    fresh, at, known = new_secret(), now(), known_devices.c
+    hashed = hash_secret(fresh)
+    if secret:
+        connection.execute(update(known_devices).where(known.hash == hash_secret(secret)).values(hash=hashed))
+    same = (known.user_id == user_id) & (known.hash == hashed) & (known.network == network)
+    connection.execute(delete(known_devices).where(same))
+    connection.execute(insert(known_devices).values(user_id=user_id, hash=hashed, network=network, last_used=at))
+    connection.execute(delete(known_devices).where(known.last_used < at - DEVICE_LIFETIME))
+    kept = select(known.last_used).where(known.user_id == user_id).order_by(known.last_used.desc()).offset(_PER_USER)
+    oldest = connection.execute(kept.limit(1)).scalar_one_or_none()
+    if oldest is not None:
+        connection.execute(delete(known_devices).where(known.user_id == user_id, known.last_used <= oldest))
+    return fresh

@@ -17,7 +17,7 @@ from muster.kube.errors import BadRequest, Cause, Invalid, NotFound
 from muster.kube.kinds import MOST_CAUSES, Kind
 from muster.kube.objects import Key, Object, creation_order, labels_of, meta, name_of, namespace_of, uid_of
 from muster.kube.rbac import Action, User
-from muster.server.kubernetes.access import AccessControl
+from muster.server.kubernetes.app import AccessControl
 from muster.server.object_checks import TemplateKey, lint_workflow
 from muster.server.workers import SMALL_BYTES, WorkerPool
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE

@@ -28,7 +28,7 @@ from muster.server.argo.templates import (
     resume_cron,
     suspend_cron,
 )
-from muster.server.kubernetes.access import AccessControl
+from muster.server.kubernetes.app import AccessControl
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, send_response
 from muster.server.workers import WorkerPool
 

@@ -16,8 +16,15 @@ from muster.kube.objects import Object, namespace_of, status_of
 from muster.server.argo.requests import Request
 from muster.server.downloads import content_disposition
 from muster.server.kubernetes.request import ApiResponse, stream
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
-from muster.workflows.artifacts.locations import Artifact, key_of, location_of, with_key
+from muster.workflows.artifacts.locations import (
+    Artifact,
+    ArtifactError,
+    ArtifactMissing,
+    ArtifactUnreachable,
+    key_of,
+    location_of,
+    with_key,
+)
 
 _SECURITY = [
     # Files of workflows are shown, but never executed with the rights of the user.

@@ -9,8 +9,7 @@ from typing import Any
 
 from muster.kube import builtin
 from muster.kube.cluster import LogQuery, WatchEvent
-from muster.kube.errors import BadRequest
-from muster.kube.field_errors import is_count
+from muster.kube.errors import BadRequest, is_count
 from muster.kube.objects import name_of, namespace_of, parse_time, uid_of
 from muster.server.argo.access import LATEST
 from muster.server.argo.requests import Request

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muster.kube.builtin import CONFIG_MAP
-from muster.kube.errors import AlreadyExists, BadRequest, NotFound
-from muster.kube.field_errors import is_count
+from muster.kube.errors import AlreadyExists, BadRequest, NotFound, is_count
 from muster.server.argo.requests import Request, Unimplemented
 from muster.server.kubernetes.request import ApiResponse
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muster.kube.errors import BadRequest
-from muster.kube.field_errors import is_count
+from muster.kube.errors import BadRequest, is_count
 from muster.kube.kinds import Kind
 from muster.kube.objects import meta, name_of, version_of
 from muster.server.argo.access import label_actor, label_creator, require_valid

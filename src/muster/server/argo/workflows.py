@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from muster.kube.errors import AlreadyExists, BadRequest, NotFound
-from muster.kube.field_errors import is_count
+from muster.kube.errors import AlreadyExists, BadRequest, NotFound, is_count
 from muster.kube.kinds import Kind, Schema
 from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, parse_time, status_of, timestamp, uid_of
 from muster.kube.schema import BOOLEAN, OBJECT_META, STRING, STRINGS, obj, of

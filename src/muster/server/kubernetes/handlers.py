@@ -24,8 +24,8 @@ from muster.kube.errors import (
     NotFound,
     Timeout,
     Unavailable,
+    is_count,
 )
-from muster.kube.field_errors import is_count
 from muster.kube.kinds import Kind
 from muster.kube.metrics_api import NODE_METRICS, node_metrics, pod_metrics
 from muster.kube.objects import (

@@ -16,8 +16,7 @@ from urllib.parse import parse_qsl
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube import builtin
-from muster.kube.errors import BadRequest, Conflict
-from muster.kube.field_errors import is_count
+from muster.kube.errors import BadRequest, Conflict, is_count
 from muster.kube.objects import status_of
 from muster.kube.remote.exec_stream import V4, encode_frame
 from muster.server.kubernetes.request import ApiRequest, Target

@@ -17,8 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from muster.kube import manifests, tables
 from muster.kube.cluster import Listing, PatchType
-from muster.kube.errors import ApiError, BadRequest, NotAcceptable, TooLarge, UnsupportedMediaType
-from muster.kube.field_errors import is_count
+from muster.kube.errors import ApiError, BadRequest, NotAcceptable, TooLarge, UnsupportedMediaType, is_count
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, version_of
 from muster.kube.rbac import Action, User

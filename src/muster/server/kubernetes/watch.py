@@ -9,8 +9,7 @@ import orjson
 
 from muster.embedded.cluster import BOOKMARK_SECONDS, EmbeddedCluster
 from muster.kube.cluster import WatchEvent
-from muster.kube.errors import ApiError, BadRequest, Cause, Invalid
-from muster.kube.field_errors import is_count
+from muster.kube.errors import ApiError, BadRequest, Cause, Invalid, is_count
 from muster.kube.kinds import Kind
 from muster.kube.objects import version_of
 from muster.server.kubernetes import request as negotiation

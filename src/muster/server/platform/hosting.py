@@ -21,8 +21,7 @@ from muster.kube.encryption import KeyRing
 from muster.kube.rbac import User
 from muster.platform.settings import DEFAULT_WEB_PORT
 from muster.platform.users.credentials import API_TOKEN, platform_folder, prepare_secrets
-from muster.server.connections import limits_from
-from muster.server.https import open_listener, serve_http
+from muster.server.http_server import limits_from, open_listener, serve_http
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
 

@@ -37,7 +37,7 @@ from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import download
 from muster.server.platform.workflows import look_of
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing
 
 _FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/gzip": {"schema": {"type": "string"}}}}}
 router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])

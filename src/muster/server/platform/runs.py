@@ -14,8 +14,16 @@ from muster.platform.graphs.document import mask_secrets
 from muster.platform.permissions import Actor, may
 from muster.platform.records import Page, Run, RunDetail, RunNode, RunState, Subject
 from muster.platform.runs.create import NewRun, PreparedRun, compile_source, load_copy, load_run, store_run
-from muster.platform.runs.persist import StoredRun
-from muster.platform.runs.runs import RunFilter, count_states, edit_run, get_run, list_runs, nodes_of, parameters_given
+from muster.platform.runs.runs import (
+    RunFilter,
+    StoredRun,
+    count_states,
+    edit_run,
+    get_run,
+    list_runs,
+    nodes_of,
+    parameters_given,
+)
 from muster.platform.workflows.versions import document_of
 from muster.server.platform.event_feed import Event, EventFeed
 from muster.server.platform.rest import IfMatch, Paging, RequestBody, Search, etag, json_response, vars_of

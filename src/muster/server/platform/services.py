@@ -25,7 +25,7 @@ from muster.platform.permissions import Actor
 from muster.platform.quotas import RequestRates
 from muster.platform.records import Job
 from muster.platform.runs.controller import RunController
-from muster.platform.runs.persist import StoredRun
+from muster.platform.runs.runs import StoredRun
 from muster.platform.settings import OidcSettings
 from muster.platform.users.credentials import platform_folder
 from muster.platform.users.links import ensure_local_admin, forget_used_link

@@ -24,9 +24,15 @@ from muster.platform.records import Me, Page, Session, User
 from muster.platform.users.accounts import get_user, password_hash_of, rehash_password, set_password
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import check_password, csrf_token, hash_password, needs_rehash, verify_password
-from muster.platform.users.devices import DEVICE_LIFETIME, find_place, remember_device
 from muster.platform.users.links import forget_used_link, link_user, use_link
-from muster.platform.users.login_limits import Counted, LoginPlace, network_of
+from muster.platform.users.login_limits import (
+    DEVICE_LIFETIME,
+    Counted,
+    LoginPlace,
+    find_place,
+    network_of,
+    remember_device,
+)
 from muster.platform.users.openid import Attempt, OpenId, sign_in_user
 from muster.platform.users.sessions import SESSION_LIFETIME, begin_session, end_session, list_sessions
 from muster.server.platform.rest import ApiModel, Paging, RequestBody

@@ -12,13 +12,13 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, annotations_of, name_of, owner_reference, spec_of, status_of
 from muster.kube.pod_validation import validate_pod_spec
 from muster.training.etcd import EtcdEntry
-from muster.training.job_conditions import Progress, read_progress
 from muster.training.model import (
     RESTART_SCOPE,
     Addresses,
     CleanPodPolicy,
     JobOutcome,
     PeerDirectory,
+    Progress,
     Replica,
     ReplicaCounts,
     RestartPolicy,
@@ -30,6 +30,7 @@ from muster.training.model import (
     check_job_name,
     check_replica_names,
     job_labels,
+    read_progress,
     replica_labels,
     role_selector,
 )

@@ -27,7 +27,6 @@ from muster.kube.schema import (
     upstream_schema,
 )
 from muster.training.etcd import EtcdEntry
-from muster.training.job_conditions import Progress
 from muster.training.kinds.base import JobKind, read_scheduling_policy, validate_template
 from muster.training.kinds.schemas import TEMPLATE
 from muster.training.model import (
@@ -38,6 +37,7 @@ from muster.training.model import (
     CleanPodPolicy,
     JobOutcome,
     PeerDirectory,
+    Progress,
     Replica,
     ReplicaCount,
     ReplicaCounts,

@@ -21,7 +21,7 @@ from typing import IO, Any, Final, Literal, Self, TypeAlias
 
 from muster.kube import beneath
 from muster.kube.beneath import MOST_LEVELS, Entry, Folder, UnsafeFile, UnsafeName
-from muster.workflows.artifacts.errors import ArtifactError
+from muster.workflows.artifacts.locations import ArtifactError
 
 Form: TypeAlias = Literal["none", "tar", "zip"]
 

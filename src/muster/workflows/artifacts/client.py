@@ -21,11 +21,11 @@ from muster.kube.errors import NotFound
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of, status_of
 from muster.kube.pod_security import is_restricted, is_run_secret
 from muster.workflows.artifacts.archives import Limits, form_of, is_packed, pack, unpack
-from muster.workflows.artifacts.errors import ArtifactError
-from muster.workflows.artifacts.local_store import LocalStore, split_key
+from muster.workflows.artifacts.local_store import ArtifactOwners, ArtifactQuota, ArtifactThreads, LocalStore, split_key
 from muster.workflows.artifacts.locations import (
     LOCAL,
     Artifact,
+    ArtifactError,
     Location,
     artifact_with_key,
     has_location,
@@ -33,15 +33,13 @@ from muster.workflows.artifacts.locations import (
     key_of,
     kind_of,
     location_of,
+    location_problem,
     new_key,
+    prefixed_key,
     with_key,
 )
-from muster.workflows.artifacts.member_locations import location_problem, prefixed_key
-from muster.workflows.artifacts.member_processes import ConfinedStore, ConfinedWork, MemberAccess
-from muster.workflows.artifacts.ownership import ArtifactOwners
-from muster.workflows.artifacts.quota import ArtifactQuota
+from muster.workflows.artifacts.member_jobs import ConfinedStore, ConfinedWork, MemberAccess
 from muster.workflows.artifacts.stores import ArtifactStore, open_store
-from muster.workflows.artifacts.threads import ArtifactThreads
 
 CONFIG_MAP_NAME = "artifact-repositories"
 DEFAULT_ANNOTATION = "workflows.argoproj.io/default-artifact-repository"
@@ -136,7 +134,7 @@ class ArtifactClient:
     """`home` holds the local repository and files in transit.
 
     In a restricted namespace (`muster.kube.pod_security`), locations are checked, and the work is done in confined
-    processes (`muster.workflows.artifacts.member_processes`).
+    processes (`muster.workflows.artifacts.member_jobs`).
     """
 
     def __init__(

@@ -11,9 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactUnreachable
 from muster.workflows.artifacts.git_addresses import RepositoryError, read_repository, ref_problem
-from muster.workflows.artifacts.locations import Location, public_url
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactUnreachable, Location, public_url
 from muster.workflows.artifacts.stores import ReadOnlyStore, SecretOf, StoreAccess
 
 _PROTOCOLS = "https:http:ssh:git"

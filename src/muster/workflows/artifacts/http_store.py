@@ -13,8 +13,14 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
-from muster.workflows.artifacts.locations import Location, kind_of, public_url
+from muster.workflows.artifacts.locations import (
+    ArtifactError,
+    ArtifactMissing,
+    ArtifactUnreachable,
+    Location,
+    kind_of,
+    public_url,
+)
 from muster.workflows.artifacts.stores import SecretOf, StoreAccess
 
 _CHUNK = 1 << 18

@@ -1,26 +1,57 @@
-"""The local repository: a folder for each namespace.
+"""The local repository: a folder for each namespace, how much a restricted namespace may keep in it, and which workflow
+its artifacts belong to, so that they are deleted with it.
 
 Keys come from users, and so do the folders that are stored under them, with the links in these folders. No link is
 ever followed (`muster.kube.beneath`): a link is content, as in a tar archive.
+
+The keys of a workflow begin with its name. Each key is recorded in a file before something is stored under it: after a
+crash, the next server finds the artifacts of workflows that no longer exist. Artifacts under other keys stay.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from collections.abc import AsyncIterator, Iterator
+import threading
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, ParamSpec, TypeVar
 
 from muster.kube import beneath
 from muster.kube.beneath import TEMPORARY, Folder, UnsafeFile, UnsafeName
+from muster.kube.budgets import Budgets, setting_name
+from muster.kube.errors import BadRequest
 from muster.kube.file_names import path_component
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing
-from muster.workflows.artifacts.locations import Location, key_of
+from muster.kube.objects import Key, Object, name_of, namespace_of, spec_of, status_of
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, Location, is_local, key_of
 from muster.workflows.artifacts.stores import MOST_KEYS, check_keys
-from muster.workflows.artifacts.threads import ArtifactThreads
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS, _PER_NAMESPACE = 16, 4
+
+
+class ArtifactThreads:
+    """Threads for blocking artifact work. No namespace can occupy them all, nor those of the rest of the server."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="artifacts")
+        self._gates: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_PER_NAMESPACE))
+
+    async def run(self, namespace: str, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        async with self._gates[namespace]:
+            work = partial(function, *arguments, **options)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
 
 _BLOCK = 1 << 16
 _TRIES = 5
@@ -166,3 +197,163 @@ def _missing(key: str) -> ArtifactMissing:
 
 def _shown(key: str) -> str:
     return key if len(key) <= _LONGEST_SHOWN else f"{key[:_LONGEST_SHOWN]}..."
+
+
+class ArtifactOwners:
+    """`home` holds the local repository. All calls block."""
+
+    def __init__(self, home: Path) -> None:
+        self._artifacts = home / "artifacts"
+        self._owners = home / "artifact-owners"
+
+    def record(self, workflow: Object, location: Mapping[str, Any]) -> None:
+        """Called before something is stored."""
+        if not is_owned(workflow, location):
+            return
+        record = self._record(Key(namespace_of(workflow), name_of(workflow)))
+        record.parent.mkdir(parents=True, exist_ok=True)
+        with record.open("ab") as file:
+            file.write(json.dumps(key_of(location)).encode() + b"\n")
+
+    def has_stored(self, workflow: Key) -> bool:
+        with suppress(BadRequest):
+            return self._record(workflow).exists()
+        return False
+
+    def all(self) -> list[Key]:
+        """Returns the workflows that have stored something and were not deleted together with it."""
+        return [Key(folder.name, each.name) for folder in _folders(self._owners) for each in folder.iterdir()]
+
+    def namespaces(self) -> list[str]:
+        """Returns the namespaces that have artifacts."""
+        return sorted({folder.name for top in (self._artifacts, self._owners) for folder in _folders(top)})
+
+    def delete(self, workflow: Key, used: Collection[str] = ()) -> bool:
+        """Deletes the artifacts of a workflow that is gone, except keys that others use. Returns whether none is
+        left."""
+        with suppress(BadRequest, FileNotFoundError):
+            record = self._record(workflow)
+            store = LocalFolder(self._artifacts / path_component(workflow.namespace))
+            kept = False
+            for key in _read_keys(record):
+                if any(each == key or each.startswith(f"{key}/") for each in used):
+                    kept = True
+                    continue
+                with suppress(ArtifactError):
+                    store.delete(key)
+            if kept:
+                return False
+            record.unlink(missing_ok=True)
+        return True
+
+    def delete_namespace(self, namespace: str) -> None:
+        """Deletes everything that was stored in a namespace that is gone."""
+        for top in (self._artifacts, self._owners):
+            with suppress(FileNotFoundError), Folder.at(top) as folder:
+                folder.remove([namespace])
+
+    def _record(self, workflow: Key) -> Path:
+        return self._owners / path_component(workflow.namespace) / path_component(workflow.name)
+
+
+def is_owned(workflow: Object, location: Mapping[str, Any]) -> bool:
+    """Whether an artifact is deleted with its workflow: its key begins with the workflow's name, and the workflow does
+    not say that artifacts stay (`artifactGC: {strategy: Never}`)."""
+    spec: Mapping[str, Any] = status_of(workflow).get("storedWorkflowTemplateSpec") or spec_of(workflow)
+    if (spec.get("artifactGC") or {}).get("strategy") == "Never" or not is_local(location):
+        return False
+    return key_of(location).lstrip("/").startswith(f"{name_of(workflow)}/")
+
+
+def keys_used(nodes: Mapping[str, Any], owner: str) -> set[str]:
+    """Returns the keys of a workflow that nodes of another one refer to. Pure."""
+    found = set()
+    for node in nodes.values():
+        for direction in ("inputs", "outputs"):
+            for artifact in (node.get(direction) or {}).get("artifacts") or ():
+                key = key_of(artifact).lstrip("/")
+                if key.startswith(f"{owner}/") and not artifact.get("deleted"):
+                    found.add(key)
+    return found
+
+
+def _read_keys(record: Path) -> Iterator[str]:
+    """The last line may be incomplete: the server was killed before it stored anything under that key."""
+    found: set[str] = set()
+    with record.open("rb") as file:
+        for line in file:
+            with suppress(ValueError):
+                key = str(json.loads(line)).lstrip("/")
+                if key not in found:
+                    found.add(key)
+                    yield key
+
+
+def _folders(top: Path) -> list[Path]:
+    with suppress(FileNotFoundError), os.scandir(top) as found:
+        return [Path(entry.path) for entry in found if entry.is_dir(follow_symlinks=False)]
+    return []
+
+
+_FRESH_SECONDS = 600.0
+_AGAIN_SECONDS = 10.0
+"""A namespace that is full is measured again after this time: something may have been deleted."""
+
+
+@dataclass(slots=True)
+class _Use:
+    files: int
+    size: int
+    measured: float
+
+
+class ArtifactQuota:
+    """Counts what is stored, and measures it now and then. All calls block; they are safe in threads."""
+
+    def __init__(self, folder: Path, budgets: Budgets, clock: Callable[[], float] = time.monotonic) -> None:
+        self._folder, self._budgets, self._clock = folder, budgets, clock
+        self._uses: dict[str, _Use] = {}
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def take(self, namespace: str, path: Path) -> None:
+        """Makes room for a file or folder that is about to be stored. Raises ArtifactError."""
+        files, size = measure(path)
+        with self._locks[namespace]:
+            use = self._uses.get(namespace)
+            age = self._clock() - use.measured if use is not None else _FRESH_SECONDS
+            if use is None or age >= _FRESH_SECONDS or (age >= _AGAIN_SECONDS and self._problem(use, files, size)):
+                found = measure(self._folder / path_component(namespace))
+                use = self._uses[namespace] = _Use(*found, self._clock())
+            problem = self._problem(use, files, size)
+            if problem:
+                raise ArtifactError(problem)
+            use.files += files
+            use.size += size
+
+    def _problem(self, use: _Use, files: int, size: int) -> str:
+        most = self._budgets.member_artifact_megabytes
+        if use.size + size > most << 20:
+            return (
+                f"the artifacts of the namespace would exceed {setting_name('member_artifact_megabytes')} ({most}): "
+                "delete runs that are no longer needed"
+            )
+        if use.files + files > self._budgets.member_artifact_files:
+            return (
+                f"the artifacts of the namespace would exceed {setting_name('member_artifact_files')} "
+                f"({self._budgets.member_artifact_files}): delete runs that are no longer needed"
+            )
+        return ""
+
+
+def measure(path: Path) -> tuple[int, int]:
+    """Returns the number of entries and their bytes. Follows no link."""
+    with suppress(FileNotFoundError), Folder.at(path.parent) as beside:
+        kind, size = beside.look([path.name])
+        if kind != "folder":
+            return (1, size) if kind else (0, 0)
+        files = size = 0
+        for entry in beside.walk([path.name]):
+            files += 1
+            size += entry.size if entry.kind == "file" else 0
+        return files, size
+    return 0, 0

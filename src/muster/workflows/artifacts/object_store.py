@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from muster.kube.beneath import Folder
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
-from muster.workflows.artifacts.locations import Location, key_of, kind_of
+from muster.workflows.artifacts.locations import (
+    ArtifactError,
+    ArtifactMissing,
+    ArtifactUnreachable,
+    Location,
+    key_of,
+    kind_of,
+)
 from muster.workflows.artifacts.stores import SecretOf, StoreAccess, check_keys
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from muster.workflows.artifacts.errors import ArtifactError
-from muster.workflows.artifacts.locations import Location, kind_of
+from muster.workflows.artifacts.locations import ArtifactError, Location, kind_of
 
 MOST_KEYS = 100_000
 """Keys in a list. They become a part of the workflow."""

@@ -1,4 +1,5 @@
-"""The nodes of one workflow, their phases, and counts over them. All changes to nodes are made here.
+"""The nodes of one workflow, their phases, and counts over them; and the rest of its status. All changes to nodes are
+made here.
 
 A changed node is replaced by a new dictionary, once per step, so a node that was handed out never changes. The counts
 follow every change, so no query walks over all nodes.
@@ -14,7 +15,7 @@ from typing import Any, cast
 from muster.kube.budgets import Budgets
 from muster.workflows.engine.budget import NodeBudget, size_of_node
 from muster.workflows.lang.limits import check_budget
-from muster.workflows.model import Node, Phase
+from muster.workflows.model import FINISHED_PHASES, Node, Phase
 
 # The names that Argo gives to nodes and Pods. Other tools rely on them.
 
@@ -366,3 +367,56 @@ class NodeTree:
         for resource, amount in (node.get("resourcesDuration") or {}).items():
             for each in contents:
                 each.durations[resource] = each.durations.get(resource, 0) + sign * amount
+
+
+_ENGINE_FIELDS = frozenset(
+    (
+        "phase", "startedAt", "finishedAt", "progress", "message", "conditions", "outputs", "synchronization",
+        "storedTemplates", "storedWorkflowTemplateSpec", "resourcesDuration", "nodes",
+    )
+)  # fmt: skip
+"""Fields that the engine writes; others are written by the controllers of volumes and garbage collection."""
+
+
+class StatusBuilder:
+    """The fields are replaced, never changed in place, because they may be being written or sent."""
+
+    def __init__(self, status: Mapping[str, Any]) -> None:
+        self.fields: dict[str, Any] = {name: value for name, value in status.items() if name != "nodes"}
+        self._changed = False
+
+    @property
+    def is_finished(self) -> bool:
+        return self.fields.get("phase") in FINISHED_PHASES
+
+    def set(self, **fields: Any) -> None:
+        """Sets fields; None removes a field."""
+        if all(self.fields.get(name) == value for name, value in fields.items()):
+            return
+        merged = {**self.fields, **fields}
+        self.fields = {name: value for name, value in merged.items() if value is not None}
+        self._changed = True
+
+    def adopt(self, status: Mapping[str, Any]) -> None:
+        """Takes over fields that others have written."""
+        theirs = {name: value for name, value in status.items() if name not in _ENGINE_FIELDS}
+        self.fields = {name: value for name, value in self.fields.items() if name in _ENGINE_FIELDS} | theirs
+
+    def set_condition(self, kind: str, value: str) -> None:
+        known = self.fields.get("conditions") or []
+        others = [condition for condition in known if condition.get("type") != kind]
+        if {"type": kind, "status": value} not in known:
+            self.set(
+                conditions=sorted([*others, {"type": kind, "status": value}], key=lambda c: c["type"] == "Completed")
+            )
+
+    def finish(self, phase: str, message: str, now: str) -> None:
+        self.set(phase=phase, message=message or None, finishedAt=now)
+        if not self.fields.get("startedAt"):
+            self.set(startedAt=now)
+        self.set_condition("Completed", "True")
+
+    def take(self) -> dict[str, Any] | None:
+        """Returns the status if it has changed since the last call."""
+        changed, self._changed = self._changed, False
+        return self.fields if changed else None

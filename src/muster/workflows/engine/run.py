@@ -19,10 +19,9 @@ from muster.workflows.engine.dag import Dag
 from muster.workflows.engine.entrypoint import Entrypoint
 from muster.workflows.engine.leaf_nodes import Daemons, LeafNode, LeafTable, SuspendNode, Unsupported
 from muster.workflows.engine.memoization import find_memo, memo_from_node
-from muster.workflows.engine.node_tree import NodeTree, is_ended
+from muster.workflows.engine.node_tree import NodeTree, StatusBuilder, is_ended
 from muster.workflows.engine.retry import Retry
 from muster.workflows.engine.scope import merge_global_outputs, steps_with_used_results
-from muster.workflows.engine.status import StatusBuilder
 from muster.workflows.engine.steps import Steps
 from muster.workflows.engine.synchronization import HeldLocks, RunLocks
 from muster.workflows.engine.templates import Context, Templates, to_text, type_of

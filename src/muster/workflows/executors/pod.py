@@ -15,11 +15,10 @@ from typing import Any
 from muster.kube.beneath import Folder
 from muster.kube.budgets import Budgets
 from muster.kube.builtin import POD
-from muster.kube.cluster import Cluster
+from muster.kube.cluster import STOP_ANNOTATION, Cluster, NodeFiles
 from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, TooLarge
 from muster.kube.file_names import path_component
-from muster.kube.node_files import STOP_ANNOTATION, NodeFiles
 from muster.kube.objects import (
     Key,
     Object,
@@ -35,8 +34,7 @@ from muster.kube.objects import (
     uid_of,
 )
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
-from muster.workflows.artifacts.locations import LOCAL, is_supplied
+from muster.workflows.artifacts.locations import LOCAL, ArtifactError, ArtifactMissing, ArtifactUnreachable, is_supplied
 from muster.workflows.executors.pod_outputs import SECONDS, OutputCollector, progress_file, reported_progress
 from muster.workflows.executors.pod_spec import (
     CannotRun,

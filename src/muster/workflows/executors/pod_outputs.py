@@ -15,11 +15,10 @@ from typing import IO, Any
 
 from muster.kube.beneath import Folder
 from muster.kube.budgets import Budgets, setting_name
-from muster.kube.node_files import NodeFiles, NodeFilesError
+from muster.kube.cluster import NodeFiles, NodeFilesError
 from muster.kube.objects import Object
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactUnreachable
-from muster.workflows.artifacts.locations import repository_for
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactUnreachable, repository_for
 from muster.workflows.executors.pod_spec import (
     LONGEST_TEXT,
     MAIN,

@@ -21,8 +21,8 @@ import orjson
 import yaml
 
 from muster.kube.builtin import POD_SPEC_SCHEMA
+from muster.kube.cluster import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
 from muster.kube.errors import ApiError
-from muster.kube.node_files import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
 from muster.kube.objects import Object, meta, name_of, namespace_of, owner_reference, spec_of, status_of, uid_of
 from muster.kube.patches import strategic_merge
 from muster.workflows.lang.errors import ExpressionError
@@ -71,7 +71,7 @@ def input_artifacts(template: Template) -> list[Mapping[str, Any]]:
 
 def output_paths_by_container(template: Template) -> dict[str, list[str]]:
     """Returns the files and folders that become outputs, by container, each once. The index of a path is the name of
-    its copy; see `muster.kube.node_files`.
+    its copy; see `muster.kube.cluster`.
 
     They belong to the container named main, or to any container of a set without one. In a volume that a whole set
     shares, others may write them, even after main has ended.

@@ -57,7 +57,7 @@ from muster.kube.pod_security import (
 )
 from muster.kube.rbac import Action, Authorizer, Grant, Rule, User, is_allowed, service_account_user
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.artifacts.errors import ArtifactError
+from muster.workflows.artifacts.locations import ArtifactError
 from muster.workflows.executors.resource_actions import (
     STEP_ANNOTATION,
     ObjectWatch,

@@ -12,12 +12,13 @@ from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lint.field_rules import (
     LEAVES,
     Findings,
+    Scope,
     check_names,
+    check_tags,
     expression_problem,
     type_of,
     value_name_problem,
 )
-from muster.workflows.lint.scope import Scope, check_tags
 
 _KINDS = ("artifactory", "azure", "git", "gcs", "hdfs", "http", "oss", "raw", "s3", "plugin")
 

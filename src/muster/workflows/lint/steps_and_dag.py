@@ -14,14 +14,16 @@ from muster.workflows.lang import depends
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lint.field_rules import (
     Findings,
+    Scope,
     check_names,
+    check_tags,
     expression_problem,
     field_name_problem,
     integer_problem,
+    tagged_strings,
     when_problem,
 )
 from muster.workflows.lint.inputs_outputs import as_text, check_arguments, check_supplied
-from muster.workflows.lint.scope import Scope, check_tags, tagged_strings
 from muster.workflows.lint.walk import Callee, Frame, TemplateWalk
 
 _LOOPS = ("withItems", "withParam", "withSequence")

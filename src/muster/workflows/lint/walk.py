@@ -9,9 +9,8 @@ from typing import Any, TypeAlias
 from muster.kube.objects import Object, name_of
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.tags import substitute
-from muster.workflows.lint.field_rules import Findings
+from muster.workflows.lint.field_rules import Findings, Globals, Scope
 from muster.workflows.lint.inputs_outputs import add_global_outputs, visible_suffixes
-from muster.workflows.lint.scope import Globals, Scope
 
 Lookup: TypeAlias = Callable[[str, bool], Object | None]
 """(name, cluster_scope) -> the WorkflowTemplate or ClusterWorkflowTemplate of this name."""

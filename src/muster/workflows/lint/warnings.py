@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from muster.kube.errors import Cause
-from muster.kube.field_errors import closest_word
-from muster.kube.ignored_pod_fields import ignored_fields
+from muster.kube.errors import Cause, closest_word
 from muster.kube.objects import Object
+from muster.kube.pod_validation import ignored_fields
 from muster.workflows.artifacts.locations import kind_of
 from muster.workflows.lang.tags import find_tags
-from muster.workflows.lint.scope import CHECKED, tagged_strings
+from muster.workflows.lint.field_rules import CHECKED, tagged_strings
 
 _ROOTS = tuple(prefix.removesuffix(".") for prefix in CHECKED)
 _ONE_MACHINE = "has no effect: everything runs on this machine"

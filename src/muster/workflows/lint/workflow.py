@@ -12,9 +12,8 @@ from muster.kube.validation import validate_metadata
 from muster.workflows.cron.schedule import ScheduleError, parse_schedule
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_time import load_zone
-from muster.workflows.lint.field_rules import Findings, check_names, duration_problem, expression_problem
+from muster.workflows.lint.field_rules import Findings, Globals, check_names, duration_problem, expression_problem
 from muster.workflows.lint.inputs_outputs import as_text, check_arguments, check_supplied, is_tag
-from muster.workflows.lint.scope import Globals
 from muster.workflows.lint.steps_and_dag import check_hooks
 from muster.workflows.lint.templates import check_metrics, check_retry_strategy, check_synchronization, visit
 from muster.workflows.lint.walk import Frame, Holder, Lookup, TemplateWalk

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from muster.embedded.node.supervisor import cgroups
+from muster.embedded.node.supervisor import resource_limits
 from muster.embedded.node.supervisor.contract import JournalEntry
 
 if TYPE_CHECKING:
@@ -202,9 +202,11 @@ async def test_enough_memory_does_not_kill_the_container(pods: Pods) -> None:
 
 
 async def test_a_groups_limits_hold_for_what_is_run_beside_it_and_leave_nothing(pods: Pods) -> None:
-    if cgroups.can_limit() != (True, True):
+    if resource_limits.can_limit() != (True, True):
         pytest.skip("this user may not make control groups here")
     await pods.run("pod", "true", memoryLimit=64 << 20, cpuLimit=0.5)
-    places = cgroups.find_parents(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
+    places = resource_limits.find_parents(
+        Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
+    )
     left = [name for found in places.values() for _, place in found for name in os.listdir(place) if "uid-pod" in name]
     assert left == []

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from muster.embedded.node.supervisor import cgroups, output_files
+from muster.embedded.node.supervisor import output_files, resource_limits
 from muster.embedded.node.supervisor.contract import EngineCommands, PreparedContainer, PreparedPod
 from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
-from muster.embedded.node.supervisor.log_writer import LogStream, LogWriter, read_tail
+from muster.embedded.node.supervisor.journal_and_logs import LogStream, LogWriter, read_tail
 from muster.embedded.node.supervisor.probes import CheckKind, ProbeRun, ProbeRunner, start_probe
 from muster.embedded.node.supervisor.processes import Processes, ProgramMissing, StartError, host_pid, send_signal
 from muster.embedded.node.supervisor.resource_limits import ResourceLimits
@@ -72,7 +72,7 @@ class Attempt:
         self._namespace = self._inode = -1
         self._streams: dict[int, LogStream] = {}
         self._log: LogWriter | None = None
-        self._cgroup: cgroups.Cgroup | None = None
+        self._cgroup: resource_limits.Cgroup | None = None
         self._probes: ProbeRunner | None = None
         self._hook: ProbeRun | None = None
         self._ready = self._out_of_memory = self._is_clean = False
@@ -89,7 +89,9 @@ class Attempt:
         memory, cpu = container.get("memoryLimit"), container.get("cpuLimit")
         if (memory or cpu) and not self._engine:
             processes = (pod.get("limits") or {}).get("processes") or 0
-            self._cgroup = cgroups.create_cgroup(f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu, processes)
+            self._cgroup = resource_limits.create_cgroup(
+                f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu, processes
+            )
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         try:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
-from muster.embedded.node.supervisor import cgroups
+from muster.embedded.node.supervisor import resource_limits
 from muster.embedded.node.supervisor.attempt import Attempt, AttemptOutcome, cgroup_prefix
 from muster.embedded.node.supervisor.base_namespace import BaseNamespace
 from muster.embedded.node.supervisor.contract import (
@@ -30,7 +30,7 @@ from muster.embedded.node.supervisor.contract import (
     PreparedPod,
 )
 from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
-from muster.embedded.node.supervisor.journal_writer import JournalWriter, short_socket_path
+from muster.embedded.node.supervisor.journal_and_logs import JournalWriter, short_socket_path
 from muster.embedded.node.supervisor.lifecycle import (
     Action,
     BackOff,
@@ -343,7 +343,7 @@ def restore_state(state: PodState, entries: Sequence[JournalEntry], now: float) 
 def kill_leftovers(pod: PreparedPod, sandbox: Sandbox, dev_null: int) -> None:
     """Ends what may have outlived the earlier supervisor. If the Pod had a process namespace, the kernel has already
     done so."""
-    cgroups.remove_leftovers(cgroup_prefix(pod["uid"]))
+    resource_limits.remove_leftovers(cgroup_prefix(pod["uid"]))
     if pod["isolation"] == "none":
         kill_marked(f"{CONTAINER_MARK}={pod['uid']}/".encode())
     for container in pod["containers"]:

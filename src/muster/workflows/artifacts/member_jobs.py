@@ -1,6 +1,6 @@
 """Artifact work of members, each piece in a confined process of its own.
 
-The process is `muster.workflows.artifacts.confined_process`. A member's work waits only for the same member's work.
+The process is `muster.workflows.artifacts.member_job_process`. A member's work waits only for the same member's work.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import muster
 from muster.kube.beneath import Folder
 from muster.kube.budgets import Budgets, setting_name
 from muster.workflows.artifacts.archives import Form
-from muster.workflows.artifacts.confined_process import ERRORS, RESULT, Job
 from muster.workflows.artifacts.egress import upstream_proxy
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactUnreachable
-from muster.workflows.artifacts.locations import Location, kind_of
-from muster.workflows.artifacts.quota import measure
+from muster.workflows.artifacts.local_store import measure
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactUnreachable, Location, kind_of
+from muster.workflows.artifacts.member_job_process import ERRORS, RESULT, Job
 from muster.workflows.artifacts.stores import SecretOf
 
 _SOURCES: Final = str(Path(muster.__file__).parent.parent)
 _PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from muster.workflows.artifacts.confined_process import main; main()"
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from muster.workflows.artifacts.member_job_process import main; main()"
 )
 _BY_STANDARD_LIBRARY: Final = ("pack", "unpack")
 _AT_ONCE, _AT_ONCE_IN_ALL = 3, 24

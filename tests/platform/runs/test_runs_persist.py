@@ -18,16 +18,20 @@ from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.records import Run
 from muster.platform.resources.virtual_clusters import NewCluster, create_cluster
 from muster.platform.runs.create import NewRun, find_requests, plan_of, prepare_copy, prepare_run, store_run
-from muster.platform.runs.persist import find_unfinished, match_attempt, store_end, store_status, stored_versions
 from muster.platform.runs.runs import (
     Attempt,
     RunFilter,
     attempts_of,
     count_states,
     edit_run,
+    find_unfinished,
     get_run,
     list_runs,
+    match_attempt,
     nodes_of,
+    store_end,
+    store_status,
+    stored_versions,
 )
 from muster.platform.runs.status import AttemptStatus, NodeStatus, RunStatus
 from muster.platform.users.accounts import create_user

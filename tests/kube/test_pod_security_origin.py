@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.kube.objects import Object
-from muster.kube.pod_origin import PodOrigin, find_origin
+from muster.kube.pod_security import PodOrigin, find_origin
 
 RUN = "0000000000000000000000own1"
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from muster.cli.errors import CommandError
-from muster.cli.platform_login import read_version_file
+from muster.cli.platform import read_version_file
 
 WORKFLOW = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: w}\nspec: {}\n"
 

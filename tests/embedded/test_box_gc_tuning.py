@@ -4,8 +4,8 @@ import asyncio
 import gc
 import weakref
 
+from muster.embedded.box import GcTuner
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.gc_tuning import GcTuner
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.objects import Object
 

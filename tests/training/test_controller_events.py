@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from muster.kube.objects import Object
-from muster.training.job_events import JobEvent, job_events_between
+from muster.training.controller import JobEvent, job_events_between
 from muster.training.kinds.paddlecloud import PaddleCloud
 from muster.training.kinds.pytorch import PyTorch
 

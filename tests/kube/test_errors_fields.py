@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from muster.kube.errors import Cause
-from muster.kube.field_errors import (
+from muster.kube.errors import (
+    Cause,
     Step,
     closest_word,
     duplicate,

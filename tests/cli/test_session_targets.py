@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.cli.errors import CommandError
-from muster.cli.targets import parse_target, parse_targets, resource_name
+from muster.cli.session import parse_target, parse_targets, resource_name
 from muster.kube.errors import NotFound
 from muster.kube.kinds import Catalogue, Kind
 

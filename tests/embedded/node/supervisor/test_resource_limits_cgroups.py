@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.node.supervisor.cgroups import can_limit, create_cgroup, find_parents
+from muster.embedded.node.supervisor.resource_limits import can_limit, create_cgroup, find_parents
 
 V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
 V1 = """\

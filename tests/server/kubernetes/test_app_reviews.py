@@ -8,7 +8,7 @@ import pytest
 from muster.kube.errors import BadRequest
 from muster.kube.objects import uid_of
 from muster.kube.rbac import Action
-from muster.server.kubernetes.access import parse_action
+from muster.server.kubernetes.app import parse_action
 from tests.server.kubernetes.served import Served
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"

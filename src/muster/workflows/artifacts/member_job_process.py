@@ -2,7 +2,7 @@
 
 It reads one job from stdin, confines itself, does the job and writes the result to stdout. It has no environment of
 the server, reaches only the job's folder and what the job reads, and connects only to allowed addresses. `Job` is
-started by `muster.workflows.artifacts.member_processes`.
+started by `muster.workflows.artifacts.member_jobs`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster.workflows.artifacts.archives import Form, Limits, pack, unpack
-from muster.workflows.artifacts.confinement import Confinement, confine, die_with_parent
-from muster.workflows.artifacts.errors import ArtifactError, ArtifactMissing, ArtifactUnreachable
+from muster.workflows.artifacts.landlock import Confinement, confine, die_with_parent
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, ArtifactUnreachable
 
 if TYPE_CHECKING:
     from muster.workflows.artifacts.stores import ArtifactStore, StoreAccess

@@ -17,7 +17,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from muster.embedded.auth.certificates import Certificates, ensure_certificates
-from muster.server.https import open_listener, serve_https
+from muster.server.http_server import open_listener, serve_https
 from muster.server.pidfile import ServerError
 
 

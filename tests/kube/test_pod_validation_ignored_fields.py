@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from muster.kube.ignored_pod_fields import ignored_fields
 from muster.kube.objects import Object
+from muster.kube.pod_validation import ignored_fields
 
 
 def pod(**spec: object) -> Object:
