@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from muster.dispatch.context import Container, Context, ErrorMarshaler, default_errors
 from muster.dispatch.errors import (
     DispatchError,
     InvalidJob,
@@ -33,12 +34,19 @@ from muster.dispatch.secrets import Secret, secret
 
 if TYPE_CHECKING:
     from muster.dispatch.adapter import DispatcherAdapter
+    from muster.dispatch.dispatcher import Dispatcher, JobHandle, Plan
     from muster.dispatch.external import ExternalAdapter
+    from muster.dispatch.store import Event, Page
 
 __all__ = [
     "Capacity",
+    "Container",
+    "Context",
     "DispatchError",
+    "Dispatcher",
     "DispatcherAdapter",
+    "ErrorMarshaler",
+    "Event",
     "ExternalAdapter",
     "InvalidJob",
     "Job",
@@ -47,10 +55,13 @@ __all__ = [
     "JobError",
     "JobFailed",
     "JobFault",
+    "JobHandle",
     "JobNotFound",
     "Line",
     "Mount",
     "NoCapacity",
+    "Page",
+    "Plan",
     "Refused",
     "Resources",
     "Retry",
@@ -59,12 +70,18 @@ __all__ = [
     "State",
     "Transient",
     "Unclear",
+    "default_errors",
     "secret",
 ]
 
 _LAZY = {
+    "Dispatcher": "dispatcher",
     "DispatcherAdapter": "adapter",
+    "Event": "store",
     "ExternalAdapter": "external",
+    "JobHandle": "dispatcher",
+    "Page": "store",
+    "Plan": "dispatcher",
 }
 """Imported when they are used: a job that runs a function should not wait for an HTTP client to load."""
 

@@ -7,6 +7,7 @@ start, whether to repeat, how long to back off, what to adopt.
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -75,6 +76,11 @@ class DispatcherAdapter(Protocol):
         """Returns what `start` would send. Pure. Keys stay `Secret` objects, so that they are masked when shown.
         Raises Refused if the job cannot be expressed on this cluster."""
         ...
+
+    async def changed(self) -> None:
+        """Returns when jobs of this cluster may have changed, so that they are described at once. A hint: without it,
+        changes are noticed by polling."""
+        await asyncio.Event().wait()
 
     async def close(self) -> None:
         """Closes the connection."""

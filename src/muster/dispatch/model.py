@@ -164,13 +164,19 @@ class Tracking:
     sent: bool = False
     """Stored right before `start` is called: from then on, the cluster may have the job."""
     unclear: bool = False
-    """The start has neither succeeded nor failed for sure, and the cluster cannot be asked. `resolve()` decides."""
+    """An earlier start of this attempt has neither succeeded nor failed for sure."""
+    on_hold: bool = False
+    """The start is unclear and the cluster cannot be asked: `resolve()` decides."""
+    prepared: bool = False
+    """`prepare` has run, so `clean` has to."""
     off_cluster: bool = False
     """The cluster does not run it any more, or never did."""
     lost_since: datetime | None = None
     """Since when the cluster does not know it."""
     tries: int = 0
     """Failed calls in a row; the back-off grows with them."""
+    retries: int = 0
+    """How often `Retry` has started the job again."""
     report_offset: int = 0
     """How much of `local_reporter.txt` has been read."""
     kept: Mapping[str, Any] = field(default_factory=dict)
@@ -236,7 +242,7 @@ class Job:
     @property
     def may_exist(self) -> bool:
         """Whether an earlier `start` of this attempt may have been carried out. If not, there is nothing to adopt."""
-        return self.tracking.sent
+        return self.tracking.unclear
 
     @property
     def has_ended(self) -> bool:

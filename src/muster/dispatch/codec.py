@@ -1,0 +1,109 @@
+"""A job as a row and as JSON, and a Spec as JSON.
+
+This module does not import a database: it also runs inside jobs and hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Any
+
+from muster.dispatch.errors import InvalidJob
+from muster.dispatch.model import Job, JobFault, Mount, Resources, Retry, Spec, Tracking
+from muster.dispatch.secrets import Secret
+
+_SAME = (
+    "id", "type", "state", "reason", "name", "key", "project", "creator", "priority", "args", "timeout", "at",
+    "labels", "attempt", "external_name", "external_id", "cluster_status", "progress", "message", "metrics",
+    "result", "cancel_requested", "grace", "next_at", "created", "started", "ended", "changed", "version",
+)  # fmt: skip
+
+
+def to_row(job: Job) -> dict[str, Any]:
+    """Returns the columns of a job. `folder` and `Retry.on` are not stored: they belong to the dispatcher's code."""
+    row: dict[str, Any] = {name: getattr(job, name) for name in _SAME}
+    row["adapter"] = job.on
+    row["after"], row["hosts"] = list(job.after), list(job.hosts)
+    row["args"], row["labels"], row["metrics"] = dict(job.args), dict(job.labels), dict(job.metrics)
+    row["resources"] = _without_defaults(job.resources, Resources())
+    row["retry"] = _without_defaults(job.retry, Retry(), omit="on")
+    row["fault"] = None if job.fault is None else asdict(job.fault)
+    row["tracking"] = _without_defaults(job.tracking, Tracking())
+    return row
+
+
+def from_row(row: Mapping[str, Any]) -> Job:
+    fault = row["fault"]
+    tracking = dict(row["tracking"])
+    if tracking.get("lost_since") is not None:
+        tracking["lost_since"] = datetime.fromisoformat(tracking["lost_since"])
+    return Job(
+        **{name: row[name] for name in _SAME},
+        on=row["adapter"],
+        after=tuple(row["after"]),
+        hosts=tuple(row["hosts"]),
+        resources=Resources(**row["resources"]),
+        retry=Retry(**row["retry"]),
+        fault=None if fault is None else JobFault(**{**fault, "log_tail": tuple(fault.get("log_tail") or ())}),
+        tracking=Tracking(**tracking),
+    )
+
+
+def _without_defaults(value: Any, default: Any, omit: str = "") -> dict[str, Any]:
+    """Most jobs differ from the defaults in one or two fields, and every job is read often."""
+    found: dict[str, Any] = {}
+    for entry in fields(value):
+        item = getattr(value, entry.name)
+        if entry.name != omit and item != getattr(default, entry.name):
+            found[entry.name] = _to_json(item)
+    return found
+
+
+def _to_json(item: Any) -> Any:
+    if isinstance(item, datetime):
+        return item.isoformat()
+    return dict(item) if isinstance(item, Mapping) else item
+
+
+_TIMES = ("at", "cancel_requested", "next_at", "created", "started", "ended", "changed")
+
+
+def job_to_json(job: Job) -> dict[str, Any]:
+    """Returns a job as JSON data, for another process."""
+    row = to_row(job)
+    return row | {name: row[name].isoformat() for name in _TIMES if row[name] is not None} | {"folder": job.folder}
+
+
+def job_from_json(data: Mapping[str, Any]) -> Job:
+    row = dict(data)
+    folder = row.pop("folder", "")
+    times = {name: datetime.fromisoformat(row[name]) for name in _TIMES if row[name] is not None}
+    job = from_row(row | times)
+    object.__setattr__(job, "folder", folder)
+    return job
+
+
+def spec_to_json(spec: Spec) -> dict[str, Any]:
+    data = asdict(spec)
+    data["env"] = {
+        name: {"secret": value.reference} if isinstance(value, Secret) else value for name, value in spec.env.items()
+    }
+    return data
+
+
+def spec_from_json(data: Mapping[str, Any]) -> Spec:
+    env = {
+        name: Secret(str(value["secret"])) if isinstance(value, dict) else str(value)
+        for name, value in data["env"].items()
+    }
+    mounts = tuple(Mount(**mount) for mount in data["mounts"])
+    return Spec(**{**data, "env": env, "mounts": mounts})
+
+
+def fault_from_json(data: Mapping[str, Any]) -> JobFault:
+    try:
+        return JobFault(**{**data, "log_tail": tuple(data.get("log_tail") or ())})
+    except TypeError as error:
+        raise InvalidJob(f"that is not a fault: {error}") from None

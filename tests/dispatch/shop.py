@@ -1,0 +1,71 @@
+"""Jobs of a shop, for tests: other processes import them by name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Any
+
+from muster.dispatch import Container, Context, JobError, JobFault, NoCapacity, Spec
+from muster.dispatch.model import Job
+
+
+def add(ctx: Context, a: int, b: int = 0) -> int:
+    ctx.report(0.5, "adding", a=a)
+    return a + b
+
+
+def fail(ctx: Context, message: str = "no luck") -> None:
+    raise ValueError(message)
+
+
+def fail_twice(ctx: Context) -> int:
+    if ctx.attempt < 3:
+        raise JobError("Shop.Flaky", f"attempt {ctx.attempt} failed")
+    return ctx.attempt
+
+
+def errors(error: BaseException, hook: str, job: Job) -> JobFault:
+    return JobFault("Shop.Error", f"{hook} of {job.type}: {error}", hook=hook)
+
+
+class Train(Container):
+    """Writes the hooks it ran into its folder. `args["trouble"]` says which hook misbehaves, and how."""
+
+    def initialize(self, ctx: Context) -> None:
+        self._hook(ctx, "initialize")
+
+    def prepare(self, ctx: Context) -> Spec:
+        self._hook(ctx, "prepare")
+        ctx.keep["prepared"] = ctx.keep.get("prepared", 0) + 1
+        return Spec(image="shop/train:1", command=("train", str(ctx.job.args.get("rows", 1))), env={"SEED": "7"})
+
+    async def check(self, ctx: Context) -> None:
+        await asyncio.sleep(0)
+        self._hook(ctx, "check")
+
+    def submit(self, ctx: Context) -> dict[str, Any]:
+        self._hook(ctx, "submit")
+        return {"hooks": (ctx.folder / "hooks").read_text().split(), "kept": dict(ctx.keep)}
+
+    def clean(self, ctx: Context) -> None:
+        self._hook(ctx, "clean")
+
+    def _hook(self, ctx: Context, hook: str) -> None:
+        with (ctx.folder / "hooks").open("a") as file:
+            file.write(f"{hook}\n")
+        trouble = (ctx.job.args.get("trouble") or {}).get(hook)
+        match trouble:
+            case "raise":
+                raise RuntimeError(f"{hook} is broken")
+            case "job-error":
+                raise JobError(f"Shop.{hook}", f"{hook} does not like it", retryable=False)
+            case "hang":
+                time.sleep(3600)
+            case "exit":
+                os._exit(3)
+            case "kill":
+                os.kill(os.getpid(), 9)
+            case "no-capacity" if not (ctx.folder / "room").exists():
+                raise NoCapacity("no licence is free", retry_after=0.01)
