@@ -268,6 +268,61 @@ _JOBS: Final[Mapping[str, Template]] = {
     "job.pod": Template('the {kind} "{job}" has no Pod "{pod}"'),
 }
 
+_DISPATCH: Final[Mapping[str, Template]] = {
+    "dispatch.adapter": Template('there is no adapter "{name}"', "use one of {adapters}"),
+    "dispatch.what": Template(
+        "a job needs either an image with a command, or a manifest", "send one of them, and not the other"
+    ),
+    "dispatch.manifest": Template("a manifest needs a Kubernetes cluster; {adapter} is none", "use one of {adapters}"),
+    "dispatch.one": Template("this text has {count} objects", "send one training job"),
+    "dispatch.invalid": Template("{detail}"),
+    "dispatch.ended": Template("the job has already {state}"),
+    "dispatch.not-ended": Template("the job is {state}", "restart it when it has ended, or cancel it first"),
+    "dispatch.clear": Template("the start of this job is not unclear", "resolve is for jobs that say so"),
+    "dispatch.adopt": Template("only an admin may say which job of the cluster it is", "ask one, or start it again"),
+    "dispatch.mount": Template("{kind} cannot be mounted on {adapter}", "use one of {kinds}"),
+    "dispatch.off": Template("dispatch is switched off on this server", "set dispatch.enabled in config.yaml"),
+    "cooker.params": Template("taskParams is missing", "send it as an object, or the same as a JSON string"),
+    "cooker.json": Template("this is not valid JSON: {detail}", "correct it"),
+    "cooker.type": Template("this must be {wanted}"),
+    "cooker.unknown": Template("there is no such field", "use one of {fields}"),
+    "cooker.text": Template("the text is too long or has a NUL character", "use at most {most} characters"),
+    "cooker.name": Template(
+        '"{name}" cannot be the name of a job', "use letters, digits, - _ and . in between, at most 128 characters"
+    ),
+    "cooker.job-type": Template('there is no job type "{type}"', "use one of {types}"),
+    "cooker.no-kind": Template("this cluster runs no {type}", "use one of {types}, or configure dispatch.aihc"),
+    "cooker.only-aihc": Template("{field} has an effect on AIHC only", "leave it out, or configure dispatch.aihc"),
+    "cooker.password": Template(
+        "a password of a registry would be stored with the job", "register it on AIHC, or use a public image"
+    ),
+    "cooker.resource": Template('"{name}" is not the name of a resource', "use cpu, memory, or as baidu.com/..."),
+    "cooker.twice": Template('"{name}" is listed twice', "remove one of them"),
+    "cooker.quantity": Template("the quantity of {name} must be a number", "use cards, cores, or GB of memory"),
+    "cooker.variable": Template('"{name}" cannot be the name of an environment variable', "use letters, digits and _"),
+    "cooker.source-type": Template('there is no data source of type "{type}"', "use one of {types}"),
+    "cooker.source-path": Template('"{path}" is not a valid source path', "use an absolute path without .."),
+    "cooker.no-source": Template(
+        'the data source {type} "{name}" has no place on this cluster',
+        "an admin can map it with cooker.datasources in config.yaml; or leave it out",
+    ),
+    "cooker.no-root": Template(
+        'the data source {type} "{name}" is in the storage root "{root}", which does not exist or is not for you',
+        "ask an admin",
+    ),
+    "cooker.queue": Template('this cluster has no queue "{name}" for you', "leave it out, or use one of {queues}"),
+    "cooker.route": Template("MLP Cooker has no {method} {path} here", "see docs/cooker.md for what there is"),
+    "cooker.token": Template("a token is needed", "log in, or create an API token and send it as a Bearer token"),
+    "cooker.terminal": Template(
+        "there is no web terminal", "use `muster exec -n {namespace} -it {pod} -- bash`, or kubectl"
+    ),
+    "cooker.terminal-aihc": Template("a job on AIHC has its terminal there", "open the job in the console of AIHC"),
+    "cooker.pod": Template('the job has no Pod "{pod}"', "use one of {pods}"),
+    "cooker.login": Template(
+        "the access key or the secret key is wrong", "use your user name and password, or `token` and an API token"
+    ),
+}
+
 _POD_POLICY: Final[Mapping[str, Template]] = {
     **{f"confined.{rule}": Template(*text) for rule, text in RULES.items()},
     "confined.repository": Template(
@@ -423,7 +478,8 @@ _GRAPHS: Final[Mapping[str, Template]] = {
 }
 
 CATALOG: Final[Mapping[str, Template]] = {
-    **_REQUESTS, **_USERS, **_WORKFLOWS, **_RUNS, **_RESOURCES, **_MODULES, **_JOBS, **_POD_POLICY, **_GRAPHS,
+    **_REQUESTS, **_USERS, **_WORKFLOWS, **_RUNS, **_RESOURCES, **_MODULES, **_JOBS, **_DISPATCH, **_POD_POLICY,
+    **_GRAPHS,
 }  # fmt: skip
 
 

@@ -22,6 +22,14 @@ from muster.platform.settings import (
     read_module_settings,
     read_web_settings,
 )
+from muster.server.dispatch.settings import (
+    COOKER_SCHEMA,
+    DISPATCH_SCHEMA,
+    CookerSettings,
+    DispatchSettings,
+    read_cooker_settings,
+    read_dispatch_settings,
+)
 
 CONFIG_FILE = "config.yaml"
 
@@ -34,6 +42,8 @@ SCHEMA: Schema = obj({
     "database": STRING,
     "oidc": OIDC_SCHEMA,
     "modules": MODULES_SCHEMA,
+    "dispatch": DISPATCH_SCHEMA,
+    "cooker": COOKER_SCHEMA,
 })  # fmt: skip
 
 
@@ -54,6 +64,8 @@ class Settings(BoxSettings):
     """0: any free port. The kubeconfig has the actual one."""
     web: WebSettings = field(default_factory=WebSettings)
     modules: ModuleSettings = field(default_factory=ModuleSettings)
+    dispatch: DispatchSettings = field(default_factory=DispatchSettings)
+    cooker: CookerSettings = field(default_factory=CookerSettings)
 
     @classmethod
     def load(cls, home: Path) -> Settings:
@@ -79,6 +91,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
     listen = config.get("listen") or {}
     try:
         web = read_web_settings(config)
+        dispatch, cooker = read_dispatch_settings(config), read_cooker_settings(config)
     except ValueError as error:
         raise SettingsError(f"{home / CONFIG_FILE} {error}") from None
     return Settings(
@@ -95,4 +108,6 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         encryption_key_file=config.get("encryptionKeyFile") or "",
         web=web,
         modules=read_module_settings(config),
+        dispatch=dispatch,
+        cooker=cooker,
     )

@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from muster.embedded.node.hosts import AddressPool, HostsFiles, PodHost, hostname_of, pod_line
+from muster.embedded.node.hosts import WELL_KNOWN, AddressPool, HostsFiles, PodHost, hostname_of, pod_line
 from muster.kube.objects import Object
 
 
@@ -191,3 +191,44 @@ def test_a_subdomain_that_looks_public_needs_its_service(tmp_path: Path) -> None
     files.flush()
     assert "w.web" not in names(path)["127.1.0.1"]
     assert "w.web.team.svc.cluster.local" in names(path)["127.1.0.1"]
+
+
+def server_service(name: str, address: str, namespace: str = "kube-system", **labels: str) -> Object:
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"metadata": metadata, "spec": {"clusterIP": address}}
+
+
+def test_a_service_without_a_selector_has_the_address_that_it_names(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    file = files.add(PodHost.of(pod("a"), "127.1.0.1"))
+    files.set_service(server_service("backend", "127.0.50.2", "team"))
+    for nonsense in ("None", "", "10.0.0.1\n127.0.0.9 evil", "127.0.0.1/8"):
+        files.set_service(server_service("other", nonsense, "team"))
+    files.flush()
+    assert names(file)["127.0.50.2"][-1] == "backend"
+    assert not [address for address in names(file) if address not in ("127.0.0.1", "127.1.0.1", "127.0.50.2")]
+
+
+def test_a_well_known_service_has_its_plain_name_everywhere_unless_it_is_taken(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    one = files.add(PodHost.of(pod("a", "one"), "127.1.0.1"))
+    own = files.add(PodHost.of(pod("b", "own", {"app": "b"}), "127.1.0.2"))
+    files.set_service(server_service("backend", "127.0.50.2", **{WELL_KNOWN: "true"}))
+    files.set_service(server_service("hidden", "127.0.50.3"))
+    files.set_service(service("backend", {"app": "b"}, "own"))
+    files.flush()
+    assert "backend" in names(one)["127.0.50.2"]
+    assert "hidden" not in names(one)["127.0.50.3"]
+    text = Path(own).read_text()
+    assert text.index("127.1.0.2 backend.own") < text.index("127.0.50.2")  # the first line with a name counts
+    files.set_service(server_service("backend", "127.0.50.9", **{WELL_KNOWN: "true"}))
+    files.flush()
+    assert "backend" in names(one)["127.0.50.9"]
+
+
+def test_a_member_cannot_give_away_a_well_known_name(tmp_path: Path) -> None:
+    files = HostsFiles(tmp_path, lambda: None, is_restricted=lambda namespace: namespace == "member")
+    file = files.add(PodHost.of(pod("a"), "127.1.0.1"))
+    files.set_service(server_service("backend", "127.0.50.2", "member", **{WELL_KNOWN: "true"}))
+    files.flush()
+    assert "127.0.50.2" not in names(file)

@@ -6,7 +6,8 @@ rewritten only if Services change or too many of its lines belong to deleted Pod
 
 The Pods of a namespace share its file, so a Pod gets only names that are its own: its name, and a hostname and
 subdomain that no other Pod and no Service has. Names of localhost, of the API server and of public domains are not
-given away. Services of restricted namespaces are known only there.
+given away. Services of restricted namespaces are known only there. A Service of an admin with the label WELL_KNOWN has
+its plain name in every namespace, unless a Service there has it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from typing import Any
 
 from muster.kube.file_names import path_component
 from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, spec_of, uid_of
+from muster.kube.pod_security import PREFIX
 
+WELL_KNOWN = f"{PREFIX}well-known"
+"""The label of a Service that Pods of all namespaces reach by its plain name."""
 LOCALHOST = "127.0.0.1"
 DOMAIN = "svc.cluster.local"
 
@@ -132,8 +136,8 @@ def is_selected(pod: PodHost, service: Object) -> bool:
 def service_names(service: Object, namespace: str) -> list[str]:
     """Returns the names by which a Pod of `namespace` can reach a Service."""
     forms = _qualified_names(name_of(service), namespace_of(service))
-    own = namespace_of(service) == namespace and forms[-1] not in _LOCAL_NAMES
-    return forms if own else forms[:-1]
+    own = namespace_of(service) == namespace or WELL_KNOWN in labels_of(service)
+    return forms if own and forms[-1] not in _LOCAL_NAMES else forms[:-1]
 
 
 def service_lines(services: Iterable[tuple[Object, list[str]]], namespace: str) -> str:
@@ -259,11 +263,13 @@ class HostsFiles:
         self._schedule()
 
     def _selected(self, service: Object) -> list[str]:
-        """Returns the addresses of the Pods behind a Service. If an object controls the Service and some of these Pods,
-        as a training job does, the others only have the same labels."""
+        """Returns the addresses of the Pods behind a Service; for one without a selector, its cluster IP. If an object
+        controls the Service and some of these Pods, as a training job does, the others only have the same labels."""
         selector: Mapping[str, str] = spec_of(service).get("selector") or {}
+        if not selector:
+            return _cluster_address(service)
         space = self._namespaces.get(namespace_of(service))
-        if not selector or space is None:
+        if space is None:
             return []
         pods = space.select(selector)
         controller = _controller_of(service)
@@ -398,7 +404,16 @@ def _qualified_names(name: str, namespace: str) -> list[str]:
 
 
 def _routing(service: Object) -> tuple[Any, ...]:
-    return (spec_of(service).get("selector"), spec_of(service).get("type"), _controller_of(service))
+    spec = spec_of(service)
+    labelled = WELL_KNOWN in labels_of(service)
+    return (spec.get("selector"), spec.get("type"), spec.get("clusterIP"), labelled, _controller_of(service))
+
+
+def _cluster_address(service: Object) -> list[str]:
+    try:
+        return [str(ipaddress.ip_address(str(spec_of(service).get("clusterIP") or "")))]
+    except ValueError:
+        return []
 
 
 def _controller_of(obj: Object) -> str:
