@@ -7,6 +7,7 @@ for every request, so that a rotated key is picked up and no key is stored with 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,17 @@ def secret(reference: str) -> Secret:
 def reveal(value: str | Secret) -> str:
     """Returns a text as it is, and a secret's key."""
     return value.reveal() if isinstance(value, Secret) else value
+
+
+def reveal_all(value: Any) -> Any:
+    """Returns a copy of nested data in which every secret is its key: what is sent, and nothing else."""
+    if isinstance(value, Secret):
+        return value.reveal()
+    if isinstance(value, Mapping):
+        return {key: reveal_all(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [reveal_all(item) for item in value]
+    return value
 
 
 def mask(value: Any) -> Any:
