@@ -34,11 +34,13 @@ from muster.dispatch.secrets import Secret, secret
 
 if TYPE_CHECKING:
     from muster.dispatch.adapter import DispatcherAdapter
+    from muster.dispatch.aihc.adapter import AihcAdapter
     from muster.dispatch.dispatcher import Dispatcher, JobHandle, Plan
     from muster.dispatch.external import ExternalAdapter
     from muster.dispatch.store import Event, Page
 
 __all__ = [
+    "AihcAdapter",
     "Capacity",
     "Container",
     "Context",
@@ -75,6 +77,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "AihcAdapter": "aihc.adapter",
     "Dispatcher": "dispatcher",
     "DispatcherAdapter": "adapter",
     "Event": "store",
