@@ -127,7 +127,14 @@ class Loopback:
     slow_seconds = 0.3
 
     def __init__(
-        self, *, port: int = 0, fault_rate: float = 0.0, seed: int = 0, execute: bool = False, run_seconds: float = 0.2
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        fault_rate: float = 0.0,
+        seed: int = 0,
+        execute: bool = False,
+        run_seconds: float = 0.2,
     ) -> None:
         self.clock = Clock()
         self.calls: Counter[str] = Counter()
@@ -141,7 +148,7 @@ class Loopback:
         """Only these actions fail at random; None: all."""
         self._planned: dict[str, deque[Fault]] = {}
         self._random = random.Random(seed)
-        self._port = port
+        self._host, self._port = host, port
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done: asyncio.Event | None = None
@@ -175,7 +182,7 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://{self._host}:{self._port}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -201,7 +208,7 @@ class Loopback:
         app.router.add_route("*", "/{path:.*}", self._handle)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self._port)
+        site = web.TCPSite(runner, self._host, self._port)
         await site.start()
         self._port = runner.addresses[0][1]
         self._ready.set()

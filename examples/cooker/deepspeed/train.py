@@ -27,6 +27,8 @@ def spirals(seed: int, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     return points + 0.05 * torch.randn(rows, 2, generator=random), label
 
 
+# Without this, DeepSpeed compiles an extension for processes that share memory, which replicas do not.
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 deepspeed.init_distributed(dist_backend="gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
@@ -37,13 +39,13 @@ model = torch.nn.Sequential(
 engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=CONFIG)
 points, labels = spirals(seed=rank + 1, rows=1024)
 print(f"rank {rank} of {world}: ZeRO stage {engine.zero_optimization_stage()}", flush=True)
-for step in range(1, int(os.environ.get("STEPS", "200")) + 1):
+for step in range(1, int(os.environ.get("STEPS", "300")) + 1):
     start = step * 64 % 1024
     batch = slice(start, start + 64)
     loss = torch.nn.functional.cross_entropy(engine(points[batch]), labels[batch])
     engine.backward(loss)
     engine.step()
-    if rank == 0 and step % 40 == 0:
+    if rank == 0 and step % 60 == 0:
         print(f"step {step:3d}  loss {loss.item():.4f}", flush=True)
 weights = torch.cat([parameter.detach().flatten() for parameter in engine.module.parameters()])
 first = weights.clone()
