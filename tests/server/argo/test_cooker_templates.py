@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import Muster
+from tests.dispatch.aihc_server import AK, SERVERLESS, SK, AihcServer
 from tests.server.argo.test_argo_command import ARGO, Argo
 from tests.workflows.bundled.cooker_backend import CookerBackend, serve_cooker
 
@@ -26,16 +28,24 @@ TASK = (
 
 
 @pytest.fixture(scope="module")
-def argo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Argo]:
+def muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
     folder = tmp_path_factory.mktemp("cooker")
     muster = Muster(folder / "home", folder)
+    muster.home.mkdir()
+    # The Python of these tests has Baidu's SDK, so that the step need not install it.
+    (muster.home / "config.yaml").write_text(f'images: {{"python:*": {{path: [{Path(sys.executable).parent}]}}}}\n')
     muster("up", "-d").ok()
     muster("create", "namespace", "argo").ok()
     muster("templates", "install", "mlp-cooker", "-n", "argo").ok()
+    yield muster
+    muster("down").ok()
+
+
+@pytest.fixture(scope="module")
+def argo(muster: Muster) -> Argo:
     told = muster("env", "-n", "argo").ok().out
     settings = dict(line.removeprefix("export ").replace("'", "").split("=", 1) for line in told.splitlines())
-    yield Argo(folder, {"PATH": os.environ["PATH"], "HOME": str(folder), **settings})
-    muster("down").ok()
+    return Argo(muster.folder, {"PATH": os.environ["PATH"], "HOME": str(muster.folder), **settings})
 
 
 @pytest.fixture
@@ -128,3 +138,72 @@ def test_stopping_the_workflow_stops_its_job(argo: Argo, backend: CookerBackend)
     argo("wait", "-n", "argo", name, fine=False)
     assert backend.stopped == ["job-1"]
     assert "The step was stopped, and training job job-1 with it" in argo("logs", "-n", "argo", name)
+
+
+@pytest.fixture
+def aihc(muster: Muster, argo: Argo) -> Iterator[AihcServer]:
+    """With the ConfigMap of the guide, which holds the keys, too."""
+    with AihcServer() as server:
+        data = {"ak": AK, "sk": SK, "resource-pool-id": SERVERLESS, "queue-id": "q-1", "aihc-base-url": server.url}
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "aihc-config"}, "data": data}
+        muster("apply", "-n", "argo", "-f", argo.file("aihc-config.json", json.dumps(config))).ok()
+        yield server
+        argo("delete", "-n", "argo", "--all")
+
+
+def test_the_whole_guide_on_aihc(argo: Argo, aihc: AihcServer) -> None:
+    argo.file("config.json", '{"priority": "high", "wait": "true"}')
+    name = argo(
+        "submit", "-n", "argo", "--from", "workflowtemplate/aihc-training-job",
+        "--parameter", "job-name=my-pytorch-training", "--parameter", "command=python train.py --lr 0.001 --epochs 100",
+        "--parameter", "replicas=4", "--parameter-file", "config.json", "--wait", "-o", "name",
+    ).strip()  # fmt: skip
+    job = aihc.job("my-pytorch-training")
+    assert job.body["command"] == "python train.py --lr 0.001 --epochs 100"
+    assert (job.body["jobSpec"]["replicas"], job.body["priority"]) == (4, "high")
+    assert (outputs(argo, name)["job-id"], outputs(argo, name)["status"]) == (job.job_id, "Succeeded")
+    assert "my-pytorch-training-worker-2 | " in argo("logs", "-n", "argo", "@latest")
+    for kind, command in (("PyTorchJob", "torchrun --nproc_per_node=8 train.py"), ("TensorFlowJob", "python train.py")):
+        argo(
+            "submit", "-n", "argo", "--from", "workflowtemplate/aihc-training-job", "--parameter", f"job-type={kind}",
+            "--parameter", f"command={command}", "--wait",
+        )  # fmt: skip
+    kinds = [job.body["jobType"] for job in aihc.jobs.values() if job.body["name"] == "pytorch-training-job"]
+    assert kinds == ["PyTorchJob", "TFJob"]
+
+
+FLOW = """
+    apiVersion: argoproj.io/v1alpha1
+    kind: Workflow
+    metadata: {generateName: guide-}
+    spec:
+      entrypoint: main
+      templates:
+      - name: main
+        steps:
+        - - name: validate-data
+            template: data-validation
+        - - name: pretrain
+            templateRef: {name: aihc-training-job, template: create-training-job}
+            arguments:
+              parameters: [{name: job-name, value: "pretrain-stage"}, {name: command, value: "python pretrain.py"}]
+        - - name: train-model
+            templateRef: {name: aihc-training-job, template: create-training-job}
+            when: "{{steps.validate-data.outputs.result}} == 'valid'"
+          - name: train-model-a
+            templateRef: {name: aihc-training-job, template: create-training-job}
+            arguments: {parameters: [{name: job-name, value: "model-a-training"}]}
+          - name: train-model-b
+            templateRef: {name: aihc-training-job, template: create-training-job}
+            arguments: {parameters: [{name: job-name, value: "model-b-training"}]}
+      - name: data-validation
+        script: {image: busybox, command: [sh], source: echo valid}
+"""
+"""The guide's workflows in stages, with a condition and in parallel. Their steps leave out most of the parameters."""
+
+
+def test_steps_may_leave_out_parameters(argo: Argo, aihc: AihcServer) -> None:
+    argo("submit", "-n", "argo", argo.file("flow.yaml", FLOW), "--wait")
+    names = ["model-a-training", "model-b-training", "pretrain-stage", "pytorch-training-job"]
+    assert dict(aihc.creations) == dict.fromkeys(names, 1)
+    assert aihc.job("pretrain-stage").body["command"] == "python pretrain.py"
