@@ -2,13 +2,16 @@
 
 # Annotations must not be postponed here: Hera reads those of its scripts.
 
+import json
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from muster.workflows.bundled import bundle_files
 from tests.cli.commands import Muster
+from tests.workflows.bundled.cooker_backend import serve_cooker
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # warnings of Hera's own imports
@@ -109,3 +112,26 @@ def test_errors_are_raised_in_python(service: Any) -> None:
     info = service.get_info()
     assert info is not None
     assert service.get_version().version.startswith("v4.0.7")
+
+
+def test_a_training_job_through_a_bundled_template(service: Any) -> None:
+    (file,) = (path for path in bundle_files("mlp-cooker") if path.stem == "mlp-cooker-training-job")
+    template = hera.WorkflowTemplate.from_file(file)
+    template.namespace, template.workflows_service = "default", service
+    template.create()
+    task = {"name": "from-hera", "jobType": "PyTorchJob", "command": 'echo "$HOME"', "jobSpec": {"replicas": 2}}
+    with (
+        serve_cooker() as backend,
+        hera.Workflow(
+            generate_name="cooker-", entrypoint="main", namespace="default", workflows_service=service
+        ) as workflow,
+    ):
+        with hera.Steps(name="main"):
+            hera.Step(
+                name="train",
+                template_ref=hera.models.TemplateRef(name=template.name, template="create-training-job"),
+                arguments={"mlp-cooker-api": backend.address, "task-params": json.dumps(task), "wait": "true"},
+            )
+        workflow.create()
+        assert workflow.wait(poll_interval=1).status.phase == "Succeeded"
+        assert [job.task for job in backend.jobs.values()] == [task]
