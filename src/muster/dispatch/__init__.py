@@ -35,6 +35,7 @@ from muster.dispatch.secrets import Secret, secret
 if TYPE_CHECKING:
     from muster.dispatch.adapter import DispatcherAdapter
     from muster.dispatch.aihc.adapter import AihcAdapter
+    from muster.dispatch.cluster import ClusterAdapter, LocalAdapter
     from muster.dispatch.dispatcher import Dispatcher, JobHandle, Plan
     from muster.dispatch.external import ExternalAdapter
     from muster.dispatch.store import Event, Page
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AihcAdapter",
     "Capacity",
+    "ClusterAdapter",
     "Container",
     "Context",
     "DispatchError",
@@ -60,6 +62,7 @@ __all__ = [
     "JobHandle",
     "JobNotFound",
     "Line",
+    "LocalAdapter",
     "Mount",
     "NoCapacity",
     "Page",
@@ -78,11 +81,13 @@ __all__ = [
 
 _LAZY = {
     "AihcAdapter": "aihc.adapter",
+    "ClusterAdapter": "cluster",
     "Dispatcher": "dispatcher",
     "DispatcherAdapter": "adapter",
     "Event": "store",
     "ExternalAdapter": "external",
     "JobHandle": "dispatcher",
+    "LocalAdapter": "cluster",
     "Page": "store",
     "Plan": "dispatcher",
 }
