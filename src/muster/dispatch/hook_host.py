@@ -188,7 +188,8 @@ def main() -> None:
     sys.path[:] = orjson.loads(sys.argv[1])
     host = HookHost()
     try:
-        host.run()
+        with suppress(BrokenPipeError):  # the dispatcher was killed
+            host.run()
     finally:
         host.end_children()
 

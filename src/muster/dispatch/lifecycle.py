@@ -379,6 +379,8 @@ def _stop_sent(job: Job, error: DispatchError | None, now: datetime) -> Job:
 
 
 def _cleaned(job: Job, note: str, now: datetime) -> Job:
+    if not job.tracking.off_cluster:
+        return job
     if job.state == "cancelling":
         return _end(replace(job, reason="; ".join(filter(None, [job.reason, note]))), "cancelled", now)
     if job.state != "stopping":
