@@ -30,7 +30,10 @@ EVERYWHERE = pytest.mark.parametrize(
     ],
 )
 
-DAEMON = """
+DAEMON_NAP, FUGITIVE_NAP, ORPHAN_NAP = (f"6000.{number}{os.getpid()}" for number in (1, 2, 3))
+"""Sleeps that only this process starts: tests run side by side."""
+
+DAEMON = f"""
 import os, time
 if os.fork():
     os._exit(0)
@@ -38,7 +41,7 @@ os.setsid()
 if os.fork():
     os._exit(0)
 print("daemon", flush=True)  # and it holds on to the log
-os.execvp("sleep", ["sleep", "6000.125"])
+os.execvp("sleep", ["sleep", "{DAEMON_NAP}"])
 """
 
 
@@ -113,10 +116,10 @@ async def test_a_daemon_does_not_outlive_its_container(pods: Pods, isolation: Is
     containers = [("main", "main", main, {"env": env, "mounts": mounts}), ("other", "main", ["sleep", "600"])]
     folder = await pods.start("pod", containers=containers)
     await pods.printed(folder, "daemon")
-    await wait_until(lambda: _running("6000.125"))  # it becomes that after it has printed
+    await wait_until(lambda: _running(DAEMON_NAP))  # it becomes that after it has printed
     go.touch()
     await pods.event(folder, "exited", c="main", code=5)
-    assert not _running("6000.125")
+    assert not _running(DAEMON_NAP)
     await pods.stop(folder, 5.0)
     assert exits(await pods.finished(folder)) == [("main", 0, 5, "Error"), ("other", 0, 143, "Error")]
 
@@ -125,16 +128,16 @@ async def test_a_daemon_does_not_outlive_its_container(pods: Pods, isolation: Is
 async def test_a_process_that_escapes_is_killed_when_the_pod_ends(pods: Pods, isolation: Isolation) -> None:
     # Without its environment, and in its own mount namespace if it may create one, a process cannot be attributed to a
     # container.
-    flee = "env -i setsid unshare -m sleep 6000.25 & env -i setsid sleep 6000.25 & "
+    flee = f"env -i setsid unshare -m sleep {FUGITIVE_NAP} & env -i setsid sleep {FUGITIVE_NAP} & "
     flee += 'while ! test -e "$GO"; do sleep 0.01; done'
     env, mounts = {"GO": str(pods.home / "go")}, [{"type": "bind", "source": str(pods.home), "target": str(pods.home)}]
     folder = await pods.start("pod", "sh", "-c", flee, env=env, mounts=mounts)
     await pods.event(folder, "started")
-    while not _running("6000.25"):
+    while not _running(FUGITIVE_NAP):
         pass
     (pods.home / "go").touch()
     await pods.finished(folder)
-    assert not _running("6000.25")
+    assert not _running(FUGITIVE_NAP)
 
 
 HOPPER = """
@@ -205,11 +208,11 @@ async def test_a_supervisor_that_fails_says_so_and_ends_its_pod(pods: Pods) -> N
 
 @pytest.mark.slow
 async def test_a_pod_whose_folder_is_removed_ends(pods: Pods) -> None:
-    folder = await pods.start("pod", "sleep", "6000.75")
+    folder = await pods.start("pod", "sleep", ORPHAN_NAP)
     await pods.event(folder, "started")
     shutil.rmtree(folder)
     for _ in range(300):
-        if not _running("6000.75"):
+        if not _running(ORPHAN_NAP):
             return
         await asyncio.sleep(0.1)
     raise TimeoutError

@@ -21,6 +21,9 @@ from tests.embedded.waiting import wait_until
 if TYPE_CHECKING:
     from tests.embedded.node.supervisor.conftest import Pods
 
+NAP = f"6000.5{os.getpid()}"
+"""A sleep that only this process starts: tests run side by side."""
+
 Exits = Callable[[list[JournalEntry]], list[tuple[str, int, int, str]]]
 
 
@@ -104,7 +107,7 @@ async def test_a_killed_supervisor_ends_its_processes_and_another_one_continues(
     pods.zygote = ZygoteClient(pods.isolation, deaths.put_nowait)
     marker = pods.home / "marker"
     mounts = [{"type": "bind", "source": str(pods.home), "target": str(pods.home)}]
-    script = f"test -e {marker} && exit 0; touch {marker}; setsid sleep 6000.5 & echo $! up; sleep 6000.5"
+    script = f"test -e {marker} && exit 0; touch {marker}; setsid sleep {NAP} & echo $! up; sleep {NAP}"
     folder = await pods.start("pod", "sh", "-c", script, mounts=mounts, restartPolicy=policy)
     started, supervisor = await pods.event(folder, "started"), await pods.event(folder, "supervised")
     await wait_until(marker.exists)
@@ -115,7 +118,7 @@ async def test_a_killed_supervisor_ends_its_processes_and_another_one_continues(
     entries = await pods.finished(folder)
     assert exits(entries) == ends
     assert entries[-1]["phase"] == phase
-    assert output_of("pgrep", "-f", "^sleep 6000.5$") == ""
+    assert output_of("pgrep", "-f", f"^sleep {NAP}$") == ""
 
 
 async def test_a_killed_supervisor_is_replaced_by_itself(pods: Pods, exits: Exits) -> None:
