@@ -17,7 +17,7 @@ from muster.kube.rbac import AUTHENTICATED, MASTERS
 from muster.platform.database.database import Database
 from muster.platform.namespaces import NamespaceOwner, Namespaces, change_for, cluster_user, is_foreign
 from muster.platform.permissions import SYSTEM, Actor
-from muster.platform.resources.storage_roots import NewRoot, create_root, delete_root
+from muster.platform.resources.resources import NewRoot, create_root, delete_root
 from muster.platform.users.accounts import insert_user
 from muster.platform.users.teams import create_team, delete_team, set_member
 

@@ -24,7 +24,7 @@ from muster.cli.session import (
     resource_name,
     type_name,
 )
-from muster.cli.workflow_lookup import LATEST, find_single_workflow, resolve_workflow_name
+from muster.cli.workflow_objects import LATEST, find_single_workflow, resolve_workflow_name
 from muster.kube.cluster import Cluster, Propagation
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind

@@ -22,7 +22,7 @@ from muster.cli.output import NONE, SectionGrid, Sections, echo, format_pairs, f
 from muster.cli.pod_logs import read_log_tails
 from muster.cli.selection import format_nothing_found, select_objects
 from muster.cli.session import AllNamespaces, Files, LabelSelector, Session, on_cluster
-from muster.cli.workflow_status import failure_message, format_suspension, is_finished, succeeded, summary_fields
+from muster.cli.workflow_objects import failure_message, format_suspension, is_finished, succeeded, summary_fields
 from muster.cli.workflow_tree import format_tree
 from muster.kube.columns import pod_status
 from muster.kube.errors import ApiError, NotFound
@@ -187,7 +187,7 @@ async def _describe_training_job(
 
 
 async def _describe_workflow(session: Session, obj: Object, events: Sequence[Object], now: datetime) -> Sections:
-    from muster.cli.workflow_lookup import with_full_status
+    from muster.cli.workflow_objects import with_full_status
 
     pods = sorted(await _list_pods_of(session, obj), key=name_of)
     lines = {

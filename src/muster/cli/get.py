@@ -25,7 +25,7 @@ from muster.cli.formats import (
 from muster.cli.output import TableWriter, echo, warn
 from muster.cli.selection import Selection, format_nothing_found, namespace_for, select_objects
 from muster.cli.session import AllNamespaces, FieldSelector, Files, LabelSelector, Session, Target, on_cluster
-from muster.cli.workflow_lookup import check_type_exists, find_single_workflow, is_single_name
+from muster.cli.workflow_objects import check_type_exists, find_single_workflow, is_single_name
 from muster.kube.errors import ApiError, Gone, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, name_of, version_of

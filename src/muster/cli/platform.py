@@ -11,23 +11,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from muster.cli.errors import CommandError
-from muster.cli.output import echo
+from muster.cli.output import echo, format_table
 
 if TYPE_CHECKING:
     from muster.sdk import Muster
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from datetime import datetime
-
-from muster.cli.output import format_table
 
 
 class Login(NamedTuple):

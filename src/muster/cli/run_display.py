@@ -17,7 +17,7 @@ from muster.cli.output import pick_color, supports_color
 from muster.cli.pod_logs import LogLine, LogSource
 from muster.cli.run_objects import find_outcome, is_workload
 from muster.cli.session import type_name
-from muster.cli.workflow_status import format_suspension, is_workflow
+from muster.cli.workflow_objects import format_suspension, is_workflow
 from muster.kube.columns import pod_status
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, is_deleting, name_of, spec_of, status_of, uid_of

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from muster.cli.pod_logs import LogFollower
 from muster.cli.run_display import Display, ProgressBoard
 from muster.cli.run_objects import AppliedObject, Outcome, find_outcome, is_service, is_workload
-from muster.cli.workflow_lookup import with_full_status
-from muster.cli.workflow_status import failure_message, is_workflow
+from muster.cli.workflow_objects import failure_message, is_workflow, with_full_status
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer, OnChange
 from muster.kube.errors import ApiError

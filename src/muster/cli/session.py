@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, NamedTuple, ParamSpec
 
 import typer
 
@@ -22,7 +22,7 @@ from muster.cli.errors import NO_CLUSTER, CommandError
 from muster.cli.output import warn
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, NotFound, StorageFull
-from muster.kube.kinds import Kind
+from muster.kube.kinds import Catalogue, Kind
 from muster.kube.objects import Object
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from muster.kube.remote.client import RemoteCluster
     from muster.kube.remote.kubeconfig import Access
     from muster.server.settings import Settings
-from typing import NamedTuple
 
-from muster.kube.kinds import Catalogue
 
 RUNTIMES: tuple[Literal["sandbox", "podman", "docker"], ...] = ("sandbox", "podman", "docker")
 _LOOK_SECONDS = 0.5

@@ -15,8 +15,17 @@ from muster.cli.formats import format_objects, parse_format
 from muster.cli.output import TableWriter, colorize, echo, supports_color, warn
 from muster.cli.session import AllNamespaces, LabelSelector, Session, on_cluster, parse_duration
 from muster.cli.workflow_follow import LogOption, WaitOption, WatchOption, check_follow_options, follow_workflow
-from muster.cli.workflow_lookup import find_workflow, list_workflow_summaries, workflow_kind
-from muster.cli.workflow_status import STYLES, format_age, format_workflow_time, is_finished, phase_of, status_word
+from muster.cli.workflow_objects import (
+    STYLES,
+    find_workflow,
+    format_age,
+    format_workflow_time,
+    is_finished,
+    list_workflow_summaries,
+    phase_of,
+    status_word,
+    workflow_kind,
+)
 from muster.cli.workflow_tree import print_workflow
 from muster.kube.errors import ApiError
 from muster.kube.objects import (

@@ -15,8 +15,7 @@ from muster.cli.output import colorize, echo, pick_color, supports_color
 from muster.cli.pod_logs import visible_text
 from muster.cli.selection import watch_object
 from muster.cli.session import Session
-from muster.cli.workflow_lookup import with_full_status, workflow_kind
-from muster.cli.workflow_status import is_finished, status_word, succeeded
+from muster.cli.workflow_objects import is_finished, status_word, succeeded, with_full_status, workflow_kind
 from muster.cli.workflow_tree import watch_until_finished
 from muster.kube.cluster import LogQuery
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of

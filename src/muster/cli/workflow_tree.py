@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from muster.cli.output import TableWriter, colorize, echo, supports_color
 from muster.cli.selection import watch_object
 from muster.cli.session import Session
-from muster.cli.workflow_lookup import with_full_status, workflow_kind
-from muster.cli.workflow_status import STYLES, format_workflow_time, is_finished, is_waiting, phase_of, summary_fields
+from muster.cli.workflow_objects import (
+    STYLES,
+    format_workflow_time,
+    is_finished,
+    is_waiting,
+    phase_of,
+    summary_fields,
+    with_full_status,
+    workflow_kind,
+)
 from muster.kube.objects import Object, name_of, namespace_of, status_of
 
 if TYPE_CHECKING:

@@ -18,14 +18,19 @@ from muster.platform.errors import (
 )
 from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.resources.queues import queue_for, skus_used
-from muster.platform.resources.storage_roots import NewRoot, create_root, delete_root, edit_root, get_root, list_roots
-from muster.platform.resources.virtual_clusters import (
+from muster.platform.resources.resources import (
     NewCluster,
+    NewRoot,
     create_cluster,
+    create_root,
     delete_cluster,
+    delete_root,
     edit_cluster,
+    edit_root,
     get_cluster,
+    get_root,
     list_clusters,
+    list_roots,
 )
 from muster.platform.users.teams import create_team, delete_team
 from muster.platform.workflows.graph_context import resource_context

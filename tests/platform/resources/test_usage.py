@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select
 from muster.platform.database.database import Database
 from muster.platform.database.tables import cluster_usage
 from muster.platform.permissions import Actor
+from muster.platform.resources.resources import NewCluster, create_cluster, delete_cluster
 from muster.platform.resources.usage import (
     KEPT,
     STEP,
@@ -20,7 +21,6 @@ from muster.platform.resources.usage import (
     step_for,
     usage_since,
 )
-from muster.platform.resources.virtual_clusters import NewCluster, create_cluster, delete_cluster
 
 BOSS = Actor("boss", "boss", admin=True)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -16,7 +16,7 @@ from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Node, Role, Task, Training
 from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.records import Run
-from muster.platform.resources.virtual_clusters import NewCluster, create_cluster
+from muster.platform.resources.resources import NewCluster, create_cluster
 from muster.platform.runs.create import NewRun, find_requests, plan_of, prepare_copy, prepare_run, store_run
 from muster.platform.runs.runs import (
     Attempt,

@@ -30,8 +30,7 @@ from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor, Relation, may, relations, require
 from muster.platform.pod_policy import list_usable, pod_allowances
 from muster.platform.records import Job, StorageRoot, Subject
-from muster.platform.resources.storage_roots import all_roots
-from muster.platform.resources.virtual_clusters import all_clusters
+from muster.platform.resources.resources import all_clusters, all_roots
 from muster.platform.users.audit import write_audit
 from muster.platform.users.namespace_names import namespace_of
 from muster.platform.users.teams import team_to_share_with

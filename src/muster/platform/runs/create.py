@@ -21,7 +21,7 @@ from muster.platform.graphs.model import Document, Graph, Node, Task, is_graph, 
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Finding, Run, Subject, Version, Workflow, run_object_name
-from muster.platform.resources.virtual_clusters import all_clusters
+from muster.platform.resources.resources import all_clusters
 from muster.platform.runs.runs import check_name, get_run, parameters_given
 from muster.platform.runs.status import with_masks
 from muster.platform.users.audit import write_audit

@@ -14,8 +14,7 @@ from muster.platform.graphs.model import Document, Variable
 from muster.platform.modules.modules import PUBLIC, USABLE_BY_ITS_OWNER, usable_states
 from muster.platform.modules.versions import VERSION_COLUMNS, StoredModuleVersion, read_version
 from muster.platform.permissions import Actor, may, visible
-from muster.platform.resources.storage_roots import all_roots
-from muster.platform.resources.virtual_clusters import all_clusters
+from muster.platform.resources.resources import all_clusters, all_roots
 
 
 def available_clusters(connection: Connection, actor: Actor) -> dict[str, AvailableCluster]:

@@ -45,8 +45,8 @@ from muster.platform.resources.queues import (
     list_queues,
     skus_used,
 )
+from muster.platform.resources.resources import all_clusters, get_cluster
 from muster.platform.resources.usage import KEPT, UsageSample, merge_steps, record_usage, step_for, usage_since
-from muster.platform.resources.virtual_clusters import all_clusters, get_cluster
 from muster.platform.runs.runs import OwningRun, find_owning_runs, run_id_of
 from muster.server.platform.rest import ApiModel
 from muster.server.platform.security import Who

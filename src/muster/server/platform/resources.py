@@ -17,16 +17,21 @@ from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Page, SkuUse, StorageRoot, Subject, VirtualCluster, VirtualClusterDetail
 from muster.platform.resources.nodes import skus_available
 from muster.platform.resources.queues import list_queues, skus_used, sync_queues
-from muster.platform.resources.storage_roots import NewRoot, create_root, delete_root, edit_root, get_root, list_roots
-from muster.platform.resources.virtual_clusters import (
+from muster.platform.resources.resources import (
     MOST_SKUS,
     NewCluster,
+    NewRoot,
     all_clusters,
     create_cluster,
+    create_root,
     delete_cluster,
+    delete_root,
     edit_cluster,
+    edit_root,
     get_cluster,
+    get_root,
     list_clusters,
+    list_roots,
 )
 from muster.platform.runs.runs import find_sku_users
 from muster.server.platform.rest import IfMatch, Paging, RequestBody, Search, etag, vars_of

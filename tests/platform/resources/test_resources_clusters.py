@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.platform.resources.virtual_clusters import count_skus, multiply_sku, read_sku, selector_faults, sku_faults
+from muster.platform.resources.resources import count_skus, multiply_sku, read_sku, selector_faults, sku_faults
 
 SKU = {"nvidia.com/gpu": "1", "cpu": "10", "memory": "80G"}
 

@@ -10,7 +10,7 @@ import pytest
 from muster.cli.errors import CommandError
 from muster.cli.workflow_commands import WorkflowFilter, matches_filter, sort_workflows, workflow_row
 from muster.cli.workflow_follow import find_pods_below
-from muster.cli.workflow_status import format_seconds, status_word, summary_fields
+from muster.cli.workflow_objects import format_seconds, status_word, summary_fields
 from muster.cli.workflow_tree import find_changes, format_workflow
 from muster.kube.objects import Object, name_of
 from muster.workflows.engine.node_tree import pod_name
