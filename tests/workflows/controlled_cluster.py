@@ -52,6 +52,9 @@ class FakeExecutor:
     async def stop(self, workflow: Object, node: Node, *, force: bool) -> None:
         self.stopped.append((node["displayName"], force))
 
+    def recorded(self, workflow: Object, nodes: Collection[str]) -> None:
+        return
+
     async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
         self.kept.append([self._names.get(node, node) for node in nodes])
 

@@ -250,8 +250,8 @@ async def test_never_means_never(cluster: EmbeddedCluster, stored: Stored) -> No
     await stored.save(await workflow(cluster, artifactGC={"strategy": "Never"}))
     await cluster.delete(WORKFLOW, "flow", "default")
     async with run_components(stored.controller()):
-        other = {**await workflow(cluster), "metadata": {"name": "other", "namespace": "default", "uid": "2"}}
-        await stored.save(other)
+        other = {**await workflow(cluster), "metadata": {"name": "other", "namespace": "default"}}
+        await stored.save(await cluster.create(other))
         await stored.until(["default/flow/pod/a.tgz", "default/other/pod/a.tgz"])
 
 

@@ -26,6 +26,7 @@ from muster.embedded.controllers.garbage import (
     NamespaceController,
 )
 from muster.embedded.controllers.jobs import JobController
+from muster.embedded.controllers.terminated_pods import TerminatedPodCollector
 from muster.embedded.node.agent import Agent
 from muster.embedded.node.image_engine import ImageEngine
 from muster.embedded.node.supervisor.contract import Isolation
@@ -94,6 +95,7 @@ class Box:
         self.run_component(GcTuner(cluster.store))
         self.run_component(DefaultServiceAccountController(cluster))
         self.run_component(EventExpiry(cluster, timedelta(hours=settings.event_hours)))
+        self.run_component(TerminatedPodCollector(cluster, settings.terminated_pods))
         self.run_component(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))
         self.run_component(JobController(cluster, self.recorder("job-controller")))
         self.run_component(ClaimController(cluster, self.recorder("claim-controller"), settings.home / "volumes"))

@@ -161,6 +161,7 @@ BOX_FIELDS: dict[str, Schema] = {
     "restarts": obj({"backoffSeconds": NUMBER, "backoffMaxSeconds": NUMBER}),
     "durability": string(["power", "process"]),
     "eventHours": NUMBER,
+    "terminatedPods": integer(0),
     "encryptionKeyFile": STRING,
     "budgets": BUDGETS_SCHEMA,
 }  # fmt: skip
@@ -176,6 +177,8 @@ class BoxSettings:
     """`power`: an acknowledged write survives a power cut; `process`: it survives kill -9 of the server."""
     event_hours: float = 24.0
     """How long Events are kept."""
+    terminated_pods: int = 1000
+    """How many Pods that have ended are kept; 0 for no limit."""
     budgets: Budgets = field(default_factory=Budgets)
     encryption_key_file: str = ""
     """The file with the keys that encrypt secrets; '' for one in the data directory."""

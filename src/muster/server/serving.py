@@ -120,6 +120,8 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
             ensure_admin_kubeconfig(kubeconfig, url, certificates, box.identity.tokens)
             api = ApiAccess(settings.host, port, certificates.authority_pem().decode(), box.pod_token)
             box.start(api, (await isolation)[0], engine)
+            # Before this, a step that goes on after a restart, and a request, would be refused whatever the roles say.
+            await box.identity.wait_synced()
             gang = GangSettings(always=settings.gang)
             box.run_component(TrainingController(box.cluster, box.recorder("training-controller"), JOB_KINDS, gang))
             workflows = start_workflow_controllers(box, settings)

@@ -100,6 +100,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         scheduler=read_scheduler_settings(config),
         durability=config.get("durability") or "power",
         event_hours=config.get("eventHours", 24.0),
+        terminated_pods=config.get("terminatedPods", 1000),
         budgets=read_budgets(config),
         gang=bool(config.get("gang")),
         member_addresses=tuple((config.get("artifacts") or {}).get("memberAddresses") or ()),

@@ -118,7 +118,7 @@ class _Active:
     def has_stored(self, nodes: Mapping[str, Node]) -> bool:
         """Whether these nodes are the ones this controller stored, unchanged by others."""
         known = self.stored
-        return len(nodes) == len(known) and all(known.get(name) is node for name, node in nodes.items())
+        return nodes == known
 
 
 class WorkflowController:
@@ -353,6 +353,9 @@ class WorkflowController:
         actions = await self._threads.run(uid, lambda: advance_run(active.run, outcomes, view))
         active.memos += actions.remember
         await self._store(active, actions)
+        ended = [node for node, outcome in outcomes.items() if outcome.phase in FINISHED_PHASES]
+        for executor in self._executors.values() if ended else ():
+            executor.recorded(active.obj, ended)
         for severity, reason, message in actions.news:
             self._recorder.event(active.obj, severity, reason, message)
         if active.emitter.has_metrics(active.run):

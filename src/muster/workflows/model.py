@@ -217,6 +217,10 @@ class Executor(Protocol):
         """Stops what runs for other nodes of the workflow than these: they were to be stopped when the server ended."""
         ...
 
+    def recorded(self, workflow: Object, nodes: Collection[str]) -> None:
+        """Is called when the reported ends of these leaves are stored: nothing asks for them again."""
+        ...
+
     async def run(self) -> None:
         """Runs until cancelled."""
         ...

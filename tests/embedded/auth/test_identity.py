@@ -119,3 +119,20 @@ async def test_keys_and_tokens_survive_a_restart(tmp_path: Path, cluster: Embedd
     token, _ = identity.service_accounts.issue("default", "bot", uid_of(account))
     again = Identity.open(tmp_path / "identity", cluster)
     assert (await again.authenticate(token)).name == BOT.name
+
+
+async def test_the_default_roles_are_in_force_when_an_identity_has_synced(
+    tmp_path: Path, cluster: EmbeddedCluster
+) -> None:
+    """Also after a restart at which they change, because there are new kinds."""
+    await service_account(cluster)
+    await cluster.create(view_binding())
+    for _ in range(2):
+        identity = Identity.open(tmp_path / "identity", cluster)
+        task = asyncio.create_task(identity.run())
+        await identity.wait_synced()
+        assert identity.is_allowed(BOT, LIST_PODS)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        role = await cluster.get(CLUSTER_ROLE, "view")
+        await cluster.update({**role, "rules": []})

@@ -18,7 +18,7 @@ from muster.server.settings import Settings
 from muster.workflows import kinds
 from muster.workflows.executors.resource import ResourceExecutor, service_account_permissions
 from muster.workflows.model import Launch, Node, Outcome
-from tests.embedded.waiting import run_components
+from tests.embedded.waiting import run_components, wait_until
 
 WORKFLOW: Object = {
     "apiVersion": "argoproj.io/v1alpha1",
@@ -60,7 +60,7 @@ async def grant(box: Box, account: str, verbs: list[str]) -> None:
     await box.cluster.create(binding)
 
 
-async def outcome(box: Box, spec: dict[str, Any]) -> Outcome:
+async def outcome(box: Box, spec: dict[str, Any], *, begun: bool = False) -> Outcome:
     ends: asyncio.Queue[Outcome] = asyncio.Queue()
 
     def report(workflow: Key, node: str, found: Outcome) -> None:
@@ -78,7 +78,7 @@ async def outcome(box: Box, spec: dict[str, Any]) -> Outcome:
     }
     leaves = ResourceExecutor(box.cluster, report, may=service_account_permissions(box.identity))
     async with run_components(leaves), asyncio.timeout(60):
-        await leaves.launch(WORKFLOW, spec, Launch(Node(id="n-1"), "resource", template, "own"), begun=False)
+        await leaves.launch(WORKFLOW, spec, Launch(Node(id="n-1"), "resource", template, "own"), begun=begun)
         return await ends.get()
 
 
@@ -97,6 +97,17 @@ async def test_a_service_account_that_is_named_needs_a_role(box: Box) -> None:
         'create resource "jobs" in API group "batch" in the namespace "default"'
     )
     assert (await box.cluster.list(JOB)).items == []
+
+
+async def test_a_step_that_waits_goes_on_after_a_restart_without_new_permission(box: Box) -> None:
+    await grant(box, "maker", ["create"])
+    spec = {"serviceAccountName": "maker"}
+    assert (await outcome(box, spec)).phase == "Succeeded"
+    await box.cluster.delete(ROLE, "maker", "default")
+    may = service_account_permissions(box.identity)
+    await wait_until(lambda: may("default", "maker", "create", JOB, "default", "x"))
+    assert "Forbidden" in (await outcome(box, spec)).message
+    assert (await outcome(box, spec, begun=True)).phase == "Succeeded"
 
 
 @pytest.mark.parametrize(

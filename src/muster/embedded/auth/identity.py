@@ -38,6 +38,7 @@ _POD_ACTIONS = ("pods/attach", "pods/eviction", "pods/exec", "pods/portforward")
 ROLE_KINDS = (builtin.ROLE, builtin.CLUSTER_ROLE)
 BINDING_KINDS = (builtin.ROLE_BINDING, builtin.CLUSTER_ROLE_BINDING)
 
+_TRIES = 50
 _MOST_CACHED_USERS = 1000
 _CHANGE = ["create", "delete", "patch", "update"]
 _NOT_FOR_MEMBERS = frozenset({
@@ -63,6 +64,7 @@ class Identity:
         self.others: TokenAuthenticator | None = None
         self._cluster = cluster
         self._grants: dict[User, list[Grant]] = {}
+        self._has_default_roles = asyncio.Event()
         self._roles = [Informer(cluster, kind, on_change=self._clear_grants) for kind in ROLE_KINDS]
         self._bindings = [Informer(cluster, kind, on_change=self._clear_grants) for kind in BINDING_KINDS]
 
@@ -76,13 +78,18 @@ class Identity:
         )
 
     async def run(self) -> None:
-        await self._ensure_default_roles()
         async with asyncio.TaskGroup() as group:
             for informer in (*self._roles, *self._bindings):
                 group.create_task(informer.run(), name=f"identity {informer.kind.plural}")
+            # Not before the informers: until they have synced, nobody has any rights.
+            try:
+                await self._ensure_default_roles()
+            finally:
+                self._has_default_roles.set()  # on a full disk they stay as they are
 
     async def wait_synced(self) -> None:
-        """Returns when `run` has read all Roles and bindings."""
+        """Returns when `run` has read all Roles and bindings, with the default roles."""
+        await self._has_default_roles.wait()
         for informer in (*self._roles, *self._bindings):
             await informer.synced.wait()
 
@@ -149,6 +156,12 @@ class Identity:
                 await self._create_role(role)
             except Conflict:
                 continue
+        await self._roles[1].synced.wait()
+        for _ in range(_TRIES):  # until the informer has what was written; another client may have changed it since
+            known = {name_of(role): role.get("rules") for role in self._roles[1].objects.values()}
+            if all(known.get(name_of(role)) == role["rules"] for role in default_roles(self._cluster.catalogue)):
+                return
+            await asyncio.sleep(0.01)
 
     async def _create_role(self, role: dict[str, object]) -> None:
         try:

@@ -17,7 +17,7 @@ from muster.embedded.store import status_rows
 from muster.embedded.store.deletion import FOREGROUND, ORPHAN, plan_deletion, without_finalizer
 from muster.embedded.store.history import Change
 from muster.embedded.store.store import Store
-from muster.embedded.store.view import ResourceKey, Transaction
+from muster.embedded.store.view import ResourceKey, Transaction, is_packed
 from muster.embedded.store.write_hooks import CRD_FINALIZER, CRDS, NAMESPACES
 from muster.embedded.store.writes import store_or_remove
 from muster.kube.builtin import EVENT, NAMESPACE, SERVICE_ACCOUNT
@@ -91,6 +91,8 @@ class GarbageCollector:
 
     def _enqueue_all(self) -> None:
         for resource in self._store.view.resources():
+            if is_packed(resource):
+                continue
             for obj in self._store.view.objects(resource):
                 self._enqueue_if_needed(ResourceKey(resource, _key(obj)), obj)
 
@@ -294,10 +296,10 @@ class NamespaceController:
         contents = False
         for resource in self._store.view.resources():
             bucket = self._store.view.in_namespace(resource, name)
-            if bucket is None or not bucket.objects:
+            if bucket is None or not len(bucket):
                 continue
             contents = True
-            keys = [Key(name, each) for each in bucket.objects]
+            keys = [Key(name, each) for each in bucket]
             await _bulk_delete(
                 self._store, self._cluster.catalogue.of_resource(resource), resource, keys, self._cluster.now()
             )

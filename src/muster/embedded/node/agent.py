@@ -264,7 +264,7 @@ class Agent:
             return
         known, worker = self._pods.get(uid), self._workers.get(uid)
         self._pods[uid] = after
-        if known is None or _needs_reconcile(known, after):
+        if known is None or (_needs_reconcile(known, after) and not _is_over(known, after)):
             if known is not None and worker is not None and _changes_files(known, after):
                 worker.files_outdated = True
             self._controller.enqueue(uid)
@@ -409,6 +409,11 @@ def _needs_reconcile(before: Object, after: Object) -> bool:
         or _changes_files(before, after)
         or bool(spec_of(after).get("readinessGates"))
     )
+
+
+def _is_over(before: Object, after: Object) -> bool:
+    """Whether the Pod had ended before, and is not being deleted: nothing is left to do."""
+    return has_ended(before) and has_ended(after) and not is_deleting(after)
 
 
 def _changes_files(before: Object, after: Object) -> bool:

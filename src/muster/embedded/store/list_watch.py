@@ -200,7 +200,9 @@ def _objects_after(view: View, resource: str, namespace: str, last: Key | None) 
         names = bucket.names()
         start = bisect_right(names, last.name) if last is not None and each == last.namespace else 0
         for index in range(start, len(names)):
-            yield Key(each, names[index]), bucket.objects[names[index]]
+            found = bucket.get(names[index])
+            if found is not None:
+                yield Key(each, names[index]), found
 
 
 def _page(

@@ -47,7 +47,7 @@ def write_rows(tx: Transaction, kind: Kind, uid: str, changed: Mapping[str, Any]
 def read_rows(view: View, kind: Kind, uid: str) -> dict[str, Any]:
     """Returns the stored map, in the order in which its entries were first written."""
     bucket = view.in_namespace(rows_resource(kind), uid)
-    return {} if bucket is None else {name: row["part"] for name, row in bucket.objects.items()}
+    return {} if bucket is None else {name: row["part"] for name, row in bucket.all().items()}
 
 
 def read_rows_in(tx: Transaction, kind: Kind, uid: str) -> dict[str, Any]:

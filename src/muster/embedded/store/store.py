@@ -21,7 +21,7 @@ import orjson
 from muster.embedded.store.database import Database, DirectoryLock, Durability, Row, is_full
 from muster.embedded.store.history import Change, ChangeRecord, History, make_change
 from muster.embedded.store.shared_parts import SharedParts, merge_parts
-from muster.embedded.store.view import ResourceKey, Staged, Transaction, View
+from muster.embedded.store.view import ResourceKey, Staged, Transaction, View, is_packed
 from muster.kube.encryption import KeyRing
 from muster.kube.errors import ApiError, Gone, StorageFull, Unavailable
 from muster.kube.objects import Key, Object, version_of
@@ -168,7 +168,9 @@ class Store:
         records: dict[str, list[ChangeRecord]] = defaultdict(list)
         for version, resource, namespace, name, gone, size in self.database.row_infos():
             place = (resource, namespace, name)
-            if version > self._floors.get(resource, 0):
+            if not has_history(resource):
+                self._superseded += [old for old in (last.get(place, 0), version if gone else 0) if old]
+            elif version > self._floors.get(resource, 0):
                 records[resource].append(ChangeRecord(version, size, last.get(place, 0), bool(gone)))
             last[place] = 0 if gone else version
             newest = max(newest, version)
@@ -180,14 +182,16 @@ class Store:
 
     def _load_objects(self, last: Mapping[tuple[str, str, str], int]) -> None:
         """Objects are in the order in which they were first written, as far as that is known."""
-        found = {
-            row.version: (obj, shared)
-            for row, obj, shared in self._read_rows([version for version in last.values() if version])
-        }
+        packed = [version for (resource, *_), version in last.items() if version and is_packed(resource)]
+        texts = {row.version: row.object for row in self.database.rows(packed)}
+        others = [version for (resource, *_), version in last.items() if version and not is_packed(resource)]
+        found = {row.version: (obj, shared) for row, obj, shared in self._read_rows(others)}
         for (resource, namespace, name), version in last.items():
-            if version:
+            key = Key(namespace, name)
+            if version in texts:
+                self.view.put(resource, key, texts[version])
+            elif version:
                 obj, shared = found[version]
-                key = Key(namespace, name)
                 self.view.put(resource, key, obj)
                 if shared is not None:
                     self._shared[ResourceKey(resource, key)] = shared
@@ -234,11 +238,17 @@ class Store:
 
     def _apply(self, staged: Staged) -> Change:
         (resource, key), obj, gone, row, _ = staged
-        before = self.view.remove(resource, key) if gone else self.view.put(resource, key, obj)
+        if gone:
+            before = self.view.remove(resource, key)
+        else:
+            before = self.view.put(resource, key, row.object if is_packed(resource) else obj)
         change = make_change(row.version, key, before, obj, gone)
         replaced = int(version_of(before)) if before is not None else 0
-        self.history(resource).append(change, len(row.object), replaced)
-        self._trim(resource)
+        if has_history(resource):
+            self.history(resource).append(change, len(row.object), replaced)
+            self._trim(resource)
+        else:
+            self._superseded += [old for old in (replaced, row.version if gone else 0) if old]
         return change
 
     def _trim(self, resource: str) -> None:
@@ -326,7 +336,7 @@ class Store:
                     except Exception:
                         log.exception("a listener failed for %s %s", resource, change.key)
         for resource in touched:
-            self._histories[resource].wake()
+            self.history(resource).wake()
         for write in batch:
             if not write.done.done():
                 write.done.set_result(None)
@@ -393,6 +403,11 @@ class Store:
             self._delete_versions(self._superseded, self._floors)
         self._checkpoint()
         self.database.close()
+
+
+def has_history(resource: str) -> bool:
+    """Status rows have none: nothing can watch them."""
+    return "#" not in resource
 
 
 class _Write(NamedTuple):

@@ -22,6 +22,12 @@ class ResourceKey(NamedTuple):
     key: Key
 
 
+def is_packed(resource: str) -> bool:
+    """Whether the objects of a resource stay in memory as JSON: there are many, they are rarely read, and they have no
+    owners. These are Events, and the status rows of objects (status_rows.py)."""
+    return resource == "events" or "#" in resource
+
+
 class View:
     """All committed objects, by kind, namespace and name, in order, or by owner. It knows no versions or rules."""
 
@@ -34,10 +40,10 @@ class View:
         if namespaces is None:
             return None
         bucket = namespaces.get(key[0])
-        return None if bucket is None else bucket.objects.get(key[1])
+        return None if bucket is None else bucket.get(key[1])
 
-    def put(self, resource: str, key: Key, obj: Object) -> Object | None:
-        """Returns the previous object, if any."""
+    def put(self, resource: str, key: Key, obj: Object | bytes) -> Object | None:
+        """Returns the previous object, if any. An object of a packed resource is given as JSON."""
         namespaces = self._kinds.get(resource)
         if namespaces is None:
             namespaces = self._kinds[resource] = {}
@@ -45,13 +51,14 @@ class View:
         if bucket is None:
             bucket = namespaces[key[0]] = NamespaceObjects()
         before = bucket.put(key[1], obj)
-        self._index_owners(resource, key, before, obj)
+        if not isinstance(obj, bytes):
+            self._index_owners(resource, key, before, obj)
         return before
 
     def remove(self, resource: str, key: Key) -> Object | None:
         bucket = self._kinds.get(resource, {}).get(key[0])
         before = None if bucket is None else bucket.remove(key[1])
-        if bucket is not None and not bucket.objects:
+        if bucket is not None and not len(bucket):
             del self._kinds[resource][key[0]]
         if before is not None:
             self._index_owners(resource, key, before, None)
@@ -72,13 +79,13 @@ class View:
         for each in [namespace] if namespace else self.namespaces(resource):
             bucket = self.in_namespace(resource, each)
             if bucket is not None:
-                yield from (bucket.objects[name] for name in bucket.names())
+                yield from (obj for name in bucket.names() if (obj := bucket.get(name)) is not None)
 
     def count(self, resource: str, namespace: str = "") -> int:
         namespaces = self._kinds.get(resource, {})
         if namespace:
-            return len(namespaces[namespace].objects) if namespace in namespaces else 0
-        return sum(len(bucket.objects) for bucket in namespaces.values())
+            return len(namespaces[namespace]) if namespace in namespaces else 0
+        return sum(len(bucket) for bucket in namespaces.values())
 
     def dependents(self, uid: str) -> list[ResourceKey]:
         """Returns the objects that have this uid in their ownerReferences."""
@@ -103,43 +110,61 @@ class View:
 class NamespaceObjects:
     """The objects of one kind in one namespace. Names are sorted only when the order is asked for."""
 
-    __slots__ = ("_changed", "_order", "objects")
+    __slots__ = ("_changed", "_objects", "_order")
 
     def __init__(self) -> None:
-        self.objects: dict[str, Object] = {}
+        self._objects: dict[str, Object | bytes] = {}
         self._order: list[str] | None = None
         self._changed: list[str] = []
 
-    def put(self, name: str, obj: Object) -> Object | None:
-        before = self.objects.get(name)
-        self.objects[name] = obj
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the names in the order in which they were first written."""
+        return iter(self._objects)
+
+    def get(self, name: str) -> Object | None:
+        found = self._objects.get(name)
+        return orjson.loads(found) if isinstance(found, bytes) else found
+
+    def put(self, name: str, obj: Object | bytes) -> Object | None:
+        before = self.get(name)
+        self._objects[name] = obj
         if before is None and self._order is not None:
             self._note(name)
         return before
 
     def remove(self, name: str) -> Object | None:
-        if self._order is not None:
-            self._note(name)
-        return self.objects.pop(name, None)
+        before = self.get(name)
+        if before is not None:
+            if self._order is not None:
+                self._note(name)
+            del self._objects[name]
+        return before
+
+    def all(self) -> dict[str, Object]:
+        """Returns the objects by name, in the order in which they were first written."""
+        return {name: orjson.loads(obj) if isinstance(obj, bytes) else obj for name, obj in self._objects.items()}
 
     def names(self) -> list[str]:
         """Returns the sorted names. A few changes are merged in; after many it is cheaper to sort again."""
         if self._order is None or len(self._changed) * 64 > len(self._order):
-            self._order = sorted(self.objects)
+            self._order = sorted(self._objects)
         else:
             for name in self._changed:
                 at = bisect_left(self._order, name)
                 listed = at < len(self._order) and self._order[at] == name
-                if listed and name not in self.objects:
+                if listed and name not in self._objects:
                     del self._order[at]
-                elif not listed and name in self.objects:
+                elif not listed and name in self._objects:
                     self._order.insert(at, name)
         self._changed = []
         return self._order
 
     def _note(self, name: str) -> None:
         self._changed.append(name)
-        if len(self._changed) > len(self.objects) + 1000:
+        if len(self._changed) > len(self._objects) + 1000:
             self._order = None
             self._changed = []
 
@@ -196,7 +221,7 @@ class Transaction:
     def list_namespace(self, resource: str, namespace: str) -> dict[str, Object]:
         """Returns the objects of one namespace, by name."""
         bucket = self._view.in_namespace(resource, namespace)
-        found = dict(bucket.objects) if bucket is not None else {}
+        found = bucket.all() if bucket is not None else {}
         for staged in (*self._head.values(), *self.staged):
             (its_resource, key), obj, gone, *_ = staged
             if its_resource != resource or key.namespace != namespace:

@@ -189,6 +189,9 @@ class HttpExecutor:
         if task is None or task.cancelled():
             self._report(key_of(workflow), str(node["id"]), Outcome("Failed", "stopped", finished=timestamp()))
 
+    def recorded(self, workflow: Object, nodes: Collection[str]) -> None:
+        return
+
     async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
         """No request outlives the server."""
         others = [node for uid, node in self._tasks if uid == uid_of(workflow) and node not in nodes]

@@ -49,6 +49,7 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.limits import BudgetExceeded
 from muster.workflows.model import (
+    COMPLETED_LABEL,
     FINISHED_PHASES,
     NODE_ID,
     WORKFLOW_LABEL,
@@ -226,6 +227,8 @@ class PodExecutor:
         self._collector = OutputCollector(files, artifacts, home / "passing", budgets)
         self._leaves: dict[Key, _PodLeaf] = {}
         """By Pod."""
+        self._unrecorded: dict[tuple[str, str], tuple[Key, str]] = {}
+        """The Pods, with their uids, whose end is reported but not stored yet, by uid of the workflow and node."""
         self._repositories: dict[str, Mapping[str, Any]] = {}
         """By uid of the workflow, which keeps the repository it started with."""
         self._gates: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_PARALLEL_TRANSFERS))
@@ -300,6 +303,10 @@ class PodExecutor:
 
     async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
         await self._ready.wait()
+        if not nodes:
+            workflow_uid = uid_of(workflow)
+            for place in [place for place in self._unrecorded if place[0] == workflow_uid]:
+                del self._unrecorded[place]
         for pod in list(self._informer.by("workflow", uid_of(workflow))):
             node = annotations_of(pod).get(NODE_ID)
             if node and node not in nodes and not is_deleting(pod):
@@ -490,6 +497,25 @@ class PodExecutor:
         if outcome.phase != "Error" and leaf.progress:
             outcome = replace(outcome, progress=leaf.progress)
         self._report(key_of(leaf.workflow), leaf.launch.node["id"], outcome)
+        if leaf.pod:
+            self._unrecorded[uid_of(leaf.workflow), leaf.launch.node["id"]] = key, leaf.pod
+
+    def recorded(self, workflow: Object, nodes: Collection[str]) -> None:
+        workflow_uid = uid_of(workflow)
+        for node in nodes:
+            found = self._unrecorded.pop((workflow_uid, node), None)
+            if found is not None:
+                self._start(self._mark_completed(*found))
+
+    async def _mark_completed(self, key: Key, uid: str) -> None:
+        """Says by the label, as Argo's controller does, that the outcome of a Pod is stored: it may be deleted."""
+        patch = {"metadata": {"uid": uid, "labels": {COMPLETED_LABEL: "true"}}}
+        try:
+            await self._cluster.patch(POD, key.name, key.namespace, patch)
+        except (NotFound, Conflict):
+            return
+        except ApiError as error:
+            log.warning("Pod %s could not be labelled: %s", key, error)
 
     async def _stop_pod(self, pod: Object, force: bool) -> None:
         phase = status_of(pod).get("phase") or "Pending"

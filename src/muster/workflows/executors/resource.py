@@ -273,6 +273,9 @@ class ResourceExecutor:
         waited = ", ".join(str(wait.target) for wait in leaf.waits)
         self._fail(leaf, f"stopped while waiting for {waited}" if waited else "stopped")
 
+    def recorded(self, workflow: Object, nodes: Collection[str]) -> None:
+        return
+
     async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
         """Their objects are no longer awaited."""
         for leaf in [
@@ -290,8 +293,9 @@ class ResourceExecutor:
         if target.kind.resource == "pods" and target[1:] == (namespace_of(workflow), launch.pod_name):
             self._patch_own_pod(leaf, order, workflow)
             return
-        self._check_permission(order, workflow, spec, launch.template)
-        await self._check_restricted(order, workflow)
+        if not begun or order.action == "delete":  # what was done before a restart is not done again, only waited for
+            self._check_permission(order, workflow, spec, launch.template)
+            await self._check_restricted(order, workflow)
         if order.action == "delete":
             await self._delete(leaf, order)
             return
