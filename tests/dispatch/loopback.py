@@ -236,7 +236,8 @@ class Loopback:
         if fault is not None:
             self.faults_given[fault] += 1
         if fault == "500":
-            return web.json_response(*reversed(self._broken()))
+            status, body = self._broken()
+            return web.json_response(body, status=status)
         if fault == "reset":
             return self._reset(request)
         try:

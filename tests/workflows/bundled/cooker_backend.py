@@ -16,7 +16,6 @@ from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "token-of-the-test"
 KEYS = {"ak": "key-of-the-test", "sk": "secret-of-the-test"}
-ENDED = ("Succeeded", "Failed", "Stopped")
 
 
 @dataclass
@@ -52,6 +51,9 @@ class CookerBackend:
             case "GET", ["jobs", job] if job in self.jobs and query == {"needDetail": "true"}:
                 return accept({"requestId": "r", "job": self._describe(job)})
             case "GET", ["jobs", job, "pods", pod, "logs"] if pod == f"{job}-master-0":
+                if "log" in self.faults:
+                    self.faults.remove("log")
+                    return refuse("the log cannot be read now")
                 return accept(self._logs(job, query.get("marker", "")))
             case "GET", ["jobs", job, "events"]:
                 return accept({"events": [{"type": "Warning", "reason": "Evicted", "message": "no room"}], "total": 1})
@@ -75,7 +77,9 @@ class CookerBackend:
         status = states.pop(0) if len(states) > 1 else states[0]
         pod = {"name": f"{job}-master-0", "status": "Failed" if status == "Failed" else "Running"}
         reason = {"reason": "OOMKilled"} if status == "Failed" else {}
-        return {"jobId": job, "status": status, "pods": [{**pod, **reason}] if status != "Created" else []}
+        # Before a job starts it has no pods, and those of a job that has succeeded are removed.
+        pods = [] if status in ("Created", "Succeeded") else [{**pod, **reason}]
+        return {"jobId": job, "status": status, "pods": pods}
 
     def _logs(self, job: str, marker: str) -> dict[str, Any]:
         """Pages of two lines."""

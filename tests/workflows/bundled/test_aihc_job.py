@@ -94,7 +94,8 @@ def test_data_sources_are_filled_in(start: Start, aihc: AihcServer, sources: Any
 def test_waits_for_the_job_and_prints_its_logs_once(start: Start, aihc: AihcServer) -> None:
     aihc.logs["my-training-master-0"] = [f"line {number}" for number in range(1, 8)]
     aihc.run_seconds = 1.0
-    aihc.fail("DescribeJob", "500", "500", "500", "500")
+    aihc.fail("DescribeJob", *["500"] * 4)  # the SDK itself repeats a read three times
+    aihc.fail("DescribeJobLogs", *["500"] * 4)
     step = start(wait="true").end()
     assert step.ok, step.logs
     assert step.outputs["status"] == "Succeeded"
@@ -120,9 +121,8 @@ def test_a_job_whose_answer_was_lost_is_adopted(start: Start, aihc: AihcServer, 
     assert step.outputs["job-id"] == aihc.job("my-training").job_id
 
 
-@pytest.mark.parametrize("fault", ["reset", "500"])
-def test_a_job_that_was_not_created_fails_the_step(start: Start, aihc: AihcServer, fault: Any) -> None:
-    aihc.fail("CreateJob", fault)
+def test_a_job_that_was_not_created_fails_the_step(start: Start, aihc: AihcServer) -> None:
+    aihc.fail("CreateJob", "reset")
     step = start().end()
     assert not step.ok
     assert "The training job was not created: " in step.message
@@ -136,9 +136,7 @@ def test_a_job_that_was_not_created_fails_the_step(start: Start, aihc: AihcServe
         (SECRET, {}, "resource-pool-id is missing. Pass it as a parameter, or put it into the ConfigMap aihc-config"),
         (SECRET | CONFIG, {"aihc_sk": "wrong"}, "AIHC refused the training job: SignatureDoesNotMatch: "),
         (SECRET | CONFIG, {"queue_id": "q-9"}, "AIHC refused the training job: InvalidParam: there is no queue 'q-9'"),
-        (SECRET | CONFIG, {"image": "pytorch"}, "InvalidParam: jobSpec.image needs a tag"),
         (SECRET | CONFIG, {"envs": "[{]"}, "envs is not valid JSON: Expecting property name"),
-        (SECRET | CONFIG, {"resources": "{}"}, "resources must be a JSON list of objects"),
         (SECRET | CONFIG, {"replicas": "many"}, "replicas is 'many', but must be a positive number"),
         (SECRET | CONFIG, {"enable_rdma": "on"}, "enable-rdma is 'on', but must be true or false"),
         (SECRET | CONFIG, {"aihc_base_url": "aihc"}, "aihc-base-url is 'aihc', not like https://aihc.bj.baidubce.com"),

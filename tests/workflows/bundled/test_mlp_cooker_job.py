@@ -50,11 +50,12 @@ def test_accepts_quotes_that_were_escaped_for_upstreams_template(start: Start, b
 
 
 def test_waits_for_the_job_and_prints_its_logs_once(start: Start, backend: CookerBackend) -> None:
-    backend.faults = ["garbage"]
+    backend.faults = ["garbage", "log"]
     step = start(wait="true").end()
     assert step.ok, step.logs
     assert step.outputs["status"] == "Succeeded"
     assert "trying again: HTTP status 502" in step.logs
+    assert "Cannot read the log of job-1-master-0: the log cannot be read now" in step.logs
     printed = [line for line in step.logs.splitlines() if " | " in line]
     assert printed == [f"job-1-master-0 | my-job line {number}" for number in range(1, 6)]
 
