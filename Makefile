@@ -53,7 +53,7 @@ test-frameworks: $(STAMPS)/dev ## train with every framework for real (3 GB, onc
 	$(BIN)/pytest -m "slow$(AND_SMOKE)"
 
 fuzz: $(STAMPS)/dev ## send odd requests to every API, FUZZ_SECONDS=240 for each
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group fuzz
+	@$(PIP) --require-hashes -r requirements/fuzz.txt
 	$(BIN)/pytest -m fuzz tests/fuzz -s
 
 test-cluster: cluster-up ## what only a real Kubernetes can show; starts one (TESTS=... says which, as pytest takes it)

@@ -1,4 +1,4 @@
-"""Writes the lock files of the Python dependencies: requirements/run.txt and requirements/dev.txt.
+"""Writes the lock files of the Python dependencies: requirements/run.txt, dev.txt and fuzz.txt.
 
     python -m tools.lock        # `make lock`
 
@@ -30,16 +30,18 @@ from pip._internal.models.index import PyPI
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "requirements"
 PYTHONS = ("3.11", "3.12", "3.13")
+FILES = {"dev": ("dev",), "run": (), "fuzz": ("dev", "fuzz")}
+"""Each file, with its dependency groups."""
 _HEAD = "# Made by `make lock` from pyproject.toml. Do not edit.\n"
 _LINK = re.compile(r"<a\s[^>]*?href=\"([^\"]+)\"[^>]*>([^<]+)</a>", re.IGNORECASE)
 
 
-def requirements(pyproject: Mapping[str, object], *, dev: bool) -> list[str]:
-    """What pyproject.toml asks for, with what is needed to install the project itself."""
-    project, groups, build = (pyproject[name] for name in ("project", "dependency-groups", "build-system"))
-    assert isinstance(project, dict) and isinstance(groups, dict) and isinstance(build, dict)
+def requirements(pyproject: Mapping[str, object], groups: Iterable[str] = ()) -> list[str]:
+    """What pyproject.toml asks for with these dependency groups, and what is needed to install the project itself."""
+    project, known, build = (pyproject[name] for name in ("project", "dependency-groups", "build-system"))
+    assert isinstance(project, dict) and isinstance(known, dict) and isinstance(build, dict)
     found = [*project["dependencies"], *build["requires"], "editables"]
-    return [*found, *groups["dev"]] if dev else found
+    return found + [each for group in groups for each in known[group]]
 
 
 def main() -> None:
@@ -47,8 +49,8 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     pinned: dict[str, str] = {}
     parts = {}
-    for name, dev in (("dev", True), ("run", False)):
-        parts[name] = {python: resolve(python, requirements(pyproject, dev=dev), pinned) for python in PYTHONS}
+    for name, groups in FILES.items():
+        parts[name] = {python: resolve(python, requirements(pyproject, groups), pinned) for python in PYTHONS}
     with ThreadPoolExecutor(8) as pool:
         hashes = dict(zip(pinned, pool.map(lambda item: hashes_of(*item), pinned.items()), strict=True))
     for name, found in parts.items():

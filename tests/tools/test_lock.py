@@ -9,33 +9,35 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tools.lock import FOLDER, ROOT, canonical, is_usable, requirements, version_of
+from tools.lock import FILES, FOLDER, ROOT, canonical, is_usable, requirements, version_of
 
 _PIN = re.compile(r"([a-z0-9-]+)==(\S+)(?: ; .*?)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n")
 
 
 def pins(name: str) -> dict[str, str]:
-    head, _, text = (FOLDER / name).read_text().partition("\n")
+    head, _, text = (FOLDER / f"{name}.txt").read_text().partition("\n")
     assert head.startswith("#")
     assert _PIN.sub("", text) == "", "every line pins a version with hashes; there is no address in it"
     return {found[1]: found[2] for found in _PIN.finditer(text)}
 
 
-@pytest.mark.parametrize(("name", "dev"), [("run.txt", False), ("dev.txt", True)])
-def test_the_lock_has_what_pyproject_asks_for(name: str, dev: bool) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_the_lock_has_what_pyproject_asks_for(name: str) -> None:
     """A dependency is added or changed without renewing the lock: run `make lock`."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     locked = pins(name)
-    for text in requirements(pyproject, dev=dev):
+    for text in requirements(pyproject, FILES[name]):
         wanted = Requirement(text)
         version = locked.get(canonical(wanted.name))
         assert version is not None, text
         assert wanted.specifier.contains(Version(version)), text
 
 
-def test_both_locks_agree() -> None:
-    run, dev = pins("run.txt"), pins("dev.txt")
-    assert {name: dev.get(name) for name in run} == run
+@pytest.mark.parametrize(("part", "whole"), [("run", "dev"), ("dev", "fuzz")])
+def test_locks_agree(part: str, whole: str) -> None:
+    """If one adds a dependency to another, it changes no version."""
+    fewer, more = pins(part), pins(whole)
+    assert {name: more.get(name) for name in fewer} == fewer
 
 
 @pytest.mark.parametrize(
