@@ -25,9 +25,9 @@ def make_job(**fields: Any) -> Job:
     return Job(**given | fields)
 
 
-def sent(job: Job) -> Job:
-    """The job as it is after `start` was called and the dispatcher died."""
-    return replace(job, tracking=Tracking(sent=True))
+def unclear(job: Job) -> Job:
+    """The job as it is after `start` was called, and no answer came or the dispatcher died."""
+    return replace(job, tracking=Tracking(sent=True, unclear=True))
 
 
 def started(job: Job, external_id: str) -> Job:

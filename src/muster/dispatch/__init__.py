@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from muster.dispatch.dispatcher import Dispatcher, JobHandle, Plan
     from muster.dispatch.external import ExternalAdapter
     from muster.dispatch.store import Event, Page
+    from muster.dispatch.timaker.adapter import TimakerAdapter, describe_resource
+    from muster.dispatch.timaker.task import TimakerFileSystemDataSource, TimakerJobParser, TimakerTaskInfo
 
 __all__ = [
     "AihcAdapter",
@@ -73,9 +75,14 @@ __all__ = [
     "Secret",
     "Spec",
     "State",
+    "TimakerAdapter",
+    "TimakerFileSystemDataSource",
+    "TimakerJobParser",
+    "TimakerTaskInfo",
     "Transient",
     "Unclear",
     "default_errors",
+    "describe_resource",
     "secret",
 ]
 
@@ -90,6 +97,11 @@ _LAZY = {
     "LocalAdapter": "cluster",
     "Page": "store",
     "Plan": "dispatcher",
+    "TimakerAdapter": "timaker.adapter",
+    "TimakerFileSystemDataSource": "timaker.task",
+    "TimakerJobParser": "timaker.task",
+    "TimakerTaskInfo": "timaker.task",
+    "describe_resource": "timaker.adapter",
 }
 """Imported when they are used: a job that runs a function should not wait for an HTTP client to load."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import aiohttp
 import orjson
@@ -27,6 +27,9 @@ Effect: TypeAlias = Literal["read", "change", "create"]
 
 LOG_FILE = "log"
 _LOOK_SECONDS = 0.5
+_READ_PAUSES = (0.2, 0.4)
+_DESCRIBE_SECONDS = 30.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,15 @@ class HttpClient:
                 return HttpAnswer(response.status, await response.read(), dict(response.headers))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Transient(f"{self.name} cannot be reached: {_cause(error)}") from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except TimeoutError:
+            # What took so long may still be under way: leave it as much time again before anyone looks for it.
+            raise self.no_answer(f"no answer within {total:g} seconds", effect, retry_after=total) from None
+        except (aiohttp.ClientError, OSError) as error:
             raise self.no_answer(_cause(error), effect) from None
 
-    def no_answer(self, cause: str, effect: Effect) -> DispatchError:
+    def no_answer(self, cause: str, effect: Effect, *, retry_after: float | None = None) -> DispatchError:
         if effect == "create":
-            return Unclear(f"{self.name} did not answer after the job was sent: {cause}")
+            return Unclear(f"{self.name} did not answer after the job was sent: {cause}", retry_after=retry_after)
         return Transient(f"{self.name} did not answer: {cause}")
 
     def error_for_status(self, answer: HttpAnswer, message: str, effect: Effect, *, code: str = "") -> DispatchError:
@@ -114,6 +120,16 @@ class HttpClient:
             session = aiohttp.ClientSession(connector=connector, trust_env=True)
             self._connection = _Connection(loop, session, asyncio.Semaphore(self.concurrency))
         return self._connection
+
+
+async def repeat_reads(send: Callable[[], Awaitable[T]], effect: Effect) -> T:
+    """Sends a request; if it only reads and fails for a moment, up to two times more."""
+    for pause in _READ_PAUSES if effect == "read" else ():
+        try:
+            return await send()
+        except Transient:
+            await asyncio.sleep(pause)
+    return await send()
 
 
 class ExternalAdapter(DispatcherAdapter):
@@ -145,15 +161,27 @@ class ExternalAdapter(DispatcherAdapter):
         raise NotImplementedError
 
     async def describe(self, jobs: Sequence[Job]) -> Mapping[str, JobDescription]:
-        """Asks for every job. A job whose answer did not come is reported as it was: one failed call must not hide
-        the others. Override it if the cluster can list many at once."""
-        asked = await asyncio.gather(*(self.describe_one(job) for job in jobs), return_exceptions=True)
-        failed = [found for found in asked if isinstance(found, BaseException)]
+        """Asks for every job, within half a minute. A job whose answer did not come is reported as it was: a few
+        failed calls must not hide the others. Override it if the cluster can list many at once."""
+        if not jobs:
+            return {}
+        asked = {job.id: asyncio.create_task(self.describe_one(job)) for job in jobs}
+        try:
+            await asyncio.wait(asked.values(), timeout=_DESCRIBE_SECONDS)
+        finally:
+            for task in asked.values():
+                task.cancel()
+            answers = await asyncio.gather(*asked.values(), return_exceptions=True)
+        failed = [answer for answer in answers if isinstance(answer, BaseException)]
         if failed and len(failed) == len(jobs):
-            raise failed[0]
-        found = zip(jobs, asked, strict=True)
-        described = {job.id: unchanged(job) if isinstance(each, BaseException) else each for job, each in found}
-        return {id: each for id, each in described.items() if each is not None}
+            raise next((error for error in failed if isinstance(error, Exception)), Transient("no answer in time"))
+        described: dict[str, JobDescription] = {}
+        for job, answer in zip(jobs, answers, strict=True):
+            if isinstance(answer, BaseException):
+                described[job.id] = unchanged(job)
+            elif answer is not None:
+                described[job.id] = answer
+        return described
 
     async def logs(self, job: Job, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[Line]:
         """Yields the file `log` in the job's folder, for clusters without an API for logs: the job writes it."""

@@ -272,7 +272,7 @@ def _start_failed(job: Job, failed: StartFailed, now: datetime) -> Job:
             return replace(job, reason=error.message, next_at=now + timedelta(seconds=delay), tracking=tracking)
     tracking = replace(tracking, unclear=True)
     if failed.finds or failed.on_unclear == "again":
-        delay = max(failed.settle, backoff(tries, _CALL_BACKOFF))
+        delay = max(failed.settle, error.retry_after or 0.0, backoff(tries, _CALL_BACKOFF))
         look = f"looks for {job.external_name} on {job.on}" if failed.finds else "starts it again, as configured"
         reason = f"start unclear: {error.message}; {look}"
         return replace(job, reason=reason, next_at=now + timedelta(seconds=delay), tracking=tracking)

@@ -12,7 +12,7 @@ from muster.dispatch import Job, Refused, Spec, Transient, Unclear, secret
 from muster.dispatch.aihc.adapter import AihcAdapter
 from muster.dispatch.secrets import mask
 from tests.dispatch.aihc_server import AK, SK, TERMINAL, AihcServer
-from tests.dispatch.examples import SPEC, make_job, sent, started
+from tests.dispatch.examples import SPEC, make_job, started, unclear
 from tests.dispatch.loopback import FAULTS, Fault, Problem
 
 NAME = "train-j1-1"
@@ -68,7 +68,7 @@ async def test_start_happens_exactly_once_whatever_goes_wrong(
         external_id = await adapter.start(job, SPEC, NAME)
         assert fault == "slow"
     except Unclear:
-        external_id = await adapter.start(sent(job), SPEC, NAME)
+        external_id = await adapter.start(unclear(job), SPEC, NAME)
     assert server.creations == {NAME: 1}
     assert server.job(NAME).job_id == external_id
 
@@ -78,7 +78,7 @@ async def test_a_dispatcher_that_was_killed_while_it_started_a_job_adopts_it(ser
     external_id = await first.start(make_job(), SPEC, NAME)  # and now it is killed: the id was never stored
     await first.close()
     second = make_adapter(server)
-    assert await second.start(sent(make_job()), SPEC, NAME) == external_id
+    assert await second.start(unclear(make_job()), SPEC, NAME) == external_id
     await second.close()
     assert server.creations == {NAME: 1}
 
@@ -88,7 +88,7 @@ async def test_a_job_that_may_exist_is_not_created_while_it_cannot_be_looked_for
 ) -> None:
     server.fail("DescribeJobs", "500", "500", "500")
     with pytest.raises(Unclear):
-        await adapter.start(sent(make_job()), SPEC, NAME)
+        await adapter.start(unclear(make_job()), SPEC, NAME)
     assert server.creations == {}
 
 

@@ -36,7 +36,6 @@ class AihcAdapter(ExternalAdapter):
     `aihc-serverless` and the queue's id (managed). Jobs may choose one of `queues` by the option `queue`."""
 
     finds = True
-    settle = 5.0
     poll_every = 5.0
 
     def __init__(
@@ -55,7 +54,8 @@ class AihcAdapter(ExternalAdapter):
         tfjob_roles: bool = False,
         name: str = "aihc",
         timeout: float = 30.0,
-        create_timeout: float = 60.0,
+        create_timeout: float = 45.0,
+        settle: float = 10.0,
         page_size: int = 100,
     ) -> None:
         self.name = name
@@ -71,6 +71,7 @@ class AihcAdapter(ExternalAdapter):
             pfs_instance=pfs_instance,
             roles=tfjob_roles,
         )
+        self.settle = settle
         self.page_size = page_size
 
     def __repr__(self) -> str:

@@ -6,7 +6,6 @@ token, so a second CreateJob is a second job.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import UTC, datetime
@@ -18,14 +17,13 @@ from yarl import URL
 
 from muster.dispatch.aihc.signer import authorize, canonical_query, format_time
 from muster.dispatch.errors import DispatchError, NoCapacity, Refused, Transient, Unclear
-from muster.dispatch.external import Effect, HttpAnswer, HttpClient
+from muster.dispatch.external import Effect, HttpAnswer, HttpClient, repeat_reads
 from muster.dispatch.secrets import Secret, reveal
 
 SERVERLESS: Final = "aihc-serverless"
 """The pool id that job actions take for every managed pool."""
 
 _SIGNED_HEADERS = ("content-type", "host", "x-bce-date")
-_READ_TRIES, _READ_PAUSE = 3, 0.2
 
 KEY_CODES = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId", "InvalidHTTPAuthHeader", "AccessDenied"})
 ERROR_KINDS: Mapping[str, type[DispatchError]] = {
@@ -79,7 +77,7 @@ class AihcClient:
         *,
         pool: str,
         timeout: float = 30.0,
-        create_timeout: float = 60.0,
+        create_timeout: float = 45.0,
         name: str = "aihc",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -200,14 +198,7 @@ class AihcClient:
     async def _call(
         self, method: str, query: Mapping[str, str], version: Mapping[str, str], body: bytes | None, effect: Effect
     ) -> dict[str, Any]:
-        for attempt in range(1, _READ_TRIES + 1):
-            try:
-                return await self._send(method, query, version, body, effect)
-            except Transient:
-                if effect != "read" or attempt == _READ_TRIES:
-                    raise
-                await asyncio.sleep(_READ_PAUSE * 2 ** (attempt - 1))
-        raise AssertionError("the last try returns or raises")
+        return await repeat_reads(lambda: self._send(method, query, version, body, effect), effect)
 
     async def _send(
         self, method: str, query: Mapping[str, str], version: Mapping[str, str], body: bytes | None, effect: Effect
