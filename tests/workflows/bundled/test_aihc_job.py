@@ -94,8 +94,8 @@ def test_data_sources_are_filled_in(start: Start, aihc: AihcServer, sources: Any
 def test_waits_for_the_job_and_prints_its_logs_once(start: Start, aihc: AihcServer) -> None:
     aihc.logs["my-training-master-0"] = [f"line {number}" for number in range(1, 8)]
     aihc.run_seconds = 1.0
-    aihc.fail("DescribeJob", *["500"] * 4)  # the SDK itself repeats a read three times
-    aihc.fail("DescribeJobLogs", *["500"] * 4)
+    aihc.fail("DescribeJob", "500", "500", "500", "500")  # the SDK itself repeats a read three times
+    aihc.fail("DescribeJobLogs", "500", "500", "500", "500")
     step = start(wait="true").end()
     assert step.ok, step.logs
     assert step.outputs["status"] == "Succeeded"
