@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from muster.cli.errors import CommandError
+from muster.cli.session import Session
+from muster.cli.templates import install_bundle
+from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.builtin import new_catalogue
 from muster.kube.manifests import load_manifests
 from muster.kube.objects import name_of
 from tests.cli.commands import Muster
@@ -29,3 +36,9 @@ def test_a_bundle_that_does_not_exist(muster: Muster, bundle: str, hint: str) ->
     failed = muster("templates", "install", bundle)
     assert failed.code == 1
     assert failed.err == f'error: there is no bundle of templates "{bundle}"; {hint}\n'
+
+
+async def test_a_cluster_without_argo(tmp_path: Path) -> None:
+    async with EmbeddedCluster(tmp_path, new_catalogue(), durability="process") as cluster:
+        with pytest.raises(CommandError, match="the cluster has no WorkflowTemplates; install Argo Workflows first"):
+            await install_bundle(Session(cluster, "default"), "mlp-cooker")

@@ -63,11 +63,18 @@ async def install(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Validate the templates but store nothing.")] = False,
 ) -> None:
     """Create or update the templates of a bundle in a namespace."""
+    await install_bundle(session, bundle, dry_run=dry_run)
+
+
+async def install_bundle(session: Session, bundle: str, *, dry_run: bool = False) -> None:
     suffix = " (server dry run)" if dry_run else ""
     failed = False
     for document in load_bundle(bundle):
         try:
             kind, obj = await resolve_document(document, session)
+        except CommandError:
+            raise CommandError("error: the cluster has no WorkflowTemplates; install Argo Workflows first") from None
+        try:
             change, _ = await apply_object(session.cluster, kind, obj, dry_run=dry_run)
         except ApiError as error:
             warn(format_document_error(error, document))
