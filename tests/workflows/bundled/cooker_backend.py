@@ -37,6 +37,10 @@ class CookerBackend:
         self.token = TOKEN
         self.logins = 0
         self.stopped: list[str] = []
+        self.creating = threading.Event()
+        """A job is created, but the answer is still on its way."""
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         self.address = ""
 
     def handle(self, method: str, path: str, query: dict[str, str], body: Any, token: str) -> dict[str, Any]:
@@ -70,6 +74,8 @@ class CookerBackend:
         job = f"job-{len(self.jobs) + 1}"
         lines = [f"{task['name']} line {number}" for number in range(1, 6)]
         self.jobs[job] = Job(task, list(self.states), lines)
+        self.creating.set()
+        self.may_answer.wait(60)
         return accept({"requestId": "r", "jobId": job, "jobName": task["name"]})
 
     def _describe(self, job: str) -> dict[str, Any]:

@@ -155,6 +155,17 @@ def test_stopping_the_step_stops_the_job(start: Start, backend: CookerBackend) -
     assert backend.stopped == ["job-1"]
 
 
+def test_a_job_that_is_being_created_is_stopped_as_well(start: Start, backend: CookerBackend) -> None:
+    backend.states = ["Running"]
+    backend.may_answer.clear()
+    step = start(wait="true")
+    assert backend.creating.wait(60)
+    step.process.send_signal(signal.SIGTERM)
+    backend.may_answer.set()
+    assert not step.end().ok
+    assert backend.stopped == ["job-1"]
+
+
 def _read_until(step: Step, text: str) -> None:
     assert step.process.stdout is not None
     assert any(text in line for line in step.process.stdout)
