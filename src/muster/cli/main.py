@@ -151,6 +151,12 @@ def _load_platform_login() -> _Commands:
     return {"login": login, "logout": logout, "openapi": openapi}
 
 
+def _load_dispatch() -> _Commands:
+    from muster.cli.dispatch import dispatch_app
+
+    return {"dispatch": dispatch_app}
+
+
 def _load_doctor() -> _Commands:
     from muster.cli.doctor import doctor
 
@@ -188,6 +194,7 @@ COMMANDS = {
     "delete": Entry(_load_apply, "Delete objects."),
     "top": Entry(_load_top, "Show the resource usage of nodes or Pods."),
     "operator": Entry(_load_operator, "Run the training controller on a Kubernetes cluster."),
+    "dispatch": Entry(_load_dispatch, "Run the jobs of a Python program, and list, cancel and restart them."),
     "workflows": Entry(_load_platform_workflows, "Manage the platform's workflows and their versions."),
     "runs": Entry(_load_platform_runs, "Manage runs of the platform's workflows."),
     "clusters": Entry(_load_platform_clusters, "Manage virtual clusters: SKUs, totals and usage."),

@@ -26,7 +26,10 @@ def target_of(thing: Any) -> str:
         raise InvalidJob(
             f"{name or thing!r} cannot be found from another process: define it at the top level of a module"
         )
-    if module in {"__main__", _SCRIPT}:
+    specification = sys.modules[module].__spec__ if module in sys.modules else None
+    if module == "__main__" and specification is not None:
+        module = specification.name  # python -m shop.jobs
+    elif module in {"__main__", _SCRIPT}:
         file = getattr(sys.modules[module], "__file__", None)
         if file is None:
             raise InvalidJob(f"{name} is defined in an interactive session: put it into a file")
