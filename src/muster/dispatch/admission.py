@@ -103,6 +103,8 @@ class _Room:
         self.name = name
         self.total = dict(capacity.total) if capacity is not None else None
         self.free = dict(capacity.free) if capacity is not None else {}
+        self._verdicts: dict[int, str] = {}
+        """Why a demand did not fit. Room only shrinks within a round, so what did not fit once does not fit later."""
         self._types_known = any(resource.startswith("gpu/") for resource in self.free | (self.total or {}))
         for demand in held:
             self.take(demand)
@@ -110,16 +112,21 @@ class _Room:
     def reason(self, job: Candidate, now: datetime) -> str:
         if self.total is None:
             return ""
-        total = self.total
-        short = [r for r, amount in self._limited(job.demand) if amount > total.get(r, 0)]
+        reason = self._verdicts.get(id(job.demand))
+        if reason is None:
+            reason = self._compare(job.demand, self.total)
+            if reason:
+                self._verdicts[id(job.demand)] = reason
+        if reason and now - job.created > timedelta(seconds=RESERVE_AFTER):
+            self.take(job.demand)
+        return reason
+
+    def _compare(self, demand: Demand, total: Demand) -> str:
+        short = [r for r, amount in self._limited(demand) if amount > total.get(r, 0)]
         if short:
             return f"can never start on {self.name}: it needs more {_words(short)} than there is in total"
-        short = [r for r, amount in self._limited(job.demand) if amount > self.free.get(r, 0)]
-        if not short:
-            return ""
-        if now - job.created > timedelta(seconds=RESERVE_AFTER):
-            self.take(job.demand)
-        return f"waits for {_words(short)} on {self.name}"
+        short = [r for r, amount in self._limited(demand) if amount > self.free.get(r, 0)]
+        return f"waits for {_words(short)} on {self.name}" if short else ""
 
     def take(self, demand: Demand) -> None:
         if self.total is not None:

@@ -25,7 +25,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK = 0x6D64_6973_7061
 """The advisory lock of processes that share a PostgreSQL: one upgrades, the others wait."""
 _BUSY_SECONDS = 30.0
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.03
 
 T = TypeVar("T")
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, and_, func, insert, or_, select, update
@@ -352,7 +353,14 @@ _DEFAULT_DEMAND = demand_of(Resources())
 
 
 def _demand(resources: dict[str, Any]) -> Demand:
-    return demand_of(Resources(**resources)) if resources else _DEFAULT_DEMAND
+    if not resources:
+        return _DEFAULT_DEMAND
+    return _demand_of_fields(tuple((name, value) for name, value in resources.items() if name != "labels"))
+
+
+@lru_cache(maxsize=1024)
+def _demand_of_fields(resources: tuple[tuple[str, Any], ...]) -> Demand:
+    return demand_of(Resources(**dict(resources)))
 
 
 def _states(connection: Connection, ids: set[str]) -> dict[str, State]:
