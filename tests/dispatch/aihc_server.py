@@ -62,6 +62,8 @@ class AihcJobRecord:
     queue: str
     body: dict[str, Any]
     created: float
+    queue_seconds: float
+    start_seconds: float
     forced: str = ""
     """A state that does not follow from the time: Stopped, or what a test set."""
     stopping_since: float | None = None
@@ -80,6 +82,7 @@ class AihcJobRecord:
 class AihcServer(Loopback):
     queue_seconds = 0.0
     start_seconds = 0.0
+    """How long the jobs that are created from now on wait and start."""
     stop_seconds = 0.0
     missing = Problem(404, "NoSuchJob", "the job does not exist")
     """What is answered for an unknown job; the real code is not documented."""
@@ -222,7 +225,7 @@ class AihcServer(Loopback):
     def _CreateJob(self, body: dict[str, Any], pool: str, queue: str) -> dict[str, Any]:
         check_create(body)
         job_id = f"job-{uuid.uuid4().hex[:12]}"
-        job = AihcJobRecord(job_id, pool, queue, body, self.clock.time())
+        job = AihcJobRecord(job_id, pool, queue, body, self.clock.time(), self.queue_seconds, self.start_seconds)
         self.jobs[job_id] = job
         self.creations[body["name"]] += 1
         self._event(job, "Normal", "JobCreated", "the job was created")
@@ -322,13 +325,13 @@ class AihcServer(Loopback):
                 return "Stopping"
             return self._end(job, "Stopped")
         age = now - job.created
-        if age < self.queue_seconds:
+        if age < job.queue_seconds:
             return "Created"
-        if age < self.queue_seconds + self.start_seconds:
+        if age < job.queue_seconds + job.start_seconds:
             return "Starting"
         if self.execute:
             return self._executed(job)
-        if age < self.queue_seconds + self.start_seconds + self.run_seconds:
+        if age < job.queue_seconds + job.start_seconds + self.run_seconds:
             return "Running"
         return self._end(job, self.outcomes.get(job.body["name"], "Succeeded"))
 
@@ -376,7 +379,7 @@ class AihcServer(Loopback):
             "jobTimeLine": [{"conditionType": "Created", "time": _format_time(job.created)}],
         }
         if state not in {"Created", "Starting"}:
-            began = _format_time(job.created + self.queue_seconds + self.start_seconds)
+            began = _format_time(job.created + job.queue_seconds + job.start_seconds)
             item["jobTimeLine"].append({"conditionType": "Running", "time": began})
         if detail:
             word = {"Succeeded": "Succeed", "Failed": "Failed", "Running": "Running"}.get(state, "Pending")

@@ -57,6 +57,7 @@ class TimakerJobRecord:
     job_id: str
     body: dict[str, Any]
     created: float
+    prepare_seconds: float
     forced: str = ""
     ended: float | None = None
     stopping_since: float | None = None
@@ -66,6 +67,7 @@ class TimakerJobRecord:
 
 class TimakerServer(Loopback):
     prepare_seconds = 0.0
+    """How long the jobs that are created from now on are prepared."""
     stop_seconds = 0.0
     no_room = Problem(200, "ResourceInsufficient.TrainResource", "the resources of the app group do not suffice")
     missing = Problem(200, "ResourceNotFound.TrainingJob", "the training job does not exist")
@@ -191,7 +193,7 @@ class TimakerServer(Loopback):
             _check(source["FileSystemDataSource"], SOURCE, ("FileSystemType", "DirectoryPath"), "FileSystemDataSource")
         _need(body["RestartPolicy"] == {"PolicyName": "AutoRestart"}, "RestartPolicy")
         _need(body["TrainingJobName"], "TrainingJobName is empty")
-        job = TimakerJobRecord(f"timaker-{uuid.uuid4().hex[:10]}", body, self.clock.time())
+        job = TimakerJobRecord(f"timaker-{uuid.uuid4().hex[:10]}", body, self.clock.time(), self.prepare_seconds)
         self.jobs[job.job_id] = job
         if min(self.available()["Train"].values()) < 0:
             del self.jobs[job.job_id]
@@ -242,11 +244,11 @@ class TimakerServer(Loopback):
         if job.stopping_since is not None:
             return "Stopping" if now - job.stopping_since < self.stop_seconds else self._end(job, "Stopped")
         age = now - job.created
-        if age < self.prepare_seconds:
+        if age < job.prepare_seconds:
             return "PrepareInstance"
         if self.execute:
             return self._executed(job)
-        if age < self.prepare_seconds + self.run_seconds:
+        if age < job.prepare_seconds + self.run_seconds:
             return "Training"
         return self._end(job, self.outcomes.get(job.body["TrainingJobName"], "Completed"))
 
