@@ -4,12 +4,12 @@ logs."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from muster.kube import builtin
-from muster.kube.cluster import Cluster, LogQuery
+from muster.kube.cluster import Cluster, LogQuery, StatusRowsCluster
 from muster.kube.errors import ApiError, BadRequest, Gone, NotFound
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, owners_of, spec_of, status_of, uid_of
 from muster.workflows.engine.node_tree import pod_name
@@ -52,9 +52,14 @@ class LogSelection:
     query: LogQuery = field(default_factory=LogQuery)
 
 
-def pod_names_of(workflow: Object) -> list[str]:
-    """Returns the Pods of a Workflow with its nodes, in the order in which they started."""
-    nodes = [node for node in (status_of(workflow).get("nodes") or {}).values() if node.get("type") == "Pod"]
+def pod_names_of(workflow: Object, *, ended: bool = False) -> list[str]:
+    """Returns the Pods of a Workflow with its nodes, in the order in which they started. With `ended`, only those of
+    nodes that have ended: the Pod of another node may be about to be created."""
+    nodes = [
+        node
+        for node in (status_of(workflow).get("nodes") or {}).values()
+        if node.get("type") == "Pod" and (not ended or node.get("phase") in FINISHED_PHASES)
+    ]
     nodes.sort(key=lambda node: str(node.get("startedAt") or ""))
     return [pod_name_of(workflow, node) for node in nodes]
 
@@ -66,6 +71,11 @@ def pod_name_of(workflow: Object, node: Object) -> str:
 
 def is_finished(workflow: Object) -> bool:
     return status_of(workflow).get("phase") in FINISHED_PHASES
+
+
+def in_order(entries: Iterable[LogEntry]) -> list[LogEntry]:
+    """Sorts by time. Lines of the same time stay as they came: those of one container in the order it wrote them."""
+    return sorted(entries, key=lambda entry: entry.stamp)
 
 
 async def read_log_lines(cluster: Cluster, workflow: Object, wanted: LogSelection) -> AsyncIterator[list[LogEntry]]:
@@ -109,10 +119,10 @@ class _Reading:
             if self._follow and self._lines.empty():
                 await asyncio.sleep(_BURST_SECONDS)
             if (self._follow and self._lines.empty()) or size > _MAX_HELD:
-                yield sorted(held)
+                yield in_order(held)
                 held, size = [], 0
         if held:
-            yield sorted(held)
+            yield in_order(held)
 
     async def run(self) -> None:
         failure: Exception | None = None
@@ -121,6 +131,7 @@ class _Reading:
                 await self._begin(readers)
                 if self._follow:
                     await self._while_it_runs(readers)
+                    await self._refresh()
                     await self._begin(readers)
         except ExceptionGroup as group:
             failure = group.exceptions[0]
@@ -139,8 +150,19 @@ class _Reading:
                 watch.cancel()
             await asyncio.gather(*watches, return_exceptions=True)
 
+    async def _refresh(self) -> None:
+        """Reads the workflow again: when this began, it may have had no nodes yet."""
+        try:
+            workflow = await self._cluster.get(WORKFLOW, name_of(self._workflow), self._namespace)
+        except ApiError:
+            return
+        if uid_of(workflow) == uid_of(self._workflow):
+            if isinstance(self._cluster, StatusRowsCluster):
+                workflow = self._cluster.with_status_rows(workflow, WORKFLOW)
+            self._workflow = workflow
+
     async def _begin(self, readers: asyncio.TaskGroup) -> None:
-        """Returns the Pods that exist, and those that existed."""
+        """Starts to read the logs of the Pods that exist, and of those that existed."""
         page = await self._cluster.list(builtin.POD, self._namespace, labels=self._labels, fields=self._fields)
         for pod in sorted(page.items, key=lambda pod: str(status_of(pod).get("startTime") or "")):
             self._add_pod(pod, readers)
@@ -151,7 +173,7 @@ class _Reading:
         if self._wanted.selector:
             return
         there = {name_of(pod) for pod in page.items}
-        for name in pod_names_of(self._workflow):
+        for name in pod_names_of(self._workflow, ended=True):
             if name not in there and name not in self._known and self._is_wanted(name):
                 self._known.add(name)
                 readers.create_task(self._read_gone(name))

@@ -85,7 +85,17 @@ class LeafNode(Work):
         self._schedule_deadline()
 
     def restore(self) -> None:
+        if not self.node.get("startedAt"):  # a client wrote the node: `argo resubmit --memoized`
+            self.run.tree.change(self.id, startedAt=self.run.tree.now)
         self.run.leaves.start(self)
+        if self.run.is_loaded:
+            # Its group began only now, because an earlier one had to be done again. Executors are told about the leaves
+            # of a run when it is loaded, and about this one here.
+            try:
+                self.run.actions.launch.append(self.launch())
+            except WorkflowError as error:
+                self.fail(error_message(error))
+                return
         if self.node.get("daemoned"):
             self.run.daemons.add(self)
         self._schedule_deadline()

@@ -109,6 +109,8 @@ class Run:
         self.namespace = namespace_of(workflow)
         self.uid = uid_of(workflow)
         self.view = view
+        self.is_loaded = False
+        """Whether the nodes that were stored are restored."""
         self.now = view.now.astimezone(UTC)
         self.clock = RunClock()
         self.clock.set_time(self.now)
@@ -157,6 +159,7 @@ class Run:
         if not run.finished and run.problem is None:
             run.root.restore()
             run.queue.add(run.root)
+        run.is_loaded = True
         return run
 
     @property
