@@ -67,6 +67,18 @@ async def test_an_expired_event_is_stored_again(cluster: EmbeddedCluster) -> Non
     assert event["count"] == 2
 
 
+async def test_of_too_many_events_the_oldest_go(cluster: EmbeddedCluster) -> None:
+    about = {"kind": "Pod", "name": "x", "namespace": "default"}
+    for second in (3, 1, 4, 2):
+        time = f"2026-01-01T00:00:0{second}Z"
+        metadata = {"name": f"e{second}", "namespace": "default"}
+        head = {"apiVersion": "v1", "kind": "Event", "metadata": metadata}
+        await cluster.create({**head, "involvedObject": about, "firstTimestamp": time, "lastTimestamp": time})
+    now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+    assert await EventExpiry(cluster, most=2).delete_expired(now) == 2
+    assert [name_of(event) for event in (await cluster.list(EVENT)).items] == ["e3", "e4"]
+
+
 async def test_events_of_a_cluster_scoped_object_are_in_default(cluster: EmbeddedCluster) -> None:
     recorder = EventRecorder(cluster, "node-agent")
     recorder.event(NODE, "Normal", "Starting", "x")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,7 +23,7 @@ from muster.embedded.store.writes import store_or_remove
 from muster.kube.builtin import EVENT, NAMESPACE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster, Propagation
 from muster.kube.controller import Controller, Informer
-from muster.kube.errors import AlreadyExists, NotFound
+from muster.kube.errors import AlreadyExists
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Key,
@@ -367,34 +367,52 @@ class CrdController:
             store_or_remove(tx, kind, definition, without_finalizer(definition, CRD_FINALIZER))
 
 
-# Deletes Events that are older than the settings allow.
+# Deletes Events that are older than the settings allow, or too many.
+
+_MOST_EVENTS = 20_000
+_LOOK_AT_ONCE = 500
 
 
-def is_expired(event: Object, now: datetime, keep: timedelta) -> bool:
-    """Whether an event last happened longer ago than `keep`."""
+def last_seen(event: Object) -> datetime | None:
+    """Returns when an event last happened."""
     last = event.get("lastTimestamp") or event.get("eventTime") or meta(event).get("creationTimestamp")
-    return last is not None and now - parse_time(last) > keep
+    return None if last is None else parse_time(last)
 
 
 class EventExpiry:
-    def __init__(self, cluster: Cluster, keep: timedelta = timedelta(hours=24), every: float = 300.0) -> None:
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        keep: timedelta = timedelta(hours=24),
+        *,
+        most: int = _MOST_EVENTS,
+        every: float = 60.0,
+    ) -> None:
         self._cluster = cluster
         self._keep = keep
+        self._most = most
         self._every = every
 
     async def run(self) -> None:
         while True:
-            await self.delete_expired(datetime.now(UTC))
             await asyncio.sleep(self._every)
+            await self.delete_expired(self._cluster.now())
 
     async def delete_expired(self, now: datetime) -> int:
-        events = (await self._cluster.list(EVENT)).items
-        old = [e for e in events if is_expired(e, now, self._keep)]
-        for event in old:
-            try:
-                await self._cluster.delete(EVENT, name_of(event), namespace_of(event), uid=uid_of(event))
-            except NotFound:
-                continue
+        """Returns the number of Events that were deleted. They are not all in memory at the same time."""
+        store, times = self._cluster.store, list[tuple[datetime, Key]]()
+        for namespace in store.view.namespaces(EVENT.resource):
+            for number, name in enumerate(list(store.view.in_namespace(EVENT.resource, namespace) or ())):
+                event = store.get(EVENT.resource, Key(namespace, name))
+                seen = last_seen(event) if event is not None else None
+                if seen is not None:
+                    times.append((seen, Key(namespace, name)))
+                if number % _LOOK_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        times.sort()
+        surplus = len(times) - self._most
+        old = [key for number, (seen, key) in enumerate(times) if number < surplus or now - seen > self._keep]
+        await _bulk_delete(store, EVENT, EVENT.resource, old, now)
         return len(old)
 
 
