@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -16,43 +14,15 @@ from pathlib import Path
 import pytest
 
 from muster.dispatch import LocalAdapter
+from tests.chaos.dispatch_crew import PATIENCE, Crew
 from tests.chaos.dispatch_shop import LEDGER, make_dispatcher
 from tests.chaos.real_server import RealServer
 from tests.platform.databases import postgres_server
 
-PATIENCE = 120.0
-
-
-class Crew:
-    """Dispatcher processes, some of which are killed."""
-
-    def __init__(self, folder: Path, home: Path, size: int) -> None:
-        self._command = [sys.executable, "-m", "tests.chaos.dispatch_shop", str(folder), str(home)]
-        self._log = (folder / "dispatchers.log").open("ab")
-        self._members = [self._launch() for _ in range(size)]
-        self.kills = 0
-
-    def _launch(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command, stdout=self._log, stderr=self._log, start_new_session=True)
-
-    def kill_one(self) -> None:
-        number = random.randrange(len(self._members))
-        self._members[number].send_signal(signal.SIGKILL)
-        self._members[number].wait()
-        self.kills += 1
-        self._members[number] = self._launch()
-
-    def end(self) -> None:
-        for member in self._members:
-            member.terminate()
-        for member in self._members:
-            assert member.wait(PATIENCE) == 0
-        self._log.close()
-
 
 def story(folder: Path, home: Path, *, jobs: int, dispatchers: int, kills: int, pause: float) -> None:
     dispatcher = make_dispatcher(folder, LocalAdapter(home=home))
-    crew = Crew(folder, home, dispatchers)
+    crew = Crew([sys.executable, "-m", "tests.chaos.dispatch_shop", str(folder), str(home)], folder, dispatchers)
     try:
         handles = []
         for number in range(jobs):

@@ -6,9 +6,11 @@ import pickle
 from pathlib import Path
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from muster.dispatch import InvalidJob, JobError, Refused, Resources, Spec, secret
+from muster.dispatch.codec import spec_from_json, spec_to_json
 from muster.dispatch.secrets import mask
 
 
@@ -46,3 +48,11 @@ def test_a_missing_secret_names_where_it_should_be(monkeypatch: pytest.MonkeyPat
 def test_a_job_error_crosses_processes() -> None:
     error = pickle.loads(pickle.dumps(JobError("Train.Diverged", "the loss is NaN", retryable=False)))
     assert (error.code, error.message, error.retryable) == ("Train.Diverged", "the loss is NaN", False)
+
+
+def test_secrets_in_a_spec_survive_as_references() -> None:
+    registry = {"username": "robot", "password": secret("env:PASSWORD")}
+    spec = Spec(
+        env={"A": secret("env:A"), "B": "b"}, options={"aihc": {"jobSpec": {"imageConfig": registry}, "n": [1]}}
+    )
+    assert spec_from_json(orjson.loads(orjson.dumps(spec_to_json(spec)))) == spec

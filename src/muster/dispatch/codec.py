@@ -67,6 +67,7 @@ def _to_json(item: Any) -> Any:
     return dict(item) if isinstance(item, Mapping) else item
 
 
+_REFERENCE = "$secret"
 _TIMES = ("at", "cancel_requested", "next_at", "created", "started", "ended", "changed")
 
 
@@ -90,6 +91,7 @@ def spec_to_json(spec: Spec) -> dict[str, Any]:
     data["env"] = {
         name: {"secret": value.reference} if isinstance(value, Secret) else value for name, value in spec.env.items()
     }
+    data["options"] = _pack(spec.options)
     return data
 
 
@@ -99,7 +101,24 @@ def spec_from_json(data: Mapping[str, Any]) -> Spec:
         for name, value in data["env"].items()
     }
     mounts = tuple(Mount(**mount) for mount in data["mounts"])
-    return Spec(**{**data, "env": env, "mounts": mounts})
+    return Spec(**{**data, "env": env, "mounts": mounts, "options": _unpack(data["options"])})
+
+
+def _pack(value: Any) -> Any:
+    """Options may hold secrets at any depth, such as the password of an image registry."""
+    if isinstance(value, Secret):
+        return {_REFERENCE: value.reference}
+    if isinstance(value, Mapping):
+        return {name: _pack(item) for name, item in value.items()}
+    return [_pack(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _unpack(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {_REFERENCE}:
+            return Secret(str(value[_REFERENCE]))
+        return {name: _unpack(item) for name, item in value.items()}
+    return [_unpack(item) for item in value] if isinstance(value, list) else value
 
 
 def fault_from_json(data: Mapping[str, Any]) -> JobFault:
