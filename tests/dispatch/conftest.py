@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from muster.dispatch import Dispatcher, DispatcherAdapter, Retry
+from tests.chaos.real_server import RealServer
 from tests.dispatch import shop
 from tests.platform.databases import PostgresServer, postgres_server
 
@@ -43,3 +45,12 @@ def new_dispatcher(tmp_path: Path) -> Iterator[Callable[..., Dispatcher]]:
     yield make
     for dispatcher in made:
         dispatcher.close()
+
+
+@pytest.fixture(scope="session")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """An embedded cluster for all tests of a process."""
+    server = RealServer(tmp_path_factory.mktemp("box") / "home")
+    asyncio.run(server.start())
+    yield server
+    server.end()

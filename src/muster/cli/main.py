@@ -194,7 +194,7 @@ COMMANDS = {
     "delete": Entry(_load_apply, "Delete objects."),
     "top": Entry(_load_top, "Show the resource usage of nodes or Pods."),
     "operator": Entry(_load_operator, "Run the training controller on a Kubernetes cluster."),
-    "dispatch": Entry(_load_dispatch, "Run the jobs of a Python program, and list, cancel and restart them."),
+    "dispatch": Entry(_load_dispatch, "Run the jobs of a Python program on this machine, a cluster, AIHC or timaker."),
     "workflows": Entry(_load_platform_workflows, "Manage the platform's workflows and their versions."),
     "runs": Entry(_load_platform_runs, "Manage runs of the platform's workflows."),
     "clusters": Entry(_load_platform_clusters, "Manage virtual clusters: SKUs, totals and usage."),
