@@ -66,6 +66,9 @@ class LogQuery:
     tail_lines: int | None = None
     since_seconds: float | None = None
     limit_bytes: int | None = None
+    controller: str = ""
+    """The uid of the object that controls the Pod, or controlled it. The log of another Pod of that name, perhaps a
+    deleted one, is not found."""
 
 
 class Process(Protocol):

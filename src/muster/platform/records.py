@@ -817,6 +817,9 @@ class JobDetail(Job):
     roles: list[JobRole]
     conditions: list[JobCondition]
     group: JobPodGroup | None
+    """It is deleted when the job ends."""
+    gang: bool
+    """Whether the job is a gang, or was one."""
     reasons: list[JobReason]
     """The nearest cause first."""
     restarts: int

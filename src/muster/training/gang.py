@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from muster.kube.builtin import PLUGIN_POD_GROUP, POD_GROUP
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, meta, owner_reference, parse_time, spec_of, status_of
+from muster.kube.objects import Object, annotations_of, labels_of, meta, owner_reference, parse_time, spec_of, status_of
 from muster.kube.quantity import Amounts, format_amounts, pod_requests, sum_amounts
 from muster.training.model import Role, SchedulingPolicy, TrainingJob
 
@@ -19,6 +19,10 @@ Scheduler: TypeAlias = Literal["none", "volcano", "scheduler-plugins"]
 PLUGINS_SCHEDULER = "scheduler-plugins-scheduler"
 """The scheduler's name if it was installed from the scheduler-plugins chart."""
 
+_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+"""Names the PodGroup of a Pod: of scheduler-plugins."""
+_GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+"""The same of Volcano."""
 
 _GROUP_WAIT_SECONDS = 3.0
 """How long a job that only names a gang scheduler waits for a PodGroup from its user. kubectl sends the objects of a
@@ -110,12 +114,16 @@ def gang_membership(job: TrainingJob, scheduler: Scheduler, name: str = "") -> G
     """`name` is the name of a scheduler with the plugin, unless it is the usual one."""
     policy = job.policy.scheduling or SchedulingPolicy()
     if scheduler == "scheduler-plugins":
-        return GangMembership(name or PLUGINS_SCHEDULER, labels={"scheduling.x-k8s.io/pod-group": job.name})
+        return GangMembership(name or PLUGINS_SCHEDULER, labels={_GROUP_LABEL: job.name})
     return GangMembership(
         "volcano",
-        annotations={"scheduling.k8s.io/group-name": job.name},
+        annotations={_GROUP_ANNOTATION: job.name},
         priority_class=policy.priority_class,
     )
+
+
+def is_gang_member(pod: Object) -> bool:
+    return _GROUP_LABEL in labels_of(pod) or _GROUP_ANNOTATION in annotations_of(pod)
 
 
 def is_admitted(group: Object | None, scheduler: Scheduler) -> bool:

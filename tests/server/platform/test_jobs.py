@@ -106,6 +106,31 @@ async def test_a_log_is_followed_while_it_is_written(muster: Whole) -> None:
     assert [(e["event"], e["data"].get("text")) for e in rest] == [("line", "line 3"), ("end", None)]
 
 
+async def test_a_finished_gang_shows_that_it_was_one_and_the_logs_of_its_deleted_pods(muster: Whole) -> None:
+    ann = await muster.member("ann")
+    policy = {"schedulingPolicy": {"minAvailable": 2}, "cleanPodPolicy": "All"}
+    await submit(ann, pytorch("crew", "echo all aboard", policy=policy))
+    await until(ann, "user-ann/pytorchjob/crew", "succeeded")
+
+    async def cleaned() -> bool:
+        found = await ann.get("jobs/user-ann/pytorchjob/crew")
+        return all(m["state"] == "gone" for role in found["roles"] for m in role["members"]) and not found["group"]
+
+    await eventually(cleaned)
+    assert (await ann.get("jobs/user-ann/pytorchjob/crew"))["gang"] is True
+    path = "jobs/user-ann/pytorchjob/crew/pods/crew-worker-0/log"
+    assert await ann.get(path) == "all aboard\n"
+    lines = [e async for e in events(ann, f"{path}/events")]
+    assert [(e["event"], e["data"].get("text")) for e in lines] == [("line", "all aboard"), ("end", None)]
+
+    # A job of the same name does not inherit the logs.
+    (await ann("DELETE", "jobs/user-ann/pytorchjob/crew")).ok()
+    await submit(ann, pytorch("crew", main={"resources": {"limits": {"nvidia.com/gpu": 4096}}}))
+    again = await ann.get("jobs/user-ann/pytorchjob/crew")
+    assert again["gang"] is False
+    assert (await ann("GET", path)).ok() in ("", None)
+
+
 async def test_a_failed_job_gives_its_reason_first(muster: Whole) -> None:
     ann = await muster.member("ann")
     await submit(ann, pytorch("broken", "echo cannot find the data >&2; exit 3"))

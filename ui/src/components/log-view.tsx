@@ -146,10 +146,12 @@ interface Props {
   /** The search text and the follow mode, if several logs share them. */
   shared?: { search: string; follow: boolean; setFollow: (follow: boolean) => void }
   label?: string
+  /** The text for a log without lines. */
+  empty?: string
 }
 
 /** A log that can be followed and searched, and stays fast at any length. */
-export function LogView({ source, over, ended, shared, label }: Props) {
+export function LogView({ source, over, ended, shared, label, empty }: Props) {
   const w = useTexts(runTexts)
   const c = useTexts(commonTexts)
   const log = useLog(source, over, ended)
@@ -244,7 +246,7 @@ export function LogView({ source, over, ended, shared, label }: Props) {
         onKeyDown={(event) => ["ArrowUp", "PageUp", "Home"].includes(event.key) && setFollow(false)}
         onMouseDown={(event) => event.nativeEvent.offsetX > event.currentTarget.clientWidth && setFollow(false)}
       >
-        {log.count === 0 && log.ended && <p className="px-3 py-2 font-sans text-muted-foreground">{w("logEmpty")}</p>}
+        {log.count === 0 && log.ended && <p className="px-3 py-2 font-sans text-muted-foreground">{empty ?? w("logEmpty")}</p>}
         <div className="relative min-w-max" style={{ height: rows.height }}>
           <div className="absolute top-0 left-0 min-w-full" style={{ transform: `translateY(${rows.top}px)` }}>
             {shown.map((number) => {

@@ -52,6 +52,13 @@ def owned_logs(root: str, kind: str) -> Iterator[tuple[str, str, str]]:
                         yield os.path.basename(namespace), uid, folder
 
 
+def _controller_of(folder: str) -> str:
+    try:
+        return os.readlink(f"{folder}/{OWNER_LINK}").partition("@")[2]
+    except OSError:
+        return ""
+
+
 def _folders(parent: str) -> list[str]:
     with suppress(OSError), os.scandir(parent) as entries:
         return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -68,12 +75,15 @@ class Logs:
     def folder(self, namespace: str, pod: str, uid: str) -> str:
         return pod_log_folder(self._root, namespace, pod, uid)
 
-    def newest(self, namespace: str, pod: str) -> str:
-        """Returns the folder of the latest Pod with that name. Raises NotFound."""
+    def newest(self, namespace: str, pod: str, controller: str = "") -> str:
+        """Returns the folder of the latest Pod with that name, if given of those that the object with the uid
+        `controller` controlled. Raises NotFound."""
         try:
             parent = f"{self._root}/{path_component(namespace)}/{path_component(pod)}"
             with os.scandir(parent) as entries:
                 folders = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.is_dir()]
+            if controller:
+                folders = [found for found in folders if _controller_of(found[1]) == controller]
         except (BadRequest, FileNotFoundError, NotADirectoryError):
             folders = []
         if not folders:

@@ -28,7 +28,16 @@ from muster.kube.controller import Informer
 from muster.kube.errors import BadRequest, Conflict, NotFound, TooManyRequests, Unavailable
 from muster.kube.file_names import path_component
 from muster.kube.metrics_api import UsageByPod
-from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of, status_of, uid_of
+from muster.kube.objects import (
+    Object,
+    annotations_of,
+    controller_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    uid_of,
+)
 
 _CHUNK = 1 << 16
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -59,13 +68,15 @@ class PodOperations:
         """Returns the log of a Pod that exists, or of the latest deleted one with that name."""
         await self._ready.wait()
         found = self._pods.get(namespace, pod)
+        if found is not None and query.controller and (controller_of(found) or {}).get("uid") != query.controller:
+            found = None
         worker = self._workers.get(uid_of(found)) if found is not None else None
         if found is not None:
             folder = self._logs.folder(namespace, pod, uid_of(found))
             container = _choose_container(found, query.container)
             attempt = _latest_attempt(found, container, worker)
         else:
-            folder = self._logs.newest(namespace, pod)
+            folder = self._logs.newest(namespace, pod, query.controller)
             container = self._logs.container(folder, pod, query.container)
             attempt = self._logs.last_attempt(folder, container)
         if query.previous:

@@ -24,6 +24,7 @@ from muster.platform.records import JobMember, JobRole, JobState, MemberState
 from muster.platform.resources.queues import PodGroupStatus, describe_pod_group
 from muster.platform.runs.status import Masks
 from muster.training.diagnosis import JobProblem, diagnose_job
+from muster.training.gang import is_gang_member
 from muster.training.kinds.base import JobKind
 from muster.training.model import JOB_NAME, TrainingJob, replica_name
 
@@ -94,6 +95,7 @@ class JobParts(NamedTuple):
     roles: list[JobRole]
     conditions: Sequence[Condition]
     group: PodGroupStatus | None
+    gang: bool
     reasons: list[JobProblem]
 
 
@@ -103,13 +105,22 @@ async def describe_detail(cluster: Cluster, obj: Object) -> JobParts:
     pods, group = await pods_of(cluster, obj), await group_of(cluster, obj)
     told = select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]
     pod_events = {uid_of(pod): await _events(cluster, POD, pod) for pod in told}
+    job_events = await _events(cluster, job_kind.kind, obj)
     progress = job_kind.read_progress(obj)
     return JobParts(
         members_of(job_kind.read(obj), pods, state_of(progress)),
         status_of(obj).get("conditions") or (),
         describe_pod_group(group) if group is not None else None,
-        diagnose_job(obj, pods, group, await _events(cluster, job_kind.kind, obj), pod_events),
+        group is not None or was_gang(pods, job_events),
+        diagnose_job(obj, pods, group, job_events, pod_events),
     )
+
+
+def was_gang(pods: Iterable[Object], job_events: Iterable[Object]) -> bool:
+    """Whether a job without a PodGroup was a gang: its Pods say so, or the events do if the Pods are deleted, too."""
+    if any(is_gang_member(pod) for pod in pods):
+        return True
+    return any("podgroup" in str(event.get("message") or "") for event in job_events)
 
 
 async def pods_of(cluster: Cluster, obj: Object) -> list[Object]:

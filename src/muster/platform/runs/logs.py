@@ -91,6 +91,8 @@ class LogSource(NamedTuple):
     container: str = ""
     kept: Path | None = None
     """The saved copy, if the Pod was replaced."""
+    controller: str = ""
+    """The uid of the object that controls the Pod; '' for any."""
 
 
 def find_log_source(
@@ -147,7 +149,7 @@ async def _chunks(
         async for block in read_saved(place.kept):
             yield block
         return
-    query = LogQuery(container=place.container, follow=follow, timestamps=True)
+    query = LogQuery(container=place.container, follow=follow, timestamps=True, controller=place.controller)
     while True:
         # Checked before reading: what has ended has written everything.
         over = not follow or await ended()

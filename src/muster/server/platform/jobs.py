@@ -269,6 +269,7 @@ def _details(looked: JobParts) -> dict[str, Any]:
             for each in looked.conditions
         ],
         "group": asdict(looked.group) if looked.group is not None else None,
+        "gang": looked.gang,
         "reasons": [{**reason._asdict(), "text": str(reason)} for reason in looked.reasons],
         "restarts": sum(member["restarts"] for role in roles for member in role["members"]),
     }

@@ -197,7 +197,7 @@ async def log_of_member(
     masks = await masks_of(here, found.job, found.object)
 
     check = partial(visible_job, here, who, namespace, kind, name)
-    return _text_response(request, here, check, found.place if found.pod is not None else None, masks, tail, times)
+    return _text_response(request, here, check, found.place, masks, tail, times)
 
 
 @job_logs_router.get("/log/events", operation_id="watch_job_log", response_class=Response, responses=EVENTS)
@@ -277,7 +277,7 @@ async def _member(here: Services, who: Actor, wanted: _JobLogQuery) -> _Member:
     if not own and (pod is not None or wanted.pod not in known):
         raise NotFoundProblem.of("job.pod", kind=job.kind, job=name_of(obj), pod=wanted.pod)
     container = wanted.container or known.get(wanted.pod, "")
-    return _Member(job, obj, pod, LogSource(wanted.namespace, wanted.pod, container))
+    return _Member(job, obj, pod, LogSource(wanted.namespace, wanted.pod, container, controller=job.uid))
 
 
 def _line_after(last: str, uid: str) -> int:

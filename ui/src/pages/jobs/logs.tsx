@@ -119,18 +119,15 @@ export function Logs({ job, place, chosen, choose }: Props) {
               {member.host && <span className="ml-auto truncate font-normal text-muted-foreground">{member.host}</span>}
             </h2>
             <div className="min-h-0 flex-1">
-              {member.state === "gone" ? (
-                <p className="p-3 text-[13px] text-muted-foreground">{w("logGone")}</p>
-              ) : (
-                <LogView
-                  // A restarted Pod has another log.
-                  key={`${member.uid} ${member.restarts}`}
-                  source={jobLog(place, member.pod)}
-                  over={member.state === "succeeded" || member.state === "failed"}
-                  shared={{ search, follow, setFollow }}
-                  label={w("logOf", { pod: member.pod })}
-                />
-              )}
+              <LogView
+                // A restarted Pod has another log.
+                key={`${member.uid} ${member.restarts}`}
+                source={jobLog(place, member.pod)}
+                over={ENDED.includes(member.state)}
+                shared={{ search, follow, setFollow }}
+                label={w("logOf", { pod: member.pod })}
+                empty={member.state === "gone" ? w("logGone") : undefined}
+              />
             </div>
           </section>
         ))}
@@ -138,6 +135,9 @@ export function Logs({ job, place, chosen, choose }: Props) {
     </div>
   )
 }
+
+/** The log of a Pod that is gone may have been kept. */
+const ENDED: JobMember["state"][] = ["succeeded", "failed", "gone"]
 
 const DOTS: Record<JobMember["state"], string> = {
   waiting: "border border-input",

@@ -190,7 +190,7 @@ function Group({ job }: { job: JobDetail }) {
         {w("group")}
         {group && <PodGroupPhase phase={group.phase} />}
       </h2>
-      {!group && <p className="p-3 text-[13px] text-muted-foreground">{w("noGroup")}</p>}
+      {!group && <p className="p-3 text-[13px] text-muted-foreground">{w(job.gang ? "groupGone" : "noGroup")}</p>}
       {group && (
         <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 p-3 text-[13px]">
           <dt className="text-muted-foreground">{w("groupMembers")}</dt>
