@@ -60,6 +60,8 @@ spec:
         specReplicasPath: .spec.replicas
         statusReplicasPath: .status.replicas
         labelSelectorPath: .status.selector
+    selectableFields:
+    - {jsonPath: .spec.cronSpec}
     additionalPrinterColumns:
     - {name: Spec, type: string, jsonPath: .spec.cronSpec}
     - {name: Replicas, type: integer, jsonPath: .spec.replicas, priority: 1}
@@ -88,6 +90,7 @@ def test_a_definition_makes_kinds() -> None:
     )
     assert (stored.has_status, older.has_status) == (True, False)
     assert stored.scale == Scale(".spec.replicas", ".status.replicas", ".status.selector")
+    assert list(stored.selectable_fields) == ["spec.cronSpec"]
     catalogue = Catalogue(kinds)
     assert {catalogue.find(word) for word in ("ct", "cron", "crontab", "CronTab")} == {stored}
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from muster.kube import builtin
 from muster.kube.errors import BadRequest
+from muster.kube.kinds import Kind
 from muster.kube.selectors import (
     compile_expressions,
     label_selector_from,
@@ -224,6 +226,40 @@ EVENT = {"involvedObject": {"kind": "Pod", "name": "web-0", "uid": "u1"}, "type"
 )
 def test_field_selectors(text: str, obj: dict[str, Any], matches: bool) -> None:
     assert parse_fields(text).matches(obj) is matches
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "obj", "matches"),
+    [
+        (builtin.NODE, "spec.unschedulable=false", {"spec": {}}, True),
+        (builtin.NODE, "spec.unschedulable=false", {"spec": {"unschedulable": True}}, False),
+        (builtin.NODE, "spec.unschedulable!=true", {}, True),
+        (builtin.POD, "spec.hostNetwork=false", {"spec": {}}, True),
+        (builtin.POD, "spec.hostNetwork=true", {"spec": {"hostNetwork": True}}, True),
+        (builtin.POD, "spec.serviceAccountName=default", {"spec": {}}, True),
+        (builtin.POD, "spec.serviceAccountName=other", {"spec": {}}, False),
+        (builtin.POD, "spec.nodeName=", {"spec": {}}, True),
+        (builtin.JOB, "status.successful=0", {}, True),
+        (builtin.JOB, "status.successful=2", {"status": {"succeeded": 2}}, True),
+        (builtin.EVENT, "source=kubelet", {"source": {"component": "kubelet"}}, True),
+        (builtin.CONFIG_MAP, "metadata.namespace=a", {"metadata": {"namespace": "a"}}, True),
+    ],
+)
+def test_field_selectors_of_a_kind_know_its_defaults(kind: Kind, text: str, obj: dict[str, Any], matches: bool) -> None:
+    assert parse_fields(text).select_from(kind.selectable_fields).matches(obj) is matches
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "unknown"),
+    [
+        (builtin.POD, "spec.foo=1", "spec.foo"),
+        (builtin.CONFIG_MAP, "metadata.name=a,spec.nodeName=b", "spec.nodeName"),
+        (builtin.NODE, "status.phase=Running", "status.phase"),
+    ],
+)
+def test_a_field_that_cannot_be_selected_is_an_error_and_not_an_empty_list(kind: Kind, text: str, unknown: str) -> None:
+    with pytest.raises(BadRequest, match=f"field label not supported: {unknown}; this kind has metadata.name"):
+        parse_fields(text).select_from(kind.selectable_fields)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ class EmbeddedCluster:
         bookmarks: float | None = None,
     ) -> AsyncIterator[Events]:
         """Like `watch`, but yields all available events at once. `bookmarks` is in seconds."""
-        matches = selector_predicate(labels, fields)
+        matches = selector_predicate(kind, labels, fields)
         scope = _scope(kind, namespace)
         if resource_version in ("", "0"):
             version = self.store.version
@@ -360,7 +360,7 @@ class EmbeddedCluster:
     def _page(
         self, kind: Kind, namespace: str, labels: str, fields: str, limit: int = 0, continue_: str = ""
     ) -> Listing:
-        matches, scope = selector_predicate(labels, fields), _scope(kind, namespace)
+        matches, scope = selector_predicate(kind, labels, fields), _scope(kind, namespace)
         name = parse_fields(fields).exact("metadata.name") if fields and not continue_ else None
         if name is None or (kind.namespaced and not scope):
             return list_objects(self.store, kind.resource, scope, matches, limit, continue_)

@@ -11,6 +11,7 @@ from muster.kube.defaults import default_pod, default_pod_spec, default_pod_temp
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.pod_validation import validate_pod_spec, validate_pod_template
 from muster.kube.schema import upstream_schema
+from muster.kube.selectors import SelectableField
 from muster.kube.tables import AGE, CREATED_AT
 from muster.kube.validation import validate_job, validate_persistent_volume, validate_persistent_volume_claim
 
@@ -25,20 +26,40 @@ _VOLCANO = "scheduling.volcano.sh"
 POD_SPEC_SCHEMA: Final = upstream_schema("core.v1.PodSpec")
 POD_TEMPLATE_SCHEMA: Final = upstream_schema("core.v1.PodTemplateSpec")
 
+
+def _fields(*paths: str, **named: SelectableField) -> dict[str, SelectableField]:
+    return {path: SelectableField(path) for path in paths} | named
+
+
+_POD_FIELDS = {
+    **_fields("spec.nodeName", "spec.restartPolicy", "spec.schedulerName"),
+    **_fields("status.phase", "status.podIP", "status.nominatedNodeName"),
+    "spec.serviceAccountName": SelectableField("spec.serviceAccountName", "default"),
+    "spec.hostNetwork": SelectableField("spec.hostNetwork", "false"),
+}
+_EVENT_FIELDS = _fields(
+    *(f"involvedObject.{name}" for name in
+      ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")),
+    "reason", "reportingComponent", "type", source=SelectableField("source.component"),
+)  # fmt: skip
+
 NAMESPACE: Final = Kind(
     "", "v1", "Namespace", "namespaces", namespaced=False, short_names=("ns",),
     schema=upstream_schema("core.v1.Namespace"), columns=columns.NAMESPACE_COLUMNS,
     default=defaults.default_namespace, validate=validation.validate_metadata,
+    selectable_fields=_fields("status.phase"),
 )  # fmt: skip
 NODE: Final = Kind(
     "", "v1", "Node", "nodes", namespaced=False, short_names=("no",),
     schema=upstream_schema("core.v1.Node"), columns=columns.NODE_COLUMNS,
     default=defaults.default_node, validate=validation.validate_node,
+    selectable_fields={"spec.unschedulable": SelectableField("spec.unschedulable", "false")},
 )  # fmt: skip
 POD: Final = Kind(
     "", "v1", "Pod", "pods", short_names=("po",), categories=("all",),
     schema=upstream_schema("core.v1.Pod"), columns=POD_COLUMNS,
     default=default_pod, validate=validation.validate_pod_object,
+    selectable_fields=_POD_FIELDS,
 )  # fmt: skip
 POD_TEMPLATE: Final = Kind(
     "", "v1", "PodTemplate", "podtemplates",
@@ -49,6 +70,7 @@ SERVICE: Final = Kind(
     "", "v1", "Service", "services", short_names=("svc",), categories=("all",),
     schema=upstream_schema("core.v1.Service"), columns=columns.SERVICE_COLUMNS,
     default=defaults.default_service, validate=validation.validate_service,
+    selectable_fields=_fields("spec.clusterIP", "spec.type"),
 )  # fmt: skip
 CONFIG_MAP: Final = Kind(
     "", "v1", "ConfigMap", "configmaps", short_names=("cm",),
@@ -59,6 +81,7 @@ SECRET: Final = Kind(
     "", "v1", "Secret", "secrets",
     schema=upstream_schema("core.v1.Secret"), columns=columns.SECRET_COLUMNS, has_status=False,
     default=defaults.default_secret, validate=validation.validate_secret,
+    selectable_fields=_fields("type"),
 )  # fmt: skip
 PERSISTENT_VOLUME: Final = Kind(
     "", "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",),
@@ -78,7 +101,7 @@ SERVICE_ACCOUNT: Final = Kind(
 EVENT: Final = Kind(
     "", "v1", "Event", "events", short_names=("ev",),
     schema=upstream_schema("core.v1.Event"), columns=columns.EVENT_COLUMNS, has_status=False,
-    validate=validation.validate_event,
+    validate=validation.validate_event, selectable_fields=_EVENT_FIELDS,
 )  # fmt: skip
 ROLE: Final = Kind(
     _RBAC, "v1", "Role", "roles", schema=upstream_schema("rbac.v1.Role"), columns=(CREATED_AT,), has_status=False,
@@ -113,6 +136,7 @@ JOB: Final = Kind(
     "batch", "v1", "Job", "jobs", categories=("all",),
     schema=upstream_schema("batch.v1.Job"), columns=columns.JOB_COLUMNS,
     default=defaults.default_job, validate=validate_job,
+    selectable_fields={"status.successful": SelectableField("status.succeeded", "0")},
 )  # fmt: skip
 LEASE: Final = Kind(
     "coordination.k8s.io", "v1", "Lease", "leases",

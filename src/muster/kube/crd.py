@@ -36,6 +36,7 @@ from muster.kube.schema import (
     upstream_schema,
 )
 from muster.kube.schema_validation import validate
+from muster.kube.selectors import SelectableField
 from muster.kube.validation import check_unchanged, validate_metadata, validator
 
 _COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")
@@ -218,6 +219,11 @@ def _kind_of_version(spec: Object, version: Object) -> Kind:
         scale=_read_scale(subresources.get("scale")),
         default=partial(apply_defaults, schema=schema),
         validate=validate_metadata,
+        selectable_fields={
+            path: SelectableField(path)
+            for selectable in version.get("selectableFields") or ()
+            if (path := selectable["jsonPath"].removeprefix("."))
+        },
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from muster.kube.errors import Cause, Invalid, NotFound
 from muster.kube.objects import Object, join_api_version
+from muster.kube.selectors import SelectableField
 
 Schema: TypeAlias = dict[str, Any]
 """An OpenAPI v3 structural schema, as in a CustomResourceDefinition."""
@@ -64,6 +65,8 @@ class Kind:
     default: Defaulter | None = None
     validate: Rule | None = None
     warnings: Warnings | None = None
+    selectable_fields: Mapping[str, SelectableField] = field(default_factory=dict)
+    """What field selectors may name besides metadata.name and metadata.namespace."""
     stored_as_rows: tuple[str, str] | None = None
     """A map, such as ("status", "nodes"), that grows too large to be written with the rest of the object. The embedded
     cluster stores its entries as rows."""

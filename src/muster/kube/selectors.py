@@ -55,22 +55,49 @@ class LabelSelector:
         return ",".join(str(r) for r in self.requirements)
 
 
+class SelectableField(NamedTuple):
+    """A field that field selectors may name."""
+
+    path: str
+    """Where its value is, which the name does not always say."""
+    default: str = ""
+    """The value of an object without the field."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldSelector:
     """Matches objects whose fields have, or do not have, certain values. A missing field counts as ''."""
 
     requirements: tuple[tuple[str, bool, str], ...]
     """(path, whether it must be equal, value)"""
-    _tests: tuple[tuple[tuple[str, ...], bool, str], ...]
+    _tests: tuple[tuple[tuple[str, ...], bool, str, str], ...]
 
     def matches(self, obj: Object) -> bool:
-        for path, equal, value in self._tests:
+        for path, equal, value, default in self._tests:
             found: Any = obj
             for step in path:
                 found = found.get(step) if isinstance(found, dict) else None
-            if (found == value if isinstance(found, str) else _as_text(found) == value) is not equal:
+            if not isinstance(found, str):
+                found = _as_text(found)
+            if ((found or default) == value) is not equal:
                 return False
         return True
+
+    def select_from(self, fields: Mapping[str, SelectableField]) -> FieldSelector:
+        """Returns the selector with the paths and defaults of the kind's fields. Raises BadRequest for a field that
+        they lack: an empty list would look like an answer."""
+        known = {**_COMMON_FIELDS, **fields}
+        for name, _, _ in self.requirements:
+            if name not in known:
+                why = f"field label not supported: {name}; this kind has {', '.join(known)}"
+                _raise_invalid("fieldSelector", f'the field selector "{self}" cannot be used: {why}')
+        return FieldSelector(
+            self.requirements,
+            tuple(
+                (tuple(known[name].path.split(".")), equal, value, known[name].default)
+                for name, equal, value in self.requirements
+            ),
+        )
 
     def exact(self, path: str) -> str | None:
         """Returns the one value that the field at `path` must have, if any: `metadata.name` makes a list a get."""
@@ -82,6 +109,8 @@ class FieldSelector:
     def __str__(self) -> str:
         return ",".join(f"{path}{'=' if equal else '!='}{_escape(value)}" for path, equal, value in self.requirements)
 
+
+_COMMON_FIELDS = {path: SelectableField(path) for path in ("metadata.name", "metadata.namespace")}
 
 LONGEST_CACHED = 1024
 """Longer selectors are parsed each time, so that they do not fill the memory."""
@@ -132,7 +161,8 @@ def parse_fields(text: str) -> FieldSelector:
 @lru_cache(maxsize=4096)
 def _parse_fields(text: str) -> FieldSelector:
     found = [_field_requirement(term, text) for term in _split_terms(text) if term.strip()]
-    return FieldSelector(tuple(found), tuple((tuple(path.split(".")), equal, value) for path, equal, value in found))
+    tests = tuple((tuple(path.split(".")), equal, value, "") for path, equal, value in found)
+    return FieldSelector(tuple(found), tests)
 
 
 def compile_requirements(requirements: Iterable[Requirement]) -> LabelSelector:

@@ -54,7 +54,7 @@ def test_a_selector_turns_changes_into_arrivals_and_departures(
     last = state(after, 2) or state(before, 2)
     assert last is not None
     change = make_change(2, Key("a", "x"), state(before, 1), last, after is None)
-    matches = selector_predicate("where=in", "")
+    matches = selector_predicate(CONFIG_MAP, "where=in", "")
     assert matches is not None
     event = event_for_change(change, matches)
     assert (event and event.type) == expected
@@ -73,7 +73,7 @@ def test_a_selector_turns_changes_into_arrivals_and_departures(
     ],
 )
 def test_selectors_of_both_sorts(labels: str, fields: str, expected: set[str]) -> None:
-    matches = selector_predicate(labels, fields)
+    matches = selector_predicate(CONFIG_MAP, labels, fields)
     objects = [config_map("a", app="x"), config_map("b", app="x"), config_map("c", app="y")]
     assert {name_of(o) for o in objects if matches is None or matches(o)} == expected
 

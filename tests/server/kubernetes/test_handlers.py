@@ -96,6 +96,10 @@ async def test_lists_in_pages_and_through_selectors(served: Served) -> None:
         ({"continue": "rubbish"}, 400),
         ({"labelSelector": "a in"}, 400),
         ({"fieldSelector": "what"}, 400),
+        ({"fieldSelector": "metadata.name=none"}, 200),
+        ({"fieldSelector": "data.color=blue"}, 400),
+        ({"fieldSelector": "data.color=blue", "watch": "true"}, 400),
+        ({"fieldSelector": "data.color=blue", "watch": "true", "resourceVersion": "1"}, 400),
     ],
 )
 async def test_list_options(standing: Served, query: dict[str, str], status: int) -> None:

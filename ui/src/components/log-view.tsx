@@ -246,7 +246,9 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
         onKeyDown={(event) => ["ArrowUp", "PageUp", "Home"].includes(event.key) && setFollow(false)}
         onMouseDown={(event) => event.nativeEvent.offsetX > event.currentTarget.clientWidth && setFollow(false)}
       >
-        {log.count === 0 && log.ended && <p className="px-3 py-2 font-sans text-muted-foreground">{empty ?? w("logEmpty")}</p>}
+        {log.count === 0 && log.ended && (
+          <p className="px-3 py-2 font-sans text-muted-foreground">{empty ?? w("logEmpty")}</p>
+        )}
         <div className="relative min-w-max" style={{ height: rows.height }}>
           <div className="absolute top-0 left-0 min-w-full" style={{ transform: `translateY(${rows.top}px)` }}>
             {shown.map((number) => {

@@ -28,10 +28,11 @@ from muster.kube.selectors import parse_fields, parse_labels
 Predicate: TypeAlias = Callable[[Object], bool]
 
 
-def selector_predicate(labels: str, fields: str) -> Predicate | None:
-    """Returns a function that says whether an object matches both selectors, or None if every object does."""
+def selector_predicate(kind: Kind, labels: str, fields: str) -> Predicate | None:
+    """Returns a function that says whether an object matches both selectors, or None if every object does. Raises
+    BadRequest for a field that selectors cannot name."""
     label_selector = parse_labels(labels) if labels else None
-    field_selector = parse_fields(fields) if fields else None
+    field_selector = parse_fields(fields).select_from(kind.selectable_fields) if fields else None
     if not field_selector:
         if not label_selector:
             return None

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from muster.embedded.cluster import BOOKMARK_SECONDS, EmbeddedCluster
+from muster.embedded.store.list_watch import selector_predicate
 from muster.kube.cluster import WatchEvent
 from muster.kube.errors import ApiError, BadRequest, Cause, Invalid, is_count
 from muster.kube.kinds import Kind
@@ -53,6 +54,8 @@ async def watch(
     version = request.query.get("resourceVersion", "")
     if version and not is_count(version):
         raise BadRequest(f'resourceVersion: "{version}" is not from this cluster')
+    # Before the response begins: an invalid selector is an error, not an event.
+    selector_predicate(kind, request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""))
     wants_initial = _wants_initial_events(request)
     batches = _event_batches(cluster, request, kind, target, wants_initial)
     if kind.stored_as_rows is not None and request.form().shape == "object":
