@@ -16,15 +16,20 @@ ROOTS = (
     *(f"core.v1.{kind}" for kind in ("Namespace", "Node", "Pod", "PodTemplate", "Service", "ConfigMap", "Secret")),
     *(
         f"core.v1.{kind}"
-        for kind in ("PersistentVolume", "PersistentVolumeClaim", "ServiceAccount", "Event", "Binding")
+        for kind in ("PersistentVolume", "PersistentVolumeClaim", "ServiceAccount", "Event", "Binding", "Endpoints")
     ),
+    *(f"core.v1.{kind}" for kind in ("LimitRange", "ResourceQuota")),
+    "apiextensions.v1.CustomResourceDefinition",
     *(f"rbac.v1.{kind}" for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")),
     *(f"authentication.v1.{kind}" for kind in ("TokenRequest", "TokenReview", "SelfSubjectReview")),
     *(f"authorization.v1.{kind}SubjectAccessReview" for kind in ("", "Self", "Local")),
     "authorization.v1.SelfSubjectRulesReview",
     "autoscaling.v1.Scale",
+    "batch.v1.CronJob",
     "batch.v1.Job",
     "coordination.v1.Lease",
+    "discovery.v1.EndpointSlice",
+    "events.v1.Event",
     "meta.v1.DeleteOptions",
     "policy.v1.Eviction",
     "scheduling.v1.PriorityClass",
@@ -37,15 +42,23 @@ SPECIAL = {
     "k8s.io.apimachinery.pkg.apis.meta.v1.MicroTime": "micro-time",
     "k8s.io.apimachinery.pkg.apis.meta.v1.FieldsV1": "json",
     "k8s.io.apimachinery.pkg.runtime.RawExtension": "json",
+    "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSON": "json",
+    "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray": "schema-or-list",
+    "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool": "schema-or-bool",
+    "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray": "schema-or-strings",
     "k8s.io.api.authentication.v1.ExtraValue": "list",
     "k8s.io.api.authorization.v1.ExtraValue": "list",
+}
+_HOMES = {
+    "meta.v1": "k8s.io.apimachinery.pkg.apis.meta.v1",
+    "apiextensions.v1": "k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1",
 }
 SCALARS = ("string", "bytes", "bool", "int32", "int64", "double")
 PACKAGE = re.compile(r"^package ([\w.]+);", re.M)
 MESSAGE = re.compile(r"^message (\w+) \{$(.*?)^\}$", re.M | re.S)
 FIELD = re.compile(r"^\s*(optional|required|repeated)?\s*(map<string,\s*([.\w]+)>|[.\w]+)\s+(\w+)\s*=\s*(\d+);", re.M)
 STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.M | re.S)
-TAGGED = re.compile(r'^\s*(?:\w+\s+)?(\*?)[^\s`]*\s*`json:"([^"]*)" protobuf:"[a-z]+,(\d+)', re.M)
+TAGGED = re.compile(r'^\s*(?:\w+\s+)?(\*?)[^\s`]*\s*`json:"([^"]*)"(?: \w+:"[^"]*")* protobuf:"[a-z0-9]+,(\d+)', re.M)
 
 
 class Tag(NamedTuple):
@@ -57,8 +70,10 @@ class Tag(NamedTuple):
 
 def main(modules: Path, version: str) -> None:
     api, machinery = modules / f"api@v{version}", modules / f"apimachinery@v{version}"
+    extensions = modules / f"apiextensions-apiserver@v{version}/pkg/apis/apiextensions/v1/generated.proto"
     messages: dict[str, list[str]] = {}
-    for path in [*sorted(api.glob("*/v1/generated.proto")), machinery / "pkg/apis/meta/v1/generated.proto"]:
+    meta = machinery / "pkg/apis/meta/v1/generated.proto"
+    for path in [*sorted(api.glob("*/v1/generated.proto")), meta, extensions]:
         text, tags = path.read_text(), go_tags(path.parent)
         package = short(PACKAGE.findall(text)[0])
         for name, body in MESSAGE.findall(text):
@@ -102,13 +117,14 @@ def resolve(package: str, type_: str) -> str:
         return type_
     full = type_.removeprefix(".")
     if "." not in full:
-        home = "k8s.io.apimachinery.pkg.apis.meta.v1" if package == "meta.v1" else f"k8s.io.api.{package}"
-        full = f"{home}.{full}"
+        full = f"{_HOMES.get(package, f'k8s.io.api.{package}')}.{full}"
     return SPECIAL.get(full) or short(full)
 
 
 def short(package: str) -> str:
-    return package.removeprefix("k8s.io.api.").removeprefix("k8s.io.apimachinery.pkg.apis.")
+    for prefix in ("k8s.io.api.", "k8s.io.apimachinery.pkg.apis.", "k8s.io.apiextensions_apiserver.pkg.apis."):
+        package = package.removeprefix(prefix)
+    return package
 
 
 if __name__ == "__main__":

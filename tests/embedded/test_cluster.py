@@ -10,7 +10,7 @@ import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store.admission import collect_warnings
-from muster.kube.builtin import CONFIG_MAP, JOB, NAMESPACE, NODE, POD, new_catalogue
+from muster.kube.builtin import CONFIG_MAP, JOB, NAMESPACE, NODE, PERSISTENT_VOLUME_CLAIM, POD, new_catalogue
 from muster.kube.cluster import Cluster, Endpoint, LogQuery, Process
 from muster.kube.errors import (
     AlreadyExists,
@@ -156,6 +156,22 @@ async def test_a_new_pod_waits_and_its_status_has_its_own_door(cluster: Embedded
     assert same is labelled
     with pytest.raises(NotFound, match="have no status"):
         await cluster.update(await cluster.create(config_map()), subresource="status")
+
+
+async def test_labels_and_annotations_of_built_in_kinds_may_be_written_with_their_status(
+    cluster: EmbeddedCluster,
+) -> None:
+    made = await cluster.create({**pod(), "metadata": {"name": "p", "labels": {"a": "b"}}})
+    change = {"metadata": {"annotations": {"seen": "yes"}, "finalizers": ["x.dev/f"]}, "status": {"phase": "Running"}}
+    patched = await cluster.patch(POD, "p", "default", change, subresource="status")
+    assert (meta(patched)["annotations"], meta(patched)["labels"]) == ({"seen": "yes"}, {"a": "b"})
+    assert "finalizers" not in meta(patched)
+    bare = {"name": "p", "namespace": "default", "labels": {"c": "d"}}
+    updated = await cluster.update({**made, "metadata": bare, "status": {"phase": "Running"}}, subresource="status")
+    assert (meta(updated)["annotations"], meta(updated)["labels"]) == ({"seen": "yes"}, {"c": "d"})
+    for wrong in ({"labels": {"c": 1}}, {"labels": {"c": "not valid!"}}):
+        with pytest.raises(Invalid, match=r"metadata\.labels"):
+            await cluster.patch(POD, "p", "default", {"metadata": wrong}, subresource="status")
 
 
 async def test_a_node_registers_with_its_status(cluster: EmbeddedCluster) -> None:
@@ -331,3 +347,27 @@ async def test_a_job_is_written_and_read_like_any_kind(cluster: EmbeddedCluster)
     given = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
     made = await cluster.create(given)
     assert await cluster.get(JOB, "j") is made
+
+
+async def test_an_empty_struct_of_a_go_client_is_no_change(cluster: EmbeddedCluster) -> None:
+    """Go writes structs without content as {}: reading a Pod and writing it back must change nothing."""
+    made = await cluster.create(pod())
+    containers = [{**each, "resources": {}} for each in made["spec"]["containers"]]
+    same = await cluster.update({**made, "spec": {**made["spec"], "containers": containers}, "status": {}})
+    assert same is made
+    patched = await cluster.patch(
+        POD, name_of(made), "default", {"spec": {"containers": containers}, "status": {}}, type="strategic"
+    )
+    assert patched is made
+    node = await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+    assert await cluster.patch(NODE, "n", "", {"spec": {}, "status": {"nodeInfo": {}}}) is node
+    selecting = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"},
+                 "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}  # fmt: skip
+    claim = await cluster.create(selecting)
+    with pytest.raises(Invalid):
+        await cluster.patch(PERSISTENT_VOLUME_CLAIM, "c", "default", {"spec": {"selector": {}}})
+    assert (await cluster.get(PERSISTENT_VOLUME_CLAIM, "c", "default")) is claim
+
+
+async def test_a_new_pod_has_its_quality_of_service_class(cluster: EmbeddedCluster) -> None:
+    assert (await cluster.create(pod()))["status"]["qosClass"] == "BestEffort"

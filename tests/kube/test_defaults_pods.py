@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from muster.kube.defaults import default_pod, default_pod_spec, default_pod_template, plain_resources, pull_policy
+from muster.kube.defaults import (
+    API_ACCESS,
+    API_ACCESS_FOLDER,
+    API_ACCESS_VOLUME,
+    add_api_access,
+    default_pod,
+    default_pod_spec,
+    default_pod_template,
+    plain_resources,
+    pull_policy,
+    remove_api_access,
+)
 from muster.kube.objects import Object, copy_of
 
 CONTAINER = {
@@ -25,14 +37,17 @@ def container(**fields: Any) -> Object:
     return {"name": "a", "image": "b:1", **fields}
 
 
+POD_ONLY = {"enableServiceLinks": True, "serviceAccountName": "default", "serviceAccount": "default"}
+
+
 def test_a_bare_pod_becomes_a_whole_one() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [container()]}}
     before = copy_of(pod)
     filled = default_pod(pod)
     assert filled == {
         **pod,
-        "spec": {**SPEC, "enableServiceLinks": True, "containers": [{**container(), **CONTAINER}]},
-        "status": {"phase": "Pending"},
+        "spec": {**SPEC, **POD_ONLY, "containers": [{**container(), **CONTAINER}]},
+        "status": {"phase": "Pending", "qosClass": "BestEffort"},
     }
     assert pod == before
     assert default_pod(filled) is filled
@@ -193,3 +208,28 @@ def test_a_status_is_kept() -> None:
 )
 def test_quantities_are_written_in_one_way(given: Any, plain: Any) -> None:
     assert plain_resources(given) == plain
+
+
+MOUNT = {"name": API_ACCESS_VOLUME, "readOnly": True, "mountPath": API_ACCESS_FOLDER}
+OWN = {"name": "mine", "mountPath": API_ACCESS_FOLDER}
+
+
+@pytest.mark.parametrize(
+    ("spec", "mounts", "volumes"),
+    [
+        ({"containers": [{}]}, [[MOUNT]], [API_ACCESS]),
+        ({"containers": [{}, {"volumeMounts": [OWN]}]}, [[MOUNT], [OWN]], [API_ACCESS]),
+        ({"containers": [{"volumeMounts": [OWN]}], "volumes": [{"name": "mine"}]}, [[OWN]], [{"name": "mine"}]),
+        ({"containers": [{}], "automountServiceAccountToken": False}, [None], None),
+        ({"containers": [{}], "volumes": [{"name": API_ACCESS_VOLUME}]}, [None], [{"name": API_ACCESS_VOLUME}]),
+    ],
+)
+def test_containers_mount_the_token_of_their_service_account(
+    spec: Object, mounts: list[Any], volumes: list[Object] | None
+) -> None:
+    filled = add_api_access(spec)
+    assert [container.get("volumeMounts") for container in filled["containers"]] == mounts
+    assert filled.get("volumes") == volumes
+    if volumes and API_ACCESS in volumes:
+        copied = json.loads(json.dumps(filled))
+        assert add_api_access(remove_api_access(copied)) == filled, "a Pod can be created from a copy of another one"

@@ -22,7 +22,7 @@ def test_what_means_nothing_here_is_named_by_its_path() -> None:
     odd = pod(
         hostPID=True,
         dnsConfig={"nameservers": ["1.1.1.1"]},
-        securityContext={"sysctls": [{"name": "a"}]},
+        securityContext={"seLinuxOptions": {"level": "a"}},
         initContainers=[{"name": "i", "tty": True}],
         containers=[
             {"name": "a"},
@@ -39,7 +39,7 @@ def test_what_means_nothing_here_is_named_by_its_path() -> None:
     assert list(ignored_fields(odd, "namespaces")) == [
         "spec.hostPID",
         "spec.dnsConfig",
-        "spec.securityContext.sysctls",
+        "spec.securityContext.seLinuxOptions",
         "spec.initContainers[0].tty",
         "spec.containers[1].securityContext.capabilities",
         "spec.containers[1].securityContext.privileged",
@@ -56,6 +56,9 @@ def test_without_isolation_even_less_is_possible() -> None:
     custom = pod(containers=[{"name": "c", "terminationMessagePath": "/tmp/why"}])
     assert list(ignored_fields(custom, "namespaces")) == []
     assert list(ignored_fields(custom, "none")) == ["spec.containers[0].terminationMessagePath"]
+    sealed = pod(containers=[{"name": "c", "securityContext": {"readOnlyRootFilesystem": True}}])
+    assert list(ignored_fields(sealed, "namespaces")) == []
+    assert list(ignored_fields(sealed, "none")) == ["spec.containers[0].securityContext.readOnlyRootFilesystem"]
 
 
 def test_what_depends_on_machine_and_engine() -> None:

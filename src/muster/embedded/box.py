@@ -20,15 +20,16 @@ from muster.embedded.controllers.claims import ClaimController
 from muster.embedded.controllers.garbage import (
     DEFAULT_SERVICE_ACCOUNT,
     CrdController,
-    DefaultServiceAccountController,
     EventExpiry,
     GarbageCollector,
+    NamespaceContentsController,
     NamespaceController,
 )
 from muster.embedded.controllers.jobs import JobController
 from muster.embedded.controllers.terminated_pods import TerminatedPodCollector
 from muster.embedded.node.agent import Agent
 from muster.embedded.node.image_engine import ImageEngine
+from muster.embedded.node.nodes import NodeHeartbeat
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.embedded.scheduler.scheduler import Scheduler
@@ -93,7 +94,7 @@ class Box:
         self.run_component(NamespaceController(cluster))
         self.run_component(CrdController(cluster))
         self.run_component(GcTuner(cluster.store))
-        self.run_component(DefaultServiceAccountController(cluster))
+        self.run_component(NamespaceContentsController(cluster, api))
         self.run_component(EventExpiry(cluster, timedelta(hours=settings.event_hours)))
         self.run_component(TerminatedPodCollector(cluster, settings.terminated_pods))
         self.run_component(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))
@@ -102,6 +103,7 @@ class Box:
         agent_settings = replace(settings.agent, api=api)
         agent = Agent(cluster, self.recorder("node-agent"), agent_settings, isolation=isolation, engine=engine)
         self.run_component(agent)
+        self.run_component(NodeHeartbeat(cluster))
 
     def pod_token(self, pod: Object, audience: str, seconds: int) -> str:
         """Issues a token for the Pod's service account. It is valid as long as the Pod exists."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from muster.kube.objects import Object, labels_of, meta, name_of, uid_of
-from muster.kube.quantity import QuantityError, canonical_quantity
+from muster.kube.quantity import QuantityError, canonical_quantity, parse_quantity
 from muster.kube.schema import apply_defaults, upstream_schema
 
 DEFAULT_GRACE_SECONDS = 30
@@ -42,11 +42,92 @@ def default_pod(pod: Object) -> Object:
         if new.get("hostNetwork"):
             for field in ("containers", "initContainers"):
                 new = _map_items(new, field, _host_ports)
-        if new.get("enableServiceLinks") is None:
-            new = {**new, "enableServiceLinks": True}
+        if new.get("enableServiceLinks") is None or not new.get("serviceAccountName"):
+            new = {"enableServiceLinks": True, "serviceAccountName": "default", "serviceAccount": "default", **new}
         filled = with_field(filled, "spec", new)
     status = filled.get("status") or {}
-    return filled if status.get("phase") else {**filled, "status": {**status, "phase": "Pending"}}
+    if status.get("phase"):
+        return filled
+    return {**filled, "status": {**status, "phase": "Pending", "qosClass": qos_class(filled.get("spec") or {})}}
+
+
+def qos_class(spec: Mapping[str, Any]) -> str:
+    """Returns the quality-of-service class: Guaranteed, Burstable or BestEffort."""
+    requests, guaranteed = False, True
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        resources = container.get("resources") or {}
+        limits, requested = resources.get("limits") or {}, resources.get("requests") or {}
+        for name in ("cpu", "memory"):
+            limit, request = _amount(limits.get(name)), _amount(requested.get(name))
+            requests = requests or bool(limit or request)
+            guaranteed = guaranteed and bool(limit) and request in (0, limit)
+    if not requests:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _amount(quantity: Any) -> float:
+    try:
+        return float(parse_quantity(quantity)) if quantity else 0.0
+    except QuantityError:  # the schema validation reports it
+        return 0.0
+
+
+API_ACCESS_VOLUME = "kube-api-access-token"
+API_ACCESS_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+API_ACCESS = {
+    "name": API_ACCESS_VOLUME,
+    "projected": {
+        "defaultMode": 0o644,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [
+                {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+            ]}},
+        ],
+    },
+}  # fmt: skip
+_API_ACCESS_MOUNT = {"name": API_ACCESS_VOLUME, "readOnly": True, "mountPath": API_ACCESS_FOLDER}
+
+
+def add_api_access(spec: Object) -> Object:
+    """Adds the volume with the token of the Pod's service account to the containers that mount nothing in its place.
+    Kubernetes gives it a random name. Here it always has the same, so that all Pods share it in memory."""
+    if spec.get("automountServiceAccountToken") is False:
+        return spec
+    if any(volume["name"] == API_ACCESS_VOLUME for volume in spec.get("volumes") or ()):
+        return spec
+    filled = spec
+    for field in ("containers", "initContainers"):
+        filled = _map_items(filled, field, _mount_api_access)
+    return filled if filled is spec else {**filled, "volumes": [*(spec.get("volumes") or ()), API_ACCESS]}
+
+
+def remove_api_access(spec: Object) -> Object:
+    """Undoes `add_api_access`: a Pod may be created from a copy of another one."""
+    volumes = spec.get("volumes")
+    if not isinstance(volumes, list) or API_ACCESS not in volumes:
+        return spec
+    removed = {**spec, "volumes": [volume for volume in volumes if volume != API_ACCESS]}
+    for field in ("containers", "initContainers"):
+        if isinstance(spec.get(field), list):
+            removed[field] = [_without_api_access(container) for container in spec[field]]
+    return removed
+
+
+def _mount_api_access(container: Object) -> Object:
+    mounts = container.get("volumeMounts") or ()
+    if any(mount.get("mountPath") == API_ACCESS_FOLDER for mount in mounts):
+        return container
+    return {**container, "volumeMounts": [*mounts, _API_ACCESS_MOUNT]}
+
+
+def _without_api_access(container: Any) -> Any:
+    mounts = container.get("volumeMounts") if isinstance(container, dict) else None
+    if not isinstance(mounts, list) or _API_ACCESS_MOUNT not in mounts:
+        return container
+    return {**container, "volumeMounts": [mount for mount in mounts if mount != _API_ACCESS_MOUNT]}
 
 
 def default_pod_template(template: Object) -> Object:

@@ -76,6 +76,11 @@ class Kind:
         return join_api_version(self.group, self.version)
 
     @property
+    def is_builtin(self) -> bool:
+        """Whether Kubernetes itself has it, and thus no definition of it."""
+        return "." not in self.group or self.group.endswith(".k8s.io")
+
+    @property
     def singular(self) -> str:
         return self.kind.lower()
 

@@ -119,12 +119,12 @@ def owned_by(objects: Iterable[Object], owner: Object) -> list[Object]:
 
 def timestamp(moment: datetime | None = None) -> str:
     """RFC 3339 in whole seconds, like `metav1.Time`."""
-    return (moment or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (moment or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")[:-6] + "Z"
 
 
 def micro_timestamp(moment: datetime | None = None) -> str:
     """RFC 3339 in microseconds, like `metav1.MicroTime`."""
-    return (moment or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (moment or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def parse_time(text: str) -> datetime:

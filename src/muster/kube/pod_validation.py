@@ -7,7 +7,8 @@ an event, and lint in a warning, so that nothing relies on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -29,6 +30,7 @@ from muster.kube.errors import (
 )
 from muster.kube.objects import Object, spec_of
 
+_SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _MAX_DEADLINE = 2**31 - 1
 _MUTABLE_FIELDS = (
@@ -105,6 +107,20 @@ def _validate_host_ports(spec: Object, path: str) -> Iterator[Cause]:
                 )
 
 
+def _validate_sysctls(sysctls: Sequence[Object], path: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for number, sysctl in enumerate(sysctls):
+        name = str(sysctl.get("name") or "")
+        if not name:
+            yield required(f"{path}[{number}].name")
+        elif len(name) > 253 or not _SYSCTL.fullmatch(name):
+            rule = f"must have at most 253 characters and match regex {_SYSCTL.pattern}"
+            yield invalid(f"{path}[{number}].name", name, rule)
+        elif name.replace("/", ".") in seen:
+            yield duplicate(f"{path}[{number}].name", name)
+        seen.add(name.replace("/", "."))
+
+
 def _validate_scalar_fields(spec: Object, path: str) -> Iterator[Cause]:
     for field, check in (("hostname", check_dns_label), ("subdomain", check_dns_label),
                          ("serviceAccountName", check_dns_name), ("nodeName", check_dns_name),
@@ -118,6 +134,7 @@ def _validate_scalar_fields(spec: Object, path: str) -> Iterator[Cause]:
         yield from _validate_host_alias(alias, f"{path}.hostAliases[{number}]")
     if spec.get("securityContext"):
         yield from check_user_ids(spec["securityContext"], f"{path}.securityContext")
+        yield from _validate_sysctls(spec["securityContext"].get("sysctls") or (), f"{path}.securityContext.sysctls")
     if spec.get("resources"):
         yield from validate_resources(spec["resources"], f"{path}.resources")
     if spec.get("dnsPolicy") == "None" and not (spec.get("dnsConfig") or {}).get("nameservers"):
@@ -338,11 +355,10 @@ _POD = (
     "setHostnameAsFQDN",
     "hostUsers",
 )
-_POD_SECURITY = ("sysctls", "seLinuxOptions", "seccompProfile", "windowsOptions", "appArmorProfile")
+_POD_SECURITY = ("seLinuxOptions", "seccompProfile", "windowsOptions", "appArmorProfile")
 _CONTAINER = ("stdin", "stdinOnce", "tty", "volumeDevices", "resizePolicy")
 _CONTAINER_SECURITY = (
-    "capabilities", "privileged", "procMount", "readOnlyRootFilesystem", "seLinuxOptions", "seccompProfile",
-    "windowsOptions", "appArmorProfile",
+    "capabilities", "privileged", "procMount", "seLinuxOptions", "seccompProfile", "windowsOptions", "appArmorProfile",
 )  # fmt: skip
 _MOUNT = ("mountPropagation", "recursiveReadOnly")
 
@@ -379,6 +395,8 @@ def _of_container(container: Mapping[str, Any], path: str, isolation: str, by_en
     security = container.get("securityContext")
     if security and not by_engine:
         yield from _set(security, _CONTAINER_SECURITY, f"{path}.securityContext")
+        if isolation == "none":
+            yield from _set(security, ("readOnlyRootFilesystem",), f"{path}.securityContext")
     if "ephemeral-storage" in ((container.get("resources") or {}).get("limits") or {}):
         yield f"{path}.resources.limits.ephemeral-storage"
     for index, mount in enumerate(container.get("volumeMounts") or ()):

@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.controllers.jobs import JobController
-from muster.kube.builtin import JOB, POD
+from muster.embedded.controllers.garbage import NamespaceController
+from muster.embedded.controllers.jobs import TRACKING_FINALIZER, JobController
+from muster.kube.builtin import JOB, NAMESPACE, POD
 from muster.kube.events import EventRecorder
-from muster.kube.objects import Object, is_condition_true, name_of, status_of
+from muster.kube.objects import (
+    Object,
+    controller_of,
+    is_condition_true,
+    is_deleting,
+    meta,
+    name_of,
+    status_of,
+    uid_of,
+)
 from tests.embedded.waiting import run_components, wait_for, wait_for_all
 
 
@@ -89,3 +99,40 @@ async def test_a_finished_job_is_deleted_after_its_ttl(tidy_cluster: EmbeddedClu
         await end(cluster, pod, "Succeeded")
         await wait_for_all(cluster, JOB, lambda jobs: not jobs)
         await wait_for_all(cluster, POD, lambda pods: not pods)
+
+
+async def test_pods_of_a_job_that_is_deleted_alone_stay_and_can_be_deleted(tidy_cluster: EmbeddedCluster) -> None:
+    cluster = tidy_cluster
+    recorder = EventRecorder(cluster, "job-controller")
+    async with run_components(JobController(cluster, recorder), NamespaceController(cluster)):
+        await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+        wanted = job(parallelism=2, completions=2)
+        await cluster.create({**wanted, "metadata": {"name": "j", "namespace": "team"}})
+        before = await wait_for_all(cluster, POD, lambda pods: len(pods) == 2)
+        await cluster.delete(JOB, "j", "team", propagation="Orphan")
+        await wait_for_all(cluster, JOB, lambda jobs: not jobs)
+        left = await wait_for_all(cluster, POD, lambda pods: all(not meta(p).get("finalizers") for p in pods))
+        assert {uid_of(p) for p in left} == {uid_of(p) for p in before}
+        assert all(controller_of(p) is None and not is_deleting(p) for p in left)
+        await cluster.delete(NAMESPACE, "team")
+        await wait_for_all(cluster, POD, lambda pods: not pods)
+        await wait_for_all(cluster, NAMESPACE, lambda found: "team" not in map(name_of, found))
+
+
+async def test_a_job_adopts_pods_that_match_and_lets_go_of_those_that_no_longer_do(
+    tidy_cluster: EmbeddedCluster,
+) -> None:
+    cluster = tidy_cluster
+    async with run_components(JobController(cluster, EventRecorder(cluster, "job-controller"))):
+        made = await cluster.create(job(parallelism=1, completions=1))
+        (pod,) = await wait_for_all(cluster, POD, lambda pods: len(pods) == 1)
+        await cluster.patch(POD, name_of(pod), "default", {"metadata": {"ownerReferences": None, "finalizers": None}})
+        adopted = await wait_for(cluster, POD, name_of(pod), lambda p: controller_of(p) is not None)
+        assert (controller_of(adopted) or {})["uid"] == uid_of(made)
+        assert meta(adopted)["finalizers"] == [TRACKING_FINALIZER]
+        assert len((await cluster.list(POD)).items) == 1, "it needs no other Pod"
+
+        await cluster.patch(POD, name_of(pod), "default", {"metadata": {"labels": None}})
+        released = await wait_for(cluster, POD, name_of(pod), lambda p: controller_of(p) is None)
+        assert "finalizers" not in meta(released)
+        await wait_for_all(cluster, POD, lambda pods: len(pods) == 2)

@@ -238,6 +238,17 @@ def test_a_finished_job_stays_finished_and_its_stragglers_are_deleted() -> None:
     assert decided.delete == [running]
 
 
+def test_a_job_that_is_being_deleted_leaves_its_pods_to_the_garbage_collector() -> None:
+    leaving = {**job(), "metadata": {**job()["metadata"], "deletionTimestamp": timestamp(NOW)}}
+    decided = plan_job(leaving, [pod("b", "Running")], NOW)
+    assert (decided.create, decided.delete) == ([], [])
+
+
+def test_the_status_counts_pods_that_terminate_even_if_there_are_none() -> None:
+    assert plan_job(job(), [pod("a", "Running")], NOW).status["terminating"] == 0
+    assert plan_job(job(), [pod("a", "Running", deleting=True)], NOW).status["terminating"] == 1
+
+
 @pytest.mark.parametrize(("ttl", "left"), [(None, None), (0, 0.0), (90, 30.0), (30, 0.0)])
 def test_ttl_counts_from_the_end(ttl: int | None, left: float | None) -> None:
     ended = timestamp(NOW - timedelta(seconds=60))

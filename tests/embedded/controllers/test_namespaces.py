@@ -7,10 +7,10 @@ import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.controllers.garbage import NamespaceController
-from muster.kube.builtin import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT, new_catalogue
+from muster.kube.builtin import CONFIG_MAP, NAMESPACE, POD, SERVICE_ACCOUNT, new_catalogue
 from muster.kube.errors import Forbidden, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, meta, name_of
+from muster.kube.objects import Object, is_deleting, meta, name_of
 
 
 def namespace(name: str) -> Object:
@@ -57,6 +57,25 @@ async def test_it_waits_for_what_is_held_and_takes_nothing_new(tidy_cluster: Emb
     await until_gone(tidy_cluster, NAMESPACE, "team")
     await tidy_cluster.create(namespace("team"))
     await tidy_cluster.create(config_map("fresh"))
+
+
+async def test_pods_go_first(tidy_cluster: EmbeddedCluster) -> None:
+    cluster = tidy_cluster
+    await cluster.create(namespace("team"))
+    await cluster.create(config_map("rest"))
+    held = {"name": "p", "namespace": "team", "finalizers": ["x.dev/hold"]}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    await cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": held, "spec": spec})
+    await cluster.create({**namespace("other")})
+    await cluster.delete(NAMESPACE, "team")
+    async for event in cluster.watch(POD, "team"):
+        if meta(event.object).get("deletionTimestamp"):
+            break
+    await cluster.delete(NAMESPACE, "other")
+    await until_gone(cluster, NAMESPACE, "other")
+    assert not is_deleting(await cluster.get(CONFIG_MAP, "rest", "team"))
+    await cluster.patch(POD, "p", "team", {"metadata": {"finalizers": None}})
+    await until_gone(cluster, NAMESPACE, "team")
 
 
 async def test_an_empty_namespace_is_deleted_and_an_update_cannot_remove_its_finalizer(

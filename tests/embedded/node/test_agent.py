@@ -219,10 +219,32 @@ async def test_services_are_in_the_environment(node: Node) -> None:
 
 
 async def test_what_has_no_effect_is_named(node: Node) -> None:
-    await node.create("p", container={"tty": True, "securityContext": {"readOnlyRootFilesystem": True}})
+    await node.create("p", container={"tty": True, "securityContext": {"privileged": True}})
     await node.ended("p")
     (event,) = [e for e in await node.events("p") if e.startswith("FieldIgnored")]
-    assert "spec.containers[0].tty" in event and "readOnlyRootFilesystem" in event
+    assert "spec.containers[0].tty" in event and "privileged" in event
+
+
+@pytest.mark.parametrize(("read_only", "said"), [(False, "written written"), (True, "sealed sealed")])
+async def test_a_read_only_root_can_only_be_written_to_in_volumes(node: Node, read_only: bool, said: str) -> None:
+    script = (
+        "for f in /opt/x /tmp/x; do (touch $f) 2>/dev/null && echo written || echo sealed; done; touch /v/x /dev/shm/x"
+    )
+    container = {
+        "securityContext": {"readOnlyRootFilesystem": read_only},
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+    }
+    await node.create("p", "sh", "-c", script, container=container, volumes=[{"name": "v", "emptyDir": {}}])
+    ended = await node.ended("p")
+    assert ended["status"]["phase"] == "Succeeded", await node.logs("p")
+    assert (await node.logs("p")).split() == said.split()
+
+
+async def test_a_pod_that_wants_kernel_parameters_fails_and_names_them(node: Node) -> None:
+    await node.create("p", "true", securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]})
+    status = (await node.ended("p"))["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "SysctlForbidden")
+    assert '"kernel.msgmax"' in status["message"]
 
 
 async def test_a_liveness_probe_restarts_it(node: Node) -> None:

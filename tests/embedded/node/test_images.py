@@ -212,3 +212,8 @@ def test_a_container_runs_from_its_environment_a_checkout_and_wherever_programs_
     settings = ImageSettings(path=("/opt/torch/bin/",), working_dir="/srv/project")
     needed = required_folders(settings, {"PATH": "/usr/bin:/bin"}, program=("/venv",))
     assert needed == ("/opt/torch", "/srv/project", "/venv", "/usr/bin", "/bin")
+
+
+def test_a_container_also_runs_from_where_the_command_of_its_image_is() -> None:
+    settings = ImageSettings(command=("python", "/tmp/project/train.py"), args=("/tmp/alone.sh", "-v"))
+    assert required_folders(settings, {}, program=()) == ("", "/tmp/project", "/tmp/alone.sh", "")

@@ -1,11 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.machine import NVIDIA, MachineInfo
-from muster.embedded.node.nodes import is_simulated, merge_node, node_objects
+from muster.embedded.node.nodes import (
+    DECLARED_ANNOTATION,
+    LEASE_NAMESPACE,
+    SIMULATED_ANNOTATION,
+    NodeHeartbeat,
+    is_simulated,
+    merge_node,
+    node_objects,
+)
 from muster.embedded.settings import AgentSettings, NodeSettings
-from muster.kube.objects import Object
+from muster.kube.builtin import LEASE, NODE
+from muster.kube.objects import Object, name_of, uid_of
+from tests.embedded.waiting import run_components, wait_for
 
 MACHINE = MachineInfo("box", 4, 8 * 1024**3, 100 * 1024**3, {NVIDIA: ("0", "1")}, "arm64", "6.1", "Debian")
 SETTINGS = AgentSettings(
@@ -66,3 +78,26 @@ def test_changes_by_users_to_a_node_stay() -> None:
     assert [c["type"] for c in up_to_date["status"]["conditions"]].count("Ready") == 1
     assert "Odd" in [c["type"] for c in up_to_date["status"]["conditions"]]
     assert [t["key"] for t in merge_node(up_to_date, wanted)["spec"]["taints"]] == ["user", "k"]
+
+
+def seen_since(moment: str) -> Callable[[Object], bool]:
+    return lambda node: bool(node["status"]["conditions"][0]["lastHeartbeatTime"] > moment)
+
+
+async def test_this_machines_node_renews_its_lease_and_tells_when_it_was_seen(cluster: EmbeddedCluster) -> None:
+    long_ago = "2020-01-01T00:00:00Z"
+    status = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": long_ago}]}
+    for name, more in {"own": {}, "simulated": {SIMULATED_ANNOTATION: "true"}}.items():
+        metadata = {"name": name, "annotations": {DECLARED_ANNOTATION: "true", **more}}
+        await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status})
+    async with run_components(NodeHeartbeat(cluster, renew_seconds=0.01)):
+        first = await wait_for(cluster, LEASE, "own", lambda _: True, namespace=LEASE_NAMESPACE)
+        renewed = first["spec"]["renewTime"]
+        await wait_for(
+            cluster, LEASE, "own", lambda lease: lease["spec"]["renewTime"] > renewed, namespace=LEASE_NAMESPACE
+        )
+        node = await wait_for(
+            cluster, NODE, "own", lambda n: n["status"]["conditions"][0]["lastHeartbeatTime"] > long_ago
+        )
+    assert first["metadata"]["ownerReferences"][0]["uid"] == uid_of(node)
+    assert [name_of(lease) for lease in (await cluster.list(LEASE, LEASE_NAMESPACE)).items] == ["own"]

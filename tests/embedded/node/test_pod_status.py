@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from muster.embedded.node.journal import progress_of
-from muster.embedded.node.pod_status import PodPlace, WaitingReason, go_duration, pod_status, qos_class
+from muster.embedded.node.pod_status import PodPlace, WaitingReason, go_duration, pod_status
 from muster.embedded.node.supervisor.contract import JournalEntry
+from muster.kube.defaults import qos_class
 from muster.kube.objects import Object
 
 SUPERVISED: JournalEntry = {"t": 1.0, "e": "supervised", "pid": 1}

@@ -13,8 +13,8 @@ from muster.embedded.node.images import hidden_folders, required_folders
 from muster.embedded.node.pod_context import ConfigError, ContainerError, ImageNeedsCommand, MountError, PodContext
 from muster.embedded.node.preparation import NodeContext, PodPaths, Prepared, prepare, write_pod_file
 from muster.embedded.node.supervisor.contract import Isolation, PreparedContainer
-from muster.embedded.node.volumes import SERVICE_ACCOUNT_FOLDER
 from muster.embedded.settings import AgentSettings, ApiAccess, ImageSettings
+from muster.kube.defaults import API_ACCESS_FOLDER
 from muster.kube.objects import Object
 
 
@@ -196,10 +196,10 @@ def test_devices_and_variables_reach_the_command(bench: Bench) -> None:
 def test_the_service_account_folder(bench: Bench) -> None:
     api = ApiAccess("127.0.0.1", 1, "CA", lambda _pod, _audience, _seconds: "T")
     main = bench.container(pod(), around=PodContext(api=api))
-    assert Path(targets(main)[SERVICE_ACCOUNT_FOLDER], "token").read_text() == "T"
+    assert Path(targets(main)[API_ACCESS_FOLDER], "token").read_text() == "T"
     own = {"name": "own", "emptyDir": {}}
-    taken = pod({"volumeMounts": [{"name": "own", "mountPath": SERVICE_ACCOUNT_FOLDER}]}, volumes=[own])
-    assert targets(bench.container(taken, around=PodContext(api=api)))[SERVICE_ACCOUNT_FOLDER].endswith("/own")
+    taken = pod({"volumeMounts": [{"name": "own", "mountPath": API_ACCESS_FOLDER}]}, volumes=[own])
+    assert targets(bench.container(taken, around=PodContext(api=api)))[API_ACCESS_FOLDER].endswith("/own")
 
 
 @pytest.mark.parametrize(

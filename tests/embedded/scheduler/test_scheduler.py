@@ -335,3 +335,25 @@ async def test_many_pods_at_once(cluster: EmbeddedCluster) -> None:
         await eventually(all_bound)
     per_node = list((await bound(cluster)).values())
     assert {per_node.count(f"n{n}") for n in range(5)} == {10}
+
+
+async def test_a_pod_without_its_claim_is_not_placed_until_the_claim_exists(cluster: EmbeddedCluster) -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    reader = a_pod("reader")
+    await create(cluster, a_node("n"), {**reader, "spec": {**reader["spec"], "volumes": volumes}}, a_pod("plain"))
+    why = '0/1 nodes are available: persistentvolumeclaim "data" not found.'
+    async with scheduling(cluster) as recorder:
+
+        async def told() -> bool:
+            return await reasons_given(cluster) == {"reader": f"Unschedulable: {why}"}
+
+        await eventually(told)
+        assert ("Warning", "FailedScheduling", why) in await events_about(cluster, recorder, "reader")
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        metadata = {"name": "data", "namespace": "default"}
+        await cluster.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+
+        async def placed() -> bool:
+            return await bound(cluster) == {"reader": "n", "plain": "n"}
+
+        await eventually(placed)

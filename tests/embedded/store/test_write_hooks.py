@@ -8,6 +8,7 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store.admission import collect_warnings
 from muster.kube.builtin import CUSTOM_RESOURCE_DEFINITION, POD_GROUP, new_catalogue
+from muster.kube.defaults import API_ACCESS_FOLDER
 from muster.kube.errors import Invalid, MethodNotAllowed, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, is_condition_true, meta, name_of
@@ -124,3 +125,25 @@ async def test_unsupported_fields_of_a_definition_are_warned_about(cluster: Embe
         await cluster.create(given)
     assert len(said) == 1
     assert said[0].startswith("spec.conversion: ")
+
+
+@pytest.mark.parametrize(("automount", "mounted"), [(None, True), (False, False)])
+async def test_a_pod_shows_its_service_account_and_the_volume_with_its_token(
+    cluster: EmbeddedCluster, automount: bool | None, mounted: bool
+) -> None:
+    account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
+    if automount is not None:
+        account["automountServiceAccountToken"] = automount
+    await cluster.create(account)
+    containers = [{"name": "a", "image": "b"}]
+    for name, wanted in {"default": {}, "trainer": {"serviceAccountName": "trainer"}}.items():
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {**wanted, "containers": containers},
+        }
+        made = await cluster.create(pod)
+        assert made["spec"]["serviceAccountName"] == made["spec"]["serviceAccount"] == name
+        mounts = [mount["mountPath"] for mount in made["spec"]["containers"][0].get("volumeMounts") or ()]
+        assert (mounts == [API_ACCESS_FOLDER]) == (mounted or name == "default")

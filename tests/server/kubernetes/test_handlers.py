@@ -204,7 +204,7 @@ async def test_a_dry_run_changes_nothing(served: Served) -> None:
         ("", 201, ['299 - "unknown field \\"spec.containers[0].comand\\""']),
         ("Warn", 201, ['299 - "unknown field \\"spec.containers[0].comand\\""']),
         ("Ignore", 201, []),
-        ("Strict", 422, []),
+        ("Strict", 400, []),
         ("Maybe", 422, []),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.kube.crd import kinds_from_crd
 from muster.kube.errors import ApiError, BadRequest, UnsupportedMediaType
 from muster.server.kubernetes.protobuf import decode
 
@@ -23,12 +24,104 @@ BODIES = {
     # create service clusterip svc --tcp=80:8080
     "service": "eJzLtihm4OLlYiozFGIPTi0qy0xOFcrkkudiLi5LFmKQYlBi0GIwYrBgcGKI4uJiTiwoEALLOHFJc7FbGOhaGFgYCDGHOAdIBCix"
     "czAITLCXYtBgEEJSCjSC0zmntLgktcgzwApoThBDFEMCQwaDFBMX2HwAeBMYgQ==",
+    # What client-go 0.35 sends for DEFINITION
+    "definition": (
+        "eJyUlD9oFEEUxt9sdu+WZwQZEMOKci4K4TCruSCeIaD508RCD6NFGnFub5KMud1ZZ3YvuYitaCcWgm2qlJZiJWJlaZlKbIQFGwtr"
+        "2c3d5S6nh5nq7eN9v/fNvNnZrGrAGTzDIsG3Yx5qIUPtbVa1J+SV1jSdWEx0LIN7XMtE+XyJr4lQxEKG9LONZ/GEr/iW9ra9Bm9R"
+        "cMCFMlSgCgtA39ho5XnnNFp5GQXH8JVrLiq+VQYX77CA64j5vDH7o4hGa/oUmSDuyyI+LyLQjFWQ9cfcjyswCzV4BDvwisAHYuqI"
+        "+yn5bWEe0Z/WiPKUrGKhyeq8qendEXW/yKRN6MVuhY6VCNcHKvYMeG/AR+MwSMk1NAOpOJ0aJi+YaDx91q9+Z5Cu7jVBK8y2T1+Q"
+        "jtRiSrH2QMdP5AGujNzbZTQzzDF994IvRi7/aowFLEpJgmYkVUyDDg0GOPvkUidfFGHM17n6e5t9ciw3JCXX0VKcNdrU6zaoS9nk"
+        "LMzPsYjWGmtqPozIlXqDKd5TFsIkqB9x9pZAvr7d7FMuoak3RETnRnjdJTYW3Hm1Lt1dgmi7Nf4kkQ1373CQy2hqscPp/NGjsUQY"
+        "z1RmYWEMydXlAwOrt2qwCp31z+l8N87hSc2ba15GLs2VblA7lrIUsLDtQBlS8hALOmZxoun9kbdjqmPu/+Y2HJTPI1AH0ct+s9wN"
+        "HfcOOudflQtormTZLjh7ACah0ieowu3xHmBDRDVwxqndvV+l/Mn4EwAA//8c/wwf"
+    ),
+    # and for a Lease that was acquired in the year 1, as the conformance tests do
+    "lease": (
+        "eJzKtihm4JLnEkvOzy9KycxLLMnMz9PLtijWy8zXLzMUYvVJTSxOFTLlEuRizBFikGJQYtBiMGKwYHBiEFLgYsyQ4uVomrTj8Ix/"
+        "////ZxRgUOLhWHD6w3U2gYZTW98xglQDAgAA///2mRw2"
+    ),
+}
+
+
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "crews.x.dev"},
+    "spec": {
+        "group": "x.dev",
+        "scope": "Namespaced",
+        "names": {"plural": "crews", "kind": "Crew", "shortNames": ["cr"]},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {
+                    "status": {},
+                    "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"},
+                },
+                "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+                "selectableFields": [{"jsonPath": ".spec.ship"}],
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "required": ["spec"],
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "x-kubernetes-validations": [{"rule": "self.size < 9", "message": "too many"}],
+                                "properties": {
+                                    "size": {
+                                        "type": "integer",
+                                        "format": "int32",
+                                        "minimum": 0,
+                                        "maximum": 100,
+                                        "default": 0,
+                                    },
+                                    "ship": {"type": "string", "enum": ["Argo", "Pequod"], "nullable": True},
+                                    "ready": {"type": "boolean", "default": False},
+                                    "share": {"type": "number", "multipleOf": 0.5},
+                                    "port": {
+                                        "x-kubernetes-int-or-string": True,
+                                        "anyOf": [{"type": "integer"}, {"type": "string"}],
+                                    },
+                                    "names": {
+                                        "type": "array",
+                                        "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+                                        "x-kubernetes-list-type": "map",
+                                        "x-kubernetes-list-map-keys": ["name"],
+                                    },
+                                    "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+                                    "more": {
+                                        "type": "object",
+                                        "x-kubernetes-preserve-unknown-fields": True,
+                                        "default": {},
+                                    },
+                                },
+                            },
+                            "status": {"type": "object", "properties": {"size": {"type": "integer"}}},
+                        },
+                    }
+                },
+            }
+        ],
+    },
 }
 
 
 @pytest.mark.parametrize(
     ("name", "obj"),
     [
+        ("lease", {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "l"},
+            "spec": {
+                "holderIdentity": "h",
+                "acquireTime": "0001-01-01T00:00:02.000000Z",
+                "renewTime": "2026-11-17T10:00:00.500000Z",
+            },
+        }),
         ("job", {
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -140,3 +233,12 @@ def test_random_bytes_raise_only_the_expected_error(content: bytes) -> None:
         decode(envelope("v1", "Pod", content))
     except BadRequest:
         return
+
+
+def test_a_definition_arrives_as_it_was_sent() -> None:
+    """Operators in Go install their own definitions, in protobuf."""
+    found = decode(zlib.decompress(base64.b64decode(BODIES["definition"])))
+    assert found["metadata"] == DEFINITION["metadata"]
+    # JSON always has preserveUnknownFields, which means the same as its absence.
+    assert {**found["spec"], "names": {**found["spec"]["names"]}} == DEFINITION["spec"]
+    assert [str(kind) for kind in kinds_from_crd({**found, "status": {}})] == ["x.dev/v1 Crew"]

@@ -1,26 +1,28 @@
 """Garbage collection, as kube-controller-manager does it: deletes objects whose owners are gone, and owners that waited
 for their dependents; empties namespaces and definitions that are being deleted; deletes old Events.
 
-Every namespace gets a `default` service account.
+Every namespace gets a `default` service account and the certificate of the API.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.settings import ApiAccess
 from muster.embedded.store import status_rows
 from muster.embedded.store.deletion import FOREGROUND, ORPHAN, plan_deletion, without_finalizer
 from muster.embedded.store.history import Change
 from muster.embedded.store.store import Store
 from muster.embedded.store.view import ResourceKey, Transaction, is_packed
-from muster.embedded.store.write_hooks import CRD_FINALIZER, CRDS, NAMESPACES
+from muster.embedded.store.write_hooks import CRD_FINALIZER, CRDS, NAMESPACES, PODS
 from muster.embedded.store.writes import store_or_remove
-from muster.kube.builtin import EVENT, NAMESPACE, SERVICE_ACCOUNT
+from muster.kube.builtin import CONFIG_MAP, EVENT, NAMESPACE, SERVICE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster, Propagation
 from muster.kube.controller import Controller, Informer
 from muster.kube.errors import AlreadyExists
@@ -217,8 +219,7 @@ def _without_blocking(obj: Object) -> Object:
     return _with_owners(obj, [{**reference, "blockOwnerDeletion": False} for reference in owners_of(obj)])
 
 
-# Namespaces: each gets a `default` service account, and one that is being deleted is emptied
-# first.
+# Namespaces: each gets its usual contents, and one that is being deleted is emptied first.
 
 
 _PORTION = 200
@@ -226,39 +227,67 @@ _PORTION = 200
 DEFAULT_SERVICE_ACCOUNT = "default"
 """The service account of Pods that name no other."""
 
+ROOT_CERTIFICATE = "kube-root-ca.crt"
+"""The ConfigMap with the certificate of the API's authority."""
 
-class DefaultServiceAccountController:
-    def __init__(self, cluster: Cluster) -> None:
+API_SERVICE = "kubernetes"
+
+
+class NamespaceContentsController:
+    """Creates what every namespace has: the service account `default` and, if the API is served, a ConfigMap with the
+    certificate by which clients know it. The namespace `default` has a Service for the API."""
+
+    def __init__(self, cluster: Cluster, api: ApiAccess | None = None) -> None:
         self._cluster = cluster
-        self._queue: Controller[str] = Controller("default service account", self._ensure, workers=1)
+        self._api = api
+        self._queue: Controller[str] = Controller("namespace contents", self._ensure, workers=1)
         self._namespaces = Informer(cluster, NAMESPACE, on_change=self._namespace_changed)
-        self._accounts = Informer(cluster, SERVICE_ACCOUNT, on_change=self._account_changed)
+        watched = ((SERVICE_ACCOUNT, DEFAULT_SERVICE_ACCOUNT), (CONFIG_MAP, ROOT_CERTIFICATE), (SERVICE, API_SERVICE))
+        self._contents = {
+            kind.kind: Informer(cluster, kind, fields=f"metadata.name={name}", on_change=self._content_changed)
+            for kind, name in watched
+        }
 
     async def run(self) -> None:
-        async with self._accounts, self._namespaces:
+        async with AsyncExitStack() as stack:
+            for informer in (*self._contents.values(), self._namespaces):
+                await stack.enter_async_context(informer)
             await self._queue.run()
 
     def _namespace_changed(self, before: Object | None, after: Object | None) -> None:
         if after is not None:
             self._queue.enqueue(name_of(after))
 
-    def _account_changed(self, before: Object | None, after: Object | None) -> None:
-        if after is None and before is not None and name_of(before) == DEFAULT_SERVICE_ACCOUNT:
-            self._queue.enqueue(namespace_of(before))
+    def _content_changed(self, before: Object | None, after: Object | None) -> None:
+        self._queue.enqueue(namespace_of(after or before or {}))
 
     async def _ensure(self, namespace: str) -> None:
         found = self._namespaces.objects.get(Key("", namespace))
-        if found is None or is_deleting(found) or self._accounts.get(namespace, DEFAULT_SERVICE_ACCOUNT) is not None:
+        if found is None or is_deleting(found):
             return
-        account = {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": DEFAULT_SERVICE_ACCOUNT, "namespace": namespace},
-        }
-        try:
-            await self._cluster.create(account)
-        except AlreadyExists:
-            return
+        for wanted in namespace_contents(namespace, self._api):
+            existing = self._contents[wanted["kind"]].get(namespace, name_of(wanted))
+            if existing is None:
+                with suppress(AlreadyExists):
+                    await self._cluster.create(wanted)
+            elif wanted["kind"] == "ConfigMap" and existing.get("data") != wanted["data"]:
+                await self._cluster.update({**existing, "data": wanted["data"]})
+            elif wanted["kind"] == "Service" and spec_of(existing).get("ports") != wanted["spec"]["ports"]:
+                # The API has another port since the last start.
+                await self._cluster.update({**existing, "spec": {**spec_of(existing), **wanted["spec"]}})
+
+
+def namespace_contents(namespace: str, api: ApiAccess | None) -> list[Object]:
+    def content(kind: str, name: str, **fields: Any) -> Object:
+        return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}, **fields}
+
+    contents = [content("ServiceAccount", DEFAULT_SERVICE_ACCOUNT)]
+    if api is not None:
+        contents.append(content("ConfigMap", ROOT_CERTIFICATE, data={"ca.crt": api.ca_certificate}))
+    if api is not None and namespace == "default":
+        port = {"name": "https", "protocol": "TCP", "port": api.port, "targetPort": api.port}
+        contents.append(content("Service", API_SERVICE, spec={"clusterIP": api.host, "ports": [port]}))
+    return contents
 
 
 class NamespaceController:
@@ -287,24 +316,32 @@ class NamespaceController:
                 self._work.enqueue(change.key.namespace)
 
     async def _empty(self, name: str) -> None:
-        """Deletes what is not being deleted yet; when nothing is left, removes the finalizer.
+        """Deletes what is not being deleted yet; when nothing is left, removes the finalizer. Pods go first: the rest
+        may protect others from them, as a NetworkPolicy does.
 
         An object that takes time to delete enqueues the namespace again when it is gone."""
         namespace = self._store.get(NAMESPACES, Key("", name))
         if namespace is None or not is_deleting(namespace):
             return
         contents = False
-        for resource in self._store.view.resources():
-            bucket = self._store.view.in_namespace(resource, name)
-            if bucket is None or not len(bucket):
+        has_pods = bool(self._names(PODS, name))
+        for resource in (PODS,) if has_pods else self._store.view.resources():
+            names = self._names(resource, name)
+            if not names:
                 continue
             contents = True
-            keys = [Key(name, each) for each in bucket]
+            keys = [Key(name, each) for each in names]
             await _bulk_delete(
                 self._store, self._cluster.catalogue.of_resource(resource), resource, keys, self._cluster.now()
             )
+        if has_pods and not self._names(PODS, name):
+            self._work.enqueue(name)
         if not contents:
             await self._store.write(lambda tx: self._finalize(tx, name))
+
+    def _names(self, resource: str, namespace: str) -> list[str]:
+        bucket = self._store.view.in_namespace(resource, namespace)
+        return list(bucket) if bucket is not None else []
 
     def _finalize(self, tx: Transaction, name: str) -> None:
         namespace = tx.get(NAMESPACES, Key("", name))

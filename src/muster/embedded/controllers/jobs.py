@@ -30,10 +30,12 @@ from muster.kube.objects import (
     is_condition_true,
     is_deleting,
     key_of,
+    labels_of,
     meta,
     name_of,
     namespace_of,
     owner_reference,
+    owners_of,
     parse_time,
     set_condition,
     spec_of,
@@ -41,8 +43,10 @@ from muster.kube.objects import (
     timestamp,
     uid_of,
 )
+from muster.kube.selectors import label_selector_from
 
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
+NAME_LABEL = "batch.kubernetes.io/job-name"
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 FIRST_BACKOFF = 10.0
 LAST_BACKOFF = 360.0
@@ -113,7 +117,9 @@ class _Planner:
         suspended = bool(self.spec.get("suspend"))
         outcome = self._count(ignore_deletions=finished or suspended)
         active = [p for p in self.pods if _is_active(p)]
-        if finished or is_deleting(self.job):
+        if is_deleting(self.job):
+            pass  # The garbage collector deletes its Pods, or cuts them loose.
+        elif finished:
             self.result.delete += active
         else:
             self._suspend_or_start(suspended, active)
@@ -309,7 +315,7 @@ class _Planner:
         name = name_of(job)
         identity = {
             "batch.kubernetes.io/controller-uid": uid_of(job),
-            "batch.kubernetes.io/job-name": name,
+            NAME_LABEL: name,
             "controller-uid": uid_of(job),
             "job-name": name,
         }
@@ -368,7 +374,7 @@ class _Planner:
             status["completedIndexes"] = format_indexes(self.completed)
             if self.spec.get("backoffLimitPerIndex") is not None:
                 status["failedIndexes"] = format_indexes(self.failed_indexes)
-        empty_is_absent = ("active", "succeeded", "failed", "terminating", "startTime", "completionTime", "conditions")
+        empty_is_absent = ("active", "succeeded", "failed", "startTime", "completionTime", "conditions")
         self.result.status = {k: v for k, v in status.items() if v or k not in empty_is_absent}
 
 
@@ -454,11 +460,10 @@ class JobController:
         self._queue.enqueue(key_of(changed))
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
-        pod = after or before
-        assert pod is not None
-        for job in _job_of(pod):
-            self._expected.get(job, set()).discard(uid_of(pod))
-            self._queue.enqueue(job)
+        for pod in filter(None, (before, after)):
+            for job in _job_of(pod):
+                self._expected.get(job, set()).discard(uid_of(pod))
+                self._queue.enqueue(job)
 
     async def _reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(*key)
@@ -473,6 +478,8 @@ class JobController:
         if ttl == 0.0 and not is_deleting(job):
             await self._ignore_not_found(self._cluster.delete(JOB, key.name, key.namespace, uid=uid_of(job)))
             return None
+        if await self._claim_pods(key, job):
+            return None  # the changed Pods bring the Job back
         plan = plan_job(job, self._pods.by("owner", uid_of(job)), now)
         await self._carry_out(key, job, plan)
         waits = [w for w in (plan.requeue_after, ttl) if w is not None]
@@ -505,11 +512,40 @@ class JobController:
         await self._ignore_not_found(self._cluster.delete(POD, *reversed(key_of(pod)), uid=uid_of(pod)))
         self._recorder.event(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
 
-    async def _release(self, pod: Object) -> None:
-        left = [f for f in meta(pod).get("finalizers") or () if f != TRACKING_FINALIZER]
-        change = {"metadata": {"uid": uid_of(pod), "resourceVersion": meta(pod)["resourceVersion"], "finalizers": left}}
+    async def _claim_pods(self, key: Key, job: Object) -> bool:
+        """Adopts Pods without a controller that the selector matches, and lets go of those that it no longer matches.
+        Returns whether any Pod has changed."""
+        selector = label_selector_from(spec_of(job).get("selector") or {})
+        claims = []
+        for pod in self._pods.by("job", key):
+            owner, matches = controller_of(pod), selector.matches(labels_of(pod))
+            tracked = TRACKING_FINALIZER in (meta(pod).get("finalizers") or ())
+            if owner is None and matches and not is_deleting(pod) and not is_deleting(job):
+                claims.append(self._adopt(job, pod))
+            elif owner is None and tracked:
+                claims.append(self._release(pod))
+            elif owner is not None and owner["uid"] == uid_of(job) and not matches and not is_deleting(pod):
+                claims.append(self._release(pod, [o for o in owners_of(pod) if o["uid"] != uid_of(job)]))
+        await asyncio.gather(*claims)
+        return bool(claims)
+
+    async def _adopt(self, job: Object, pod: Object) -> None:
+        await self._change_metadata(
+            pod,
+            {
+                "ownerReferences": [*owners_of(pod), owner_reference(job)],
+                "finalizers": [*_other_finalizers(pod), TRACKING_FINALIZER],
+            },
+        )
+
+    async def _release(self, pod: Object, owners: list[Object] | None = None) -> None:
+        change: Object = {"finalizers": _other_finalizers(pod)}
+        await self._change_metadata(pod, change if owners is None else {**change, "ownerReferences": owners})
+
+    async def _change_metadata(self, pod: Object, change: Object) -> None:
+        body = {"metadata": {"uid": uid_of(pod), "resourceVersion": meta(pod)["resourceVersion"], **change}}
         try:
-            await self._ignore_not_found(self._cluster.patch(POD, name_of(pod), namespace_of(pod), change))
+            await self._ignore_not_found(self._cluster.patch(POD, name_of(pod), namespace_of(pod), body))
         except Conflict:
             for job in _job_of(pod):
                 self._queue.enqueue_after(job, 0.01)
@@ -529,8 +565,16 @@ class JobController:
 
 
 def _job_of(pod: Object) -> list[Key]:
+    """Returns the Job that controls the Pod, or could adopt it."""
     owner = controller_of(pod)
-    return [Key(namespace_of(pod), owner["name"])] if owner is not None and owner["kind"] == "Job" else []
+    if owner is not None:
+        return [Key(namespace_of(pod), owner["name"])] if owner["kind"] == "Job" else []
+    name = labels_of(pod).get(NAME_LABEL)
+    return [Key(namespace_of(pod), name)] if name else []
+
+
+def _other_finalizers(pod: Object) -> list[str]:
+    return [finalizer for finalizer in meta(pod).get("finalizers") or () if finalizer != TRACKING_FINALIZER]
 
 
 def format_indexes(indexes: Iterable[int]) -> str:

@@ -207,6 +207,8 @@ class HostsFiles:
 
     def set_service(self, service: Object) -> None:
         key = (namespace_of(service), name_of(service))
+        if key == _API_SERVICE:
+            return  # It selects no Pods. As long as there is no other Service, a new Pod is one line in a file.
         before = self._services.get(key)
         self._services[key] = service
         if before is None or _routing(before) != _routing(service):

@@ -131,9 +131,13 @@ def plan_launch(
 def required_folders(
     settings: ImageSettings, env: Mapping[str, str], program: Sequence[str] = (sys.prefix, _SOURCES)
 ) -> tuple[str, ...]:
-    """The folders a container runs from: an environment as a whole, a checkout, this program, and all of PATH."""
+    """The folders a container runs from: an environment as a whole, a checkout, those of the files that the command of
+    the settings names, this program, and all of PATH."""
     environments = (os.path.dirname(path.rstrip("/")) for path in settings.path)
-    return (*environments, settings.working_dir, *program, *env.get("PATH", "").split(os.pathsep))
+    files = [os.path.normpath(word) for word in (*settings.command, *settings.args) if word.startswith("/")]
+    # Nobody needs the whole of /tmp: of a file that is directly there, only the file is mounted.
+    named = (file if os.path.dirname(file) == SCRATCH else os.path.dirname(file) for file in files)
+    return (*environments, settings.working_dir, *named, *program, *env.get("PATH", "").split(os.pathsep))
 
 
 @cache

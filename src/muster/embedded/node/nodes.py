@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 from zlib import crc32
 
@@ -14,15 +15,17 @@ from muster.embedded.node.machine import MachineInfo
 from muster.embedded.node.pod_status import PodPlace, containers_of, format_time, pod_status
 from muster.embedded.node.supervisor.contract import JournalEntry
 from muster.embedded.settings import AgentSettings, NodeSettings
-from muster.kube.builtin import NODE
+from muster.kube.builtin import LEASE, NODE
 from muster.kube.cluster import Cluster
-from muster.kube.errors import NotFound
+from muster.kube.errors import AlreadyExists, Conflict, NotFound
 from muster.kube.objects import (
     Object,
     annotations_of,
     is_deleting,
     labels_of,
+    micro_timestamp,
     name_of,
+    owner_reference,
     parse_time,
     spec_of,
     status_of,
@@ -89,6 +92,53 @@ async def register_nodes(
     await asyncio.gather(*(_remove(cluster, name) for name in gone))
     simulated = {name_of(node) for node in wanted if is_simulated(node)}
     return {name_of(node): node for node in wanted if name_of(node) not in simulated}, simulated
+
+
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40
+RENEW_SECONDS = 10.0
+STATUS_SECONDS = 300.0
+
+
+class NodeHeartbeat:
+    """Says that this machine's node is alive, as kubelets do: a Lease is renewed every ten seconds, the times in the
+    node's conditions every five minutes. Simulated nodes have neither."""
+
+    def __init__(self, cluster: Cluster, *, renew_seconds: float = RENEW_SECONDS) -> None:
+        self._cluster = cluster
+        self._renew_seconds = renew_seconds
+
+    async def run(self) -> None:
+        with suppress(AlreadyExists):
+            await self._cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}})
+        while True:
+            nodes = (await self._cluster.list(NODE)).items
+            for node in nodes:
+                if DECLARED_ANNOTATION in annotations_of(node) and not is_simulated(node):
+                    with suppress(Conflict, NotFound):
+                        await self._renew(node)
+            await asyncio.sleep(self._renew_seconds)
+
+    async def _renew(self, node: Object) -> None:
+        name, now = name_of(node), datetime.now(UTC)
+        renewed = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": micro_timestamp(now),
+        }
+        try:
+            await self._cluster.patch(LEASE, name, LEASE_NAMESPACE, {"spec": renewed})
+        except NotFound:
+            owner = owner_reference(node, controller=False, block_deletion=False)
+            metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+            lease = {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": renewed}
+            await self._cluster.create(lease)
+        conditions = status_of(node).get("conditions") or ()
+        seen = max((c["lastHeartbeatTime"] for c in conditions if c.get("lastHeartbeatTime")), default="")
+        if seen and (now - parse_time(seen)).total_seconds() >= STATUS_SECONDS:
+            fresh = [{**condition, "lastHeartbeatTime": timestamp(now)} for condition in conditions]
+            status = {**status_of(node), "conditions": fresh}
+            await self._cluster.update({**node, "status": status}, subresource="status")
 
 
 def simulated_status(pod: Object, now: float) -> tuple[dict[str, Any], float | None]:

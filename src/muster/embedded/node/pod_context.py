@@ -91,6 +91,13 @@ class InvalidAnnotation(ConfigError):
     fails_pod = True
 
 
+class SysctlForbidden(NotReady):
+    """The Pod wants another value of a kernel parameter. As on a node that does not allow it, the Pod fails."""
+
+    reason = event = "SysctlForbidden"
+    fails_pod = True
+
+
 class MountError(NotReady):
     """A volume is not available yet."""
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from muster.embedded.node.journal import ContainerExit, ContainerProgress, Progress
 from muster.embedded.node.supervisor.contract import ContainerRole, JournalEntry
+from muster.kube.defaults import qos_class
 from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of, status_of, uid_of
-from muster.kube.quantity import parse_quantity
 
 Phase: TypeAlias = Literal["Pending", "Running", "Succeeded", "Failed"]
 _CONDITION_TYPES = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
@@ -65,6 +65,8 @@ def pod_status(
     }
     if place.pod_ip:
         status["podIP"], status["podIPs"] = place.pod_ip, [{"ip": place.pod_ip}]
+    if generation := meta(pod).get("generation"):
+        status["observedGeneration"] = generation
     status["startTime"] = before.get("startTime") or format_time(progress.supervised or now)
     if inits:
         status["initContainerStatuses"] = init_statuses
@@ -124,21 +126,6 @@ def containers_of(spec: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Cont
     return found
 
 
-def qos_class(spec: Mapping[str, Any]) -> str:
-    """Returns the quality-of-service class: Guaranteed, Burstable or BestEffort."""
-    requests, guaranteed = False, True
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        resources = container.get("resources") or {}
-        limits, requested = resources.get("limits") or {}, resources.get("requests") or {}
-        for name in ("cpu", "memory"):
-            limit, request = _amount(limits.get(name)), _amount(requested.get(name))
-            requests = requests or bool(limit or request)
-            guaranteed = guaranteed and bool(limit) and request in (0, limit)
-    if not requests:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
 def start_time(pod: Object, now: float) -> float:
     """When the Pod started; now if it has not."""
     text = status_of(pod).get("startTime")
@@ -182,10 +169,6 @@ def _seconds_text(seconds: int) -> str:
 
 def format_time(moment: float) -> str:
     return _seconds_text(int(moment))
-
-
-def _amount(quantity: Any) -> int | float:
-    return float(parse_quantity(quantity)) if quantity else 0
 
 
 def _incomplete(inits: Iterable[Mapping[str, Any]], progress: Progress) -> list[str]:

@@ -31,6 +31,7 @@ from muster.embedded.node.pod_context import (
     ConfigError,
     ContainerError,
     PodContext,
+    SysctlForbidden,
     container_order_of,
     container_output_folder,
     output_paths,
@@ -49,7 +50,6 @@ from muster.embedded.node.supervisor.contract import (
     PreparedPod,
 )
 from muster.embedded.node.volumes import (
-    SERVICE_ACCOUNT_FOLDER,
     SERVICE_ACCOUNT_VOLUME,
     EmptyDir,
     Memory,
@@ -61,6 +61,7 @@ from muster.embedded.node.volumes import (
 )
 from muster.embedded.settings import AgentSettings
 from muster.kube.budgets import Budgets, setting_name
+from muster.kube.defaults import API_ACCESS_FOLDER
 from muster.kube.objects import Object, controller_of, name_of, namespace_of, spec_of, uid_of
 from muster.kube.pod_validation import ignored_fields
 from muster.kube.quantity import milli_value, whole_value
@@ -138,6 +139,7 @@ def prepare(
 ) -> Prepared:  # fmt: skip
     """Prepares a Pod and creates everything except the Pod's own file. Raises NotReady if something is missing."""
     spec, settings = spec_of(pod), node.settings
+    _refuse_sysctls(spec)
     volumes = plan_volumes(pod, context, paths.folder, settings.nfs)
     if engine is not None:
         volumes = {name: _for_engine(pod, name, volume) for name, volume in volumes.items()}
@@ -313,7 +315,11 @@ def prepare_container(
         private.append(SHARED_MEMORY)
     prepared["cwd"], more = _working_dir(resolved, resolved.plan, [*private, *mounts], paths)
     prepared["createsCwd"] = True
-    prepared["mounts"] = [*private, *more, *mounts, termination]
+    own = [*private, *more]
+    if (resolved.spec.get("securityContext") or {}).get("readOnlyRootFilesystem"):
+        prepared["readOnlyRoot"] = True
+        own = [mount if mount is SHARED_MEMORY else {**mount, "partOfRoot": True} for mount in own]
+    prepared["mounts"] = [*own, *mounts, termination]
     if keep and not resolved.plan.rootfs:
         prepared["private"] = paths_outside_mounts(keep, [mount["target"] for mount in prepared["mounts"]])
         prepared["privateFolder"] = f"{paths.folder}/private-{resolved.name}"
@@ -357,8 +363,8 @@ def _mounts(resolved: ResolvedContainer, volumes: Mapping[str, Volume], home: st
     """Volumes in the server's own folder `home` belong to the Pod or its namespace; others have an owner."""
     mounts = container_mounts(resolved.spec, volumes, resolved.env)
     account = volumes.get(SERVICE_ACCOUNT_VOLUME)
-    if account is not None and not any(mount["target"] == SERVICE_ACCOUNT_FOLDER for mount in mounts):
-        mounts.append({"type": "bind", "source": account.path, "target": SERVICE_ACCOUNT_FOLDER, "readOnly": True})
+    if account is not None and not any(mount["target"] == API_ACCESS_FOLDER for mount in mounts):
+        mounts.append({"type": "bind", "source": account.path, "target": API_ACCESS_FOLDER, "readOnly": True})
     for mount in mounts:
         mount["owners"] = "same" if mount["source"].startswith(f"{home}/") else "folder"
     return mounts
@@ -405,10 +411,14 @@ def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str, acc
         own.append({"type": "tmpfs", "target": account_home, "size": _HOME_BYTES, "isHome": True})
     if not home.startswith(f"{SCRATCH}/"):
         own.append({"type": "tmpfs", "target": home, "size": _HIDING_BYTES})
-    needed = [f for f in hidden_folders(required, hidden) if os.path.isdir(f)]
-    for folder in needed:
-        if folder.startswith(f"{SCRATCH}/"):
-            os.makedirs(f"{scratch}{folder.removeprefix(SCRATCH)}", exist_ok=True)
+    needed = [f for f in hidden_folders(required, hidden) if os.path.exists(f)]
+    for path in needed:
+        if path.startswith(f"{SCRATCH}/"):
+            point = f"{scratch}{path.removeprefix(SCRATCH)}"
+            if os.path.isdir(path):
+                os.makedirs(point, exist_ok=True)
+            else:
+                _make_file(point)
     own += [_own_folder(folder) for folder in needed]
     return own
 
@@ -447,6 +457,16 @@ def _refuse_mounts(mounts: list[Mount], container: str) -> None:
                 "Run as root, allow unprivileged user namespaces, or remove the volumeMount (see: muster doctor)",
                 container,
             )
+
+
+def _refuse_sysctls(spec: Mapping[str, Any]) -> None:
+    names = [str(each.get("name")) for each in (spec.get("securityContext") or {}).get("sysctls") or ()]
+    if names:
+        told = ", ".join(f'"{name}"' for name in names)
+        raise SysctlForbidden(
+            f"forbidden sysctl: {told} not allowed: Pods share the kernel parameters of this machine; remove "
+            "spec.securityContext.sysctls, and set them on the machine"
+        )
 
 
 def _refuse_root(pod: Object, container: Mapping[str, Any]) -> None:

@@ -24,12 +24,12 @@ from muster.embedded.node.pod_context import (
 )
 from muster.embedded.node.supervisor.contract import Mount
 from muster.kube.beneath import Folder, split_name
+from muster.kube.defaults import API_ACCESS, API_ACCESS_VOLUME
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.file_names import path_component
 from muster.kube.objects import Object, name_of, namespace_of, spec_of
 from muster.kube.quantity import whole_value
 
-SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 SERVICE_ACCOUNT_VOLUME = "kube-api-access"
 _MODE = 0o644
 _DATA = "..data"
@@ -167,6 +167,8 @@ def container_mounts(
     name = str(container.get("name") or "")
     mounts: list[Mount] = []
     for wanted in container.get("volumeMounts") or ():
+        if wanted["name"] == API_ACCESS_VOLUME and API_ACCESS_VOLUME not in volumes:
+            continue  # mounted for every container that has nothing in its place
         target = str(wanted.get("mountPath") or "")
         if not target.startswith("/"):
             raise ContainerError(f'volumeMounts: mountPath "{target}" must be absolute', name)
@@ -190,20 +192,18 @@ def sub_path(name: str, volume: Volume, inside: str, container: str) -> str:
     """Returns the place inside a volume that a subPath refers to; creates a folder if nothing is there. Refuses to
     leave the volume, by `..` or through a symbolic link."""
     if inside.startswith("/") or ".." in inside.split("/"):
-        raise ContainerError(f'subPath "{inside}" of volume "{name}" must be relative and without ".."', container)
+        raise ConfigError(f'subPath "{inside}" of volume "{name}" must be relative and without ".."', container)
     if "$(" in inside:
-        raise ContainerError(f'subPathExpr "{inside}" of volume "{name}" uses a variable that is not set', container)
+        raise ConfigError(f'subPathExpr "{inside}" of volume "{name}" uses a variable that is not set', container)
     if isinstance(volume, Memory):
         return os.path.normpath(f"{volume.path}/{inside}")
     root = os.path.realpath(volume.path)
     real = os.path.realpath(f"{root}/{inside}")
     if real != root and not real.startswith(root + "/"):
-        raise ContainerError(
-            f'subPath "{inside}" of volume "{name}" leaves the volume through a symbolic link', container
-        )
+        raise ConfigError(f'subPath "{inside}" of volume "{name}" leaves the volume through a symbolic link', container)
     if not os.path.lexists(real):
         if isinstance(volume, Files):
-            raise ContainerError(f'volume "{name}" has no file "{inside}" for subPath', container)
+            raise ConfigError(f'volume "{name}" has no file "{inside}" for subPath', container)
         _make_sub_path(root, os.path.relpath(real, root))
     return real
 
@@ -289,7 +289,8 @@ def write_payload(folder: str, payload: Payload, group: int | None = None) -> bo
 
 
 def _volumes(pod: Object) -> list[dict[str, Any]]:
-    return spec_of(pod).get("volumes") or []
+    """Returns the volumes that the user wants. `plan_volumes` adds the one with the service account."""
+    return [volume for volume in spec_of(pod).get("volumes") or () if volume != API_ACCESS]
 
 
 def _add_references(

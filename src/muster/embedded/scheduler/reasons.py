@@ -38,6 +38,10 @@ def unavailable(nodes: int, causes: Mapping[str, int]) -> str:
     return f"0/{nodes} nodes are available: {histogram(causes)}."
 
 
+def claim_not_found(nodes: int, claim: str) -> str:
+    return f'0/{nodes} nodes are available: persistentvolumeclaim "{claim}" not found.'
+
+
 def histogram(counts: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{number} {what}" for what, number in counts.items() if number))
 

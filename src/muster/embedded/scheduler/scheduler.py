@@ -21,7 +21,15 @@ from muster.embedded.scheduler.model import DEFAULT_QUEUE, Flavour, GroupKey, Sc
 from muster.embedded.scheduler.pod_groups import plugin_status, read_pod_group, volcano_status
 from muster.embedded.scheduler.queue import default_queue, queue_status, read_queue
 from muster.embedded.scheduler.state import GroupState, PodNotice, QueueState, SchedulerState
-from muster.kube.builtin import NODE, PLUGIN_POD_GROUP, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
+from muster.kube.builtin import (
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    PLUGIN_POD_GROUP,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+)
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer, OnChange
 from muster.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -253,12 +261,15 @@ class _Session:
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._failures = 0
+        self._without_claim: dict[Key, str] = {}
+        """Pods that wait for a claim that does not exist."""
         handlers: dict[Kind, OnChange] = {
             QUEUE: self._queue_changed,
             PRIORITY_CLASS: self._priority_class_changed,
             POD_GROUP: self._group_changed("volcano"),
             PLUGIN_POD_GROUP: self._group_changed("plugin"),
             NODE: self._node_changed,
+            PERSISTENT_VOLUME_CLAIM: self._claim_changed,  # before the Pods that want them
             POD: self._pod_changed,
         }
         self._informers = {kind: Informer(cluster, kind, on_change=on_change) for kind, on_change in handlers.items()}
@@ -367,8 +378,41 @@ class _Session:
             self._timer = asyncio.get_running_loop().call_later(delay, self._wake.set)
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
-        changed = self._state.put_pod(after) if after is not None else self._state.drop_pod(key_of(before or {}))
-        self._wake_if(changed)
+        if after is None:
+            self._without_claim.pop(key_of(before or {}), None)
+            self._wake_if(self._state.drop_pod(key_of(before or {})))
+            return
+        missing = self._find_missing_claim(after)
+        if not missing:
+            self._without_claim.pop(key_of(after), None)
+            self._wake_if(self._state.put_pod(after))
+            return
+        # It takes part in scheduling once its claim exists.
+        self._wake_if(self._state.drop_pod(key_of(after)))
+        if self._without_claim.get(key_of(after)) != missing:
+            self._without_claim[key_of(after)] = missing
+            message = reasons.claim_not_found(len(self._informers[NODE].objects), missing)
+            self._status_writer.set_pod_reason(key_of(after), uid_of(after), "Unschedulable", message)
+            self._recorder.event(after, "Warning", "FailedScheduling", message)
+
+    def _find_missing_claim(self, pod: Object) -> str:
+        spec = spec_of(pod)
+        if spec.get("nodeName"):
+            return ""
+        for volume in spec.get("volumes") or ():
+            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            if claim and self._informers[PERSISTENT_VOLUME_CLAIM].get(namespace_of(pod), claim) is None:
+                return str(claim)
+        return ""
+
+    def _claim_changed(self, before: Object | None, after: Object | None) -> None:
+        if before is not None or after is None:
+            return
+        namespace, name = key_of(after)
+        for key in [key for key, claim in self._without_claim.items() if (key.namespace, claim) == (namespace, name)]:
+            pod = self._informers[POD].get(*key)
+            if pod is not None:
+                self._pod_changed(pod, pod)
 
     def _node_changed(self, before: Object | None, after: Object | None) -> None:
         changed = self._state.put_node(after) if after is not None else self._state.drop_node(name_of(before or {}))

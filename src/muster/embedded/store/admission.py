@@ -113,6 +113,8 @@ def admit_change(kind: Kind, old: Object, given: Object) -> Object:
     if kind.has_status and "status" in old:
         obj["status"] = old["status"]
     obj["metadata"] = update_metadata(old["metadata"], given.get("metadata") or {})
+    if kind.is_builtin:
+        obj = _without_empty_structs(obj, old, _STRUCTS if kind.kind != "CustomResourceDefinition" else frozenset())
     obj = _with_defaults(kind, obj)
     _reuse(obj, old)
     if same_json(obj, old):
@@ -160,6 +162,31 @@ def _with_defaults(kind: Kind, obj: Object) -> Object:
         if not causes:
             raise
         raise invalid_object(kind, obj, causes) from None
+
+
+_STRUCTS = frozenset({
+    "daemonEndpoints", "deprecatedSource", "jobTemplate", "kubeletEndpoint", "lastState", "loadBalancer", "metadata",
+    "nodeInfo", "resources", "source", "spec", "state", "template",
+})  # fmt: skip
+"""Fields that are structs in Go, not pointers: clients in Go send `{}` where there is nothing."""
+
+
+def _without_empty_structs(new: Any, old: Any, names: frozenset[str]) -> Any:
+    """Returns `new` without the `{}` that mean the same as the missing field in `old`."""
+    if new is old:
+        return new
+    if isinstance(new, dict) and isinstance(old, dict):
+        return {
+            name: _without_empty_structs(value, old.get(name), names)
+            for name, value in new.items()
+            if value != {} or name in old or name not in names
+        }
+    if isinstance(new, list) and isinstance(old, list):
+        return [
+            _without_empty_structs(value, old[index] if index < len(old) else None, names)
+            for index, value in enumerate(new)
+        ]
+    return new
 
 
 def _reuse(obj: Object, old: Object) -> None:

@@ -14,6 +14,7 @@ from muster.embedded.store.history import Change
 from muster.embedded.store.store import Store
 from muster.embedded.store.view import Transaction
 from muster.kube.crd import kinds_from_crd, unsupported_crd_fields
+from muster.kube.defaults import add_api_access, remove_api_access
 from muster.kube.errors import Cause, Forbidden, Invalid, MethodNotAllowed, NotFound
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.objects import (
@@ -41,6 +42,7 @@ from muster.kube.pod_security import (
 )
 
 NAMESPACES = "namespaces"
+PODS = "pods"
 PERMANENT_NAMESPACES = ("default", "kube-system")
 CONTENTS_FINALIZER = "kubernetes"
 """In `spec.finalizers` of a namespace: its deletion waits until it is empty."""
@@ -72,6 +74,9 @@ def before_create(kind: Kind, given: Object) -> Object:
         metadata = given.get("metadata") or {}
         held = [f for f in metadata.get("finalizers") or () if f != CRD_FINALIZER]
         return {**given, "metadata": {**metadata, "finalizers": [*held, CRD_FINALIZER]}}
+    if kind.resource == PODS and isinstance(given.get("spec"), dict):
+        spec = remove_api_access(given["spec"])
+        return given if spec is given["spec"] else {**given, "spec": spec}
     return given
 
 
@@ -86,6 +91,17 @@ def after_create(kind: Kind, obj: Object, now: str) -> Object:
     conditions = set_condition(conditions, "Established", "True", "InitialNamesAccepted", "the kind can be used", now)
     stored = [version["name"] for version in spec["versions"] if version["storage"]]
     return {**obj, "status": {"conditions": conditions, "acceptedNames": spec["names"], "storedVersions": stored}}
+
+
+def before_store(tx: Transaction, kind: Kind, obj: Object) -> Object:
+    """Runs last, on a new object that is valid and allowed: adds what no user asked for."""
+    if kind.resource != PODS:
+        return obj
+    spec = obj["spec"]
+    account = tx.get("serviceaccounts", Key(namespace_of(obj), spec["serviceAccountName"]))
+    if account is not None and account.get("automountServiceAccountToken") is False:
+        spec = {"automountServiceAccountToken": False, **spec}
+    return {**obj, "spec": add_api_access(spec)}
 
 
 def before_update(kind: Kind, old: Object, given: Object) -> Object:

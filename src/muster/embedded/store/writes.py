@@ -13,6 +13,7 @@ from muster.embedded.store.admission import (
     admit_change,
     admit_new,
     admit_status,
+    check_metadata,
     generate_name,
     private_copy,
 )
@@ -32,7 +33,7 @@ from muster.kube.errors import (
 from muster.kube.kinds import Kind, Scale, Schema, invalid_object
 from muster.kube.objects import Key, Object, is_deleting, set_condition, spec_of, status_of, uid_of, version_of
 from muster.kube.patches import json_patch, merge_patch, strategic_merge
-from muster.kube.schema import STRING
+from muster.kube.schema import OBJECT_META, STRING
 from muster.kube.schema_validation import validate
 from muster.kube.server_side_apply import server_side_apply, track_update
 
@@ -68,7 +69,7 @@ def _create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     obj = admit_new(kind, write_hooks.before_create(kind, given), name, namespace, now)
     made = write_hooks.after_create(kind, obj, now)
     write_hooks.check_confined(tx, kind, None, made)
-    return status_rows.put_object(tx, kind, made)
+    return status_rows.put_object(tx, kind, write_hooks.before_store(tx, kind, made))
 
 
 def update(tx: Transaction, kind: Kind, given: Object, request: WriteOptions) -> Object:
@@ -228,7 +229,27 @@ def _free_name(tx: Transaction, kind: Kind, namespace: str, given: Object) -> st
 def _new_status(kind: Kind, old: Object, given: Object) -> Object:
     if not kind.has_status:
         raise NotFound(f"{kind.resource} have no status subresource; update the object itself")
-    return admit_status(kind, old, given.get("status"))
+    return admit_status(kind, _with_new_labels(kind, old, given), given.get("status"))
+
+
+def _with_new_labels(kind: Kind, old: Object, given: Object) -> Object:
+    """As in Kubernetes, the status of a built-in kind may be written together with labels and annotations. Custom kinds
+    ignore them."""
+    if not kind.is_builtin:
+        return old
+    new = given.get("metadata") or {}
+    changed = {
+        field: new[field]
+        for field in ("labels", "annotations")
+        if field in new and (new[field] or {}) != (old["metadata"].get(field) or {})
+    }
+    if not changed:
+        return old
+    metadata = {field: value for field, value in {**old["metadata"], **changed}.items() if value not in (None, {})}
+    causes = validate(changed, OBJECT_META, "metadata") or check_metadata(kind, metadata, old["metadata"])
+    if causes:
+        raise invalid_object(kind, old, causes)
+    return {**old, "metadata": metadata}
 
 
 def _apply(tx: Transaction, kind: Kind, key: Key, old: Object | None, config: Any, request: WriteOptions) -> Object:

@@ -331,7 +331,8 @@ class KubernetesApi:
             response = await (
                 self._socket(request, target) if scope["type"] == "websocket" else self._http(request, target)
             )
-        except ApiError as error:
+        except ApiError as found:
+            error = _as_decoding_error(found, target)
             response = error_response(error, _details(request, target, error))
             if scope["type"] == "websocket":
                 self._remember_refusal(request, error)
@@ -483,6 +484,18 @@ def _details(request: ApiRequest, target: Target | None, error: ApiError) -> dic
     of = request.kind if isinstance(error, Invalid) and request.kind else target.plural
     details = {"name": request.name or target.name, "group": target.group, "kind": of}
     return {field: value for field, value in details.items() if value}
+
+
+def _as_decoding_error(error: ApiError, target: Target | None) -> ApiError:
+    """An unknown field is a 400, as in Kubernetes, where it is found while the body is decoded. The store finds it
+    together with all else that is wrong."""
+    unknown = [cause for cause in error.causes if cause.message.startswith('unknown field "')]
+    if not unknown or target is None or not isinstance(error, Invalid):
+        return error
+    told = ", ".join(f'unknown field "{cause.field}"' for cause in unknown)
+    hints = "; ".join(filter(None, (cause.message.partition("; ")[2] for cause in unknown)))
+    what = f'{target.plural} in version "{target.version}" cannot be handled: strict decoding error'
+    return BadRequest(f"{what}: {told}" + (f" ({hints})" if hints else ""), causes=error.causes)
 
 
 def _not_allowed(request: ApiRequest) -> MethodNotAllowed:

@@ -104,12 +104,30 @@ def _message(name: str, content: bytes, depth: int = 0) -> dict[str, Any]:
 
 
 def _value(type_: str, wire: int, raw: Any, depth: int) -> Any:
+    if type_.startswith("schema-or-"):
+        return _schema_or(type_, raw, depth + 1)
     read = _SCALARS.get(type_)
     if read is None:
         return _message(type_, raw, depth + 1)
     if isinstance(raw, int) is not (type_ in _NUMBERS):
         raise ValueError("a field has the wrong type")
     return read(raw)
+
+
+def _schema_or(type_: str, raw: bytes, depth: int) -> Any:
+    """Reads a part of a definition's schema that is either a schema or something simpler: a list of schemas, a boolean
+    (additionalProperties) or a list of names (dependencies)."""
+    schema_at = 2 if type_ == "schema-or-bool" else 1
+    parts = list(_fields(raw))
+    schema = next((value for number, _, value in parts if number == schema_at), None)
+    if schema is not None:
+        return _message("apiextensions.v1.JSONSchemaProps", schema, depth)
+    if type_ == "schema-or-bool":
+        return any(bool(value) for number, _, value in parts if number == 1)
+    if type_ == "schema-or-list":
+        schemas = [value for number, _, value in parts if number == 2]
+        return [_message("apiextensions.v1.JSONSchemaProps", each, depth) for each in schemas]
+    return [bytes(value).decode() for number, _, value in parts if number == 2]
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, int, Any]]:
@@ -152,6 +170,12 @@ def _varint(content: bytes, position: int) -> tuple[int, int]:
 def _signed(value: int) -> int:
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
+
+
+def _double(raw: int) -> float:
+    """Returns a whole number as an int, as Go writes it in JSON."""
+    value: float = struct.unpack("<d", raw.to_bytes(8, "little"))[0]
+    return int(value) if value.is_integer() and abs(value) < 1 << 53 else value
 
 
 def _datetime(raw: bytes) -> datetime | None:
@@ -197,7 +221,7 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "bool": bool,
     "int32": _signed,
     "int64": _signed,
-    "double": lambda raw: struct.unpack("<d", raw.to_bytes(8, "little"))[0],
+    "double": _double,
     "quantity": _quantity,
     "int-or-string": _int_or_string,
     "time": _time,

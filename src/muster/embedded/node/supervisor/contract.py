@@ -43,6 +43,7 @@ class Mount(TypedDict, total=False):
     source: str
     target: str
     readOnly: bool
+    partOfRoot: bool  # it stands for a part of the root, and is read-only if the root is
     size: int  # bytes, tmpfs only
     isHome: bool  # tmpfs only: it belongs to the container's root
     owners: Literal["same", "folder"]  # if the Pod has its own ids: how they map to the owners of the files (see below)
@@ -107,6 +108,7 @@ class PreparedContainer(TypedDict, total=False):
     rootfs: str  # '' means the machine's own root; it is never written to
     rootfsLayer: str  # the folder for what its attempts write over `rootfs`, with one folder per attempt
     missingProgram: str  # the message if a program is missing that the image would have
+    readOnlyRoot: bool  # whether the container can write to volumes only
     mounts: list[Mount]  # applied in this order, in the container's own mount namespace
     uid: int | None
     gid: int | None

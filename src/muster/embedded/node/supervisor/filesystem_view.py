@@ -84,9 +84,11 @@ def enter_view(
     *,
     owners: Owners | None = None,
     home: str = "",
+    read_only: bool = False,
 ) -> None:
     """Enters a new mount namespace with the `mounts`, in this order, and with `root` as the root, unless it is None.
-    Call it in the machine's namespace. `home` gets a layer for writing where there is none over everything."""
+    Call it in the machine's namespace. `home` gets a layer for writing where there is none over everything. With
+    `read_only`, the root and the mounts that stand for parts of it cannot be written to."""
     view = _View(owners)
     try:
         # Sources are paths of the machine, so all are opened while this process is there.
@@ -111,6 +113,10 @@ def enter_view(
         for mount, tree in zip(mounts, trees, strict=True):
             view.mount(mount, tree)
         view.finish()
+        if read_only:
+            parts = [tree for mount, tree in zip(mounts, trees, strict=True) if mount.get("partOfRoot")]
+            for tree in (*parts, view.track(os.open("/", _PATH))):
+                make_read_only(tree, recursive=False)
         if os.stat(_PROC).st_dev != processes:
             # The supervisor and every program rely on it.
             raise MountFailed("nothing can be mounted over /proc")

@@ -99,7 +99,8 @@ class Sandbox:
         try:
             root, private = self._rootfs(container, attempt), _private(container, attempt)
             owners = self._owners(container)
-            enter_view(self._base, mounts, root, private, owners=owners, home=self._home_folder(container))
+            home, read_only = self._home_folder(container), container.get("readOnlyRoot", False)
+            enter_view(self._base, mounts, root, private, owners=owners, home=home, read_only=read_only)
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             return launch(command, ends_with_parent=False), namespace
         except (MountFailed, OSError, StartError) as error:
