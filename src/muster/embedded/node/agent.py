@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.node.hosts import AddressPool, HostsFiles
+from muster.embedded.node.hosts import AddressPool, HostsFiles, service_address_pool
 from muster.embedded.node.id_ranges import IdRanges
 from muster.embedded.node.image_engine import ImageEngine
 from muster.embedded.node.images import machine_environment, make_shims
@@ -49,6 +49,7 @@ from muster.embedded.node.scratch_space import (
     measure_scratch,
     uses_claims,
 )
+from muster.embedded.node.service_proxy import ServiceAddresses
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.journal_and_logs import short_socket_path
 from muster.embedded.node.supervisor.resource_limits import can_limit
@@ -117,11 +118,14 @@ class Agent:
         shims = settings.run / "shims"
         make_shims(shims)
         self._zygote = ZygoteClient(self.isolation, self._supervisor_killed)
+        services = service_address_pool()
+        self._service_addresses = ServiceAddresses(services.allocate, services.release, self._service_problem)
         self._hosts = HostsFiles(
             settings.run / "hosts",
             self._hosts_outdated,
             is_restricted=self._is_restricted,
             reserved=[settings.api.host] if settings.api is not None else [],
+            addresses=self._service_addresses,
         )
         self._references = ReferencedObjects(cluster, self._hosts, settings.api, self._reference_changed)
         self._logs = Logs(str(settings.log_folder))
@@ -181,11 +185,15 @@ class Agent:
         finally:
             asyncio.get_running_loop().remove_reader(hints)
             hints.close()
+            await self._service_addresses.close()
             self._zygote.close()
             self._logs.close()
             for timer in (self._flush_timer, self._hosts_timer):
                 if timer is not None:
                     timer.cancel()
+
+    def _service_problem(self, service: Object, message: str) -> None:
+        self._recorder.event(service, "Warning", "PortNotForwarded", message)
 
     def usage(self) -> dict[str, Usage]:
         """Returns the usage of each running Pod, by uid."""

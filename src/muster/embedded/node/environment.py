@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from muster.embedded.node.pod_context import ConfigError, PodContext, secret_data
+from muster.embedded.node.service_proxy import needs_proxy
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of, uid_of
 from muster.kube.quantity import parse_quantity
 
@@ -188,12 +189,13 @@ def _service_links(service: Object) -> dict[str, str]:
     ports: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
     if address == "None" or not ports:
         return {}
-    # Without a cluster address nothing forwards ports: the name leads to the Pods, so their own port counts.
+    # Without a cluster address the name leads to the Pods, unless their ports have to be forwarded.
     host = address or f"{name_of(service)}.{namespace_of(service)}.svc.cluster.local"
     prefix = name_of(service).upper().replace("-", "_")
-    variables = {f"{prefix}_SERVICE_HOST": host, f"{prefix}_SERVICE_PORT": _port(ports[0], address)}
+    is_forwarded = bool(address) or needs_proxy(service)
+    variables = {f"{prefix}_SERVICE_HOST": host, f"{prefix}_SERVICE_PORT": _port(ports[0], is_forwarded)}
     for port in ports:
-        number, protocol = _port(port, address), str(port.get("protocol") or "TCP")
+        number, protocol = _port(port, is_forwarded), str(port.get("protocol") or "TCP")
         if port.get("name"):
             variables[f"{prefix}_SERVICE_PORT_{port['name'].upper().replace('-', '_')}"] = number
         stem, url = f"{prefix}_PORT_{number}_{protocol}", f"{protocol.lower()}://{host}:{number}"
@@ -202,9 +204,9 @@ def _service_links(service: Object) -> dict[str, str]:
     return variables
 
 
-def _port(port: Mapping[str, Any], cluster_ip: str) -> str:
+def _port(port: Mapping[str, Any], is_forwarded: bool) -> str:
     target = port.get("targetPort")
-    return str(target if not cluster_ip and isinstance(target, int) and target else port.get("port"))
+    return str(target if not is_forwarded and isinstance(target, int) and target else port.get("port"))
 
 
 def _format_map(values: Mapping[str, str]) -> str:

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from muster.embedded.node.service_proxy import Backend, ServiceAddresses, build_table
 from muster.kube.file_names import path_component
-from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, spec_of, uid_of
+from muster.kube.objects import Key, Object, labels_of, meta, name_of, namespace_of, spec_of, uid_of
 from muster.kube.pod_security import PREFIX
 
 WELL_KNOWN = f"{PREFIX}well-known"
@@ -32,6 +33,8 @@ DOMAIN = "svc.cluster.local"
 
 _FIRST, _LAST = (127 << 24) + (1 << 16) + 1, (127 << 24) + (255 << 16) + (255 << 8) + 254
 _HEADER = "# Written by the node agent.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+_FIRST_OF_SERVICES, _LAST_OF_SERVICES = (127 << 24) + (2 << 8) + 1, (127 << 24) + (255 << 8) + 254
+"""Apart from those of Pods, which an agent knows again only when it has found the Pods of the one before."""
 _STALE = 64
 _LOCAL_NAMES = frozenset(("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "broadcasthost"))
 _API_SERVICE = ("default", "kubernetes")
@@ -43,14 +46,15 @@ _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?", re.ASC
 class AddressPool:
     """Allocates loopback addresses in turn, so that an address that was just released is reused last."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = _FIRST, last: int = _LAST) -> None:
+        self._first, self._last = first, last
         self._taken: set[str] = set()
-        self._next = _FIRST
+        self._next = first
 
     def allocate(self) -> str:
         while True:
             number = self._next
-            self._next = number + 1 if number < _LAST else _FIRST
+            self._next = number + 1 if number < self._last else self._first
             address = f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
             if number & 255 not in (0, 255) and address not in self._taken:
                 self._taken.add(address)
@@ -61,11 +65,15 @@ class AddressPool:
         self._taken.add(address)
         parts = [int(part) for part in address.split(".")]
         number = (parts[0] << 24) + (parts[1] << 16) + (parts[2] << 8) + parts[3]
-        if _FIRST <= number <= _LAST:
-            self._next = max(self._next, number + 1 if number < _LAST else _FIRST)
+        if self._first <= number <= self._last:
+            self._next = max(self._next, number + 1 if number < self._last else self._first)
 
     def release(self, address: str) -> None:
         self._taken.discard(address)
+
+
+def service_address_pool() -> AddressPool:
+    return AddressPool(_FIRST_OF_SERVICES, _LAST_OF_SERVICES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,8 @@ class PodHost:
     aliases: tuple[tuple[str, tuple[str, ...]], ...] = ()
     controller: str = ""
     """The uid of the object that controls it."""
+    ports: tuple[tuple[str, int], ...] = ()
+    """Its named ports."""
 
     @classmethod
     def of(cls, pod: Object, address: str) -> PodHost:
@@ -96,6 +106,12 @@ class PodHost:
             labels_of(pod),
             _read_aliases(spec.get("hostAliases") or ()),
             _controller_of(pod),
+            tuple(
+                (port["name"], int(port["containerPort"]))
+                for container in spec.get("containers") or ()
+                for port in container.get("ports") or ()
+                if port.get("name")
+            ),
         )
 
     @property
@@ -171,9 +187,11 @@ class HostsFiles:
         *,
         is_restricted: Callable[[str], bool] = lambda _namespace: False,
         reserved: Iterable[str] = (),
+        addresses: ServiceAddresses | None = None,
     ) -> None:
         """`is_restricted` says whether a namespace belongs to people who are not admins. No Pod gets a name in
-        `reserved`."""
+        `reserved`. `addresses` are those of Services whose ports have to be forwarded."""
+        self._addresses = addresses
         self._folder = folder
         self._schedule = schedule
         self._is_restricted = is_restricted
@@ -211,11 +229,15 @@ class HostsFiles:
             return  # It selects no Pods. As long as there is no other Service, a new Pod is one line in a file.
         before = self._services.get(key)
         self._services[key] = service
+        if self._addresses is not None:
+            self._addresses.set_service(service)
         if before is None or _routing(before) != _routing(service):
             self._outdated(key[0])
 
     def remove_service(self, namespace: str, name: str) -> None:
         if self._services.pop((namespace, name), None) is not None:
+            if self._addresses is not None:
+                self._addresses.remove_service(Key(namespace, name))
             self._outdated(namespace)
 
     def flush(self) -> None:
@@ -223,8 +245,16 @@ class HostsFiles:
         if not any(space.outdated for space in self._namespaces.values()):
             return
         selected: dict[str, list[tuple[Object, list[str]]]] = {}
+        forwarded: list[tuple[Object, str, list[Backend]]] = []
         for service in self._services.values():
-            selected.setdefault(namespace_of(service), []).append((service, self._selected(service)))
+            address = self._addresses.address_of(service) if self._addresses is not None else ""
+            if address:
+                pods_behind = [Backend(pod.address, dict(pod.ports)) for pod in self._selected_pods(service)]
+                forwarded.append((service, address, pods_behind))
+            led_to = [address] if address else self._selected(service)
+            selected.setdefault(namespace_of(service), []).append((service, led_to))
+        if self._addresses is not None:
+            self._addresses.forward(build_table(forwarded))
         afar = {
             namespace: service_lines(found, "")
             for namespace, found in selected.items()
@@ -270,13 +300,16 @@ class HostsFiles:
         selector: Mapping[str, str] = spec_of(service).get("selector") or {}
         if not selector:
             return _cluster_address(service)
+        return [pod.address for pod in self._selected_pods(service)]
+
+    def _selected_pods(self, service: Object) -> list[PodHost]:
         space = self._namespaces.get(namespace_of(service))
         if space is None:
             return []
-        pods = space.select(selector)
+        pods = space.select(spec_of(service)["selector"])
         controller = _controller_of(service)
         own = [pod for pod in pods if pod.controller == controller] if controller else []
-        return [pod.address for pod in own or pods]
+        return own or pods
 
 
 class _Namespace:
@@ -408,7 +441,8 @@ def _qualified_names(name: str, namespace: str) -> list[str]:
 def _routing(service: Object) -> tuple[Any, ...]:
     spec = spec_of(service)
     labelled = WELL_KNOWN in labels_of(service)
-    return (spec.get("selector"), spec.get("type"), spec.get("clusterIP"), labelled, _controller_of(service))
+    leads = (spec.get("selector"), spec.get("type"), spec.get("clusterIP"), spec.get("ports"))
+    return (*leads, labelled, _controller_of(service))
 
 
 def _cluster_address(service: Object) -> list[str]:
