@@ -166,3 +166,38 @@ async def test_the_error_for_spdy_clients_names_an_alternative(served: Served) -
             assert "kubectl 1.31 or newer" in (await response.json())["message"]
         async with http.get(EXEC, params=words("true")) as response:
             assert "send an upgrade request" in (await response.json())["message"]
+
+
+ATTACH = EXEC.replace("exec", "attach")
+
+
+async def test_attach_shows_what_a_container_writes(served: Served) -> None:
+    served.node.write("default", "web", b"one\n")
+    async with served.session() as http, http.ws_connect(ATTACH, protocols=[V5]) as socket, asyncio.timeout(20):
+        seen = b""
+        while seen != b"one\n":
+            seen += (await socket.receive_bytes())[1:]
+        served.node.write("default", "web", b"two\n")
+        assert await socket.receive_bytes() == bytes((STDOUT,)) + b"two\n"
+    asked = served.node.asked[-1]
+    assert (asked.follow, asked.tail_lines) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "message"),
+    [
+        (ATTACH, {"stdin": "true"}, 400, "kubectl exec -it"),
+        (ATTACH.replace("web", "none"), {}, 404, "not found"),
+    ],
+)
+async def test_attach_refuses_what_it_cannot_do(
+    served: Served, path: str, query: dict[str, str], status: int, message: str
+) -> None:
+    served.node.write("default", "web", b"one\n")
+    async with served.session() as http:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await http.ws_connect(path, params=query, protocols=[V5])
+        assert caught.value.status == status
+        # kubectl tries again over SPDY, and shows that error.
+        async with http.post(path, params=query, headers={"Upgrade": "SPDY/3.1"}) as response:
+            assert message in (await response.json())["message"]

@@ -123,7 +123,7 @@ async def test_a_token_for_a_service_account(served: Served) -> None:
     assert served.identity.service_accounts.read(of_pod).pod == "web"
 
 
-async def test_the_error_of_attach_names_alternatives(served: Served) -> None:
+async def test_ephemeral_containers_are_refused_with_an_alternative(served: Served) -> None:
     await pod(served)
-    async with served.session() as http, http.post(f"{PODS}/web/attach") as response:
-        assert "logs -f" in (await told(response, 400))["message"]
+    async with served.session() as http, http.get(f"{PODS}/web/ephemeralcontainers") as response:
+        assert "kubectl exec" in (await told(response, 404))["message"]

@@ -427,12 +427,14 @@ class KubernetesApi:
                 return await subresources.issue_token(self._cluster, self._identity, request, target)
             case _, "", "pods", stream if stream in _STREAMS:
                 raise await self._not_upgraded(request, target)
+            case _, "", "pods", "ephemeralcontainers":
+                raise NotFound("ephemeral containers are not supported: use `kubectl exec -it` in a running container")
         raise NotFound(f'{target.plural} have no subresource "{target.subresource}"')
 
     async def _socket(self, request: ApiRequest, target: Target | None) -> None:
         await request.receive()
         if target is None or (target.group, target.plural) != ("", "pods") or target.subresource not in _STREAMS:
-            raise BadRequest("only exec and portforward of a Pod are served over WebSocket")
+            raise BadRequest("only exec, attach and portforward of a Pod are served over WebSocket")
         await self._authorize(request, target)
         self._gate.protect_runs(request.user, self._kind(target), target.namespace, target.name)
         match target.subresource:
@@ -441,7 +443,7 @@ class KubernetesApi:
             case "portforward":
                 await while_allowed(request, port_forward.forward_ports(self._cluster, request, target))
             case _:
-                raise _no_attach()
+                await while_allowed(request, pod_exec.attach_to_pod(self._cluster, request, target))
 
     async def _authorize(self, request: ApiRequest, target: Target) -> None:
         await self._gate.authenticate(request)
@@ -460,8 +462,6 @@ class KubernetesApi:
         if earlier is not None:
             return earlier
         await self._cluster.get(self._kind(target), target.name, target.namespace)
-        if target.subresource == "attach":
-            return _no_attach()
         if request.header(b"upgrade").lower().startswith("spdy"):
             return BadRequest(
                 f"{target.subresource} is served over WebSocket, but this client asked for SPDY: use kubectl 1.31 or "
@@ -500,7 +500,3 @@ def _as_decoding_error(error: ApiError, target: Target | None) -> ApiError:
 
 def _not_allowed(request: ApiRequest) -> MethodNotAllowed:
     return MethodNotAllowed(f"the server does not allow {request.method} on {request.path}")
-
-
-def _no_attach() -> BadRequest:
-    return BadRequest("attach is not supported: use `kubectl logs -f` for output, and `kubectl exec -it` for a shell")

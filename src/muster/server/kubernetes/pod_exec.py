@@ -1,15 +1,17 @@
-"""`exec`: runs a command in a container, with its streams on the channels of a WebSocket."""
+"""`exec` and `attach`: a command in a container, or the container itself, with its streams on the channels of a
+WebSocket."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
 from urllib.parse import parse_qsl
 
 import orjson
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.kube.cluster import Process
+from muster.kube.cluster import LogQuery, Process
 from muster.kube.errors import ApiError, BadRequest
 from muster.kube.remote.exec_stream import (
     CLOSE,
@@ -31,6 +33,8 @@ _BASE64 = ("v4.base64.channel.k8s.io", "base64.channel.k8s.io")
 _PLAIN_ERRORS = ("", "channel.k8s.io", "base64.channel.k8s.io")
 """The oldest protocols send text on the error channel, and nothing on success."""
 
+_FIRST_OUTPUT_SECONDS = 0.1
+
 PROTOCOLS = (V5, V4, "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io")
 
 
@@ -49,6 +53,57 @@ async def exec_in_pod(cluster: EmbeddedCluster, request: ApiRequest, target: Tar
         stdin=request.flag("stdin"),
         tty=request.flag("tty"),
     )
+    await _serve(request, process, protocol)
+
+
+async def attach_to_pod(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
+    """Sends what the container writes from now on. Containers have no standard input."""
+    protocol = choose_protocol(request, PROTOCOLS)
+    if request.flag("stdin"):
+        raise BadRequest(
+            "attach has no input: containers are started without a standard input here. Leave out -i, and use "
+            "`kubectl exec -it` for a shell"
+        )
+    query = LogQuery(container=request.query.get("container", ""), follow=True, tail_lines=0)
+    output = cluster.logs(target.name, target.namespace, query)
+    first = asyncio.ensure_future(anext(output, b""))
+    # A Pod or container that does not exist is an error response. Otherwise there may be nothing to read for long.
+    await asyncio.wait((first,), timeout=_FIRST_OUTPUT_SECONDS)
+    if first.done():
+        first.result()
+    await _serve(request, _Attached(first, output), protocol)
+
+
+class _Attached:
+    """The output of a container as if it were that of a command."""
+
+    def __init__(self, first: asyncio.Future[bytes], rest: AsyncIterator[bytes]) -> None:
+        self._first = first
+        self._rest = rest
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        yield 1, await self._first
+        async for chunk in self._rest:
+            yield 1, chunk
+
+    async def write(self, data: bytes) -> None:
+        return
+
+    async def resize(self, rows: int, columns: int) -> None:
+        return
+
+    async def wait(self) -> int:
+        return 0
+
+    async def close(self) -> None:
+        self._first.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ApiError):
+            await self._first
+        if isinstance(self._rest, AsyncGenerator):
+            await self._rest.aclose()
+
+
+async def _serve(request: ApiRequest, process: Process, protocol: str) -> None:
     try:
         socket = Socket(request, base64_text=protocol in _BASE64)
         await socket.accept(protocol)
