@@ -12,7 +12,7 @@ import pytest
 from muster.kube.builtin import CONFIG_MAP, POD
 from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.controller import Informer
-from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Gone, Invalid, NotFound, Unauthorized
+from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Gone, NotFound, Unauthorized
 from muster.kube.objects import meta, name_of, version_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import Access, Token, load_kubeconfig
@@ -52,7 +52,7 @@ async def test_it_implements_the_cluster_protocol(remote: RemoteCluster) -> None
 
 async def test_errors_name_the_fields(remote: RemoteCluster) -> None:
     bad = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [{"nme": "main"}]}}
-    with pytest.raises(Invalid) as error:
+    with pytest.raises(BadRequest) as error:
         await remote.create(bad)
     assert "spec.containers[0].nme" in {cause.field for cause in error.value.causes}
 
