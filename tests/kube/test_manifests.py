@@ -224,6 +224,12 @@ def test_depth_cannot_break_the_stack(text: str, line: int, column: int) -> None
     assert len(str(caught.value)) < 500
 
 
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "9" * 5000, "1e400"])
+def test_numbers_are_those_of_json(number: str) -> None:
+    with pytest.raises(ManifestError, match="1:4: this number is too large"):
+        load_manifests(f"a: {number}\n", "t.yaml")
+
+
 def test_aliases_cannot_fill_the_memory() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]

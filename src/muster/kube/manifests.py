@@ -6,6 +6,7 @@ and `y` and `n` are booleans. The result contains only what JSON can represent.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -483,13 +484,20 @@ def _number(text: str) -> Any:
         except ValueError:
             pass
         else:
-            return number if -(2**63) <= number <= _MAX_INTEGER else _normalize_float(float(number))
+            return number if -(2**63) <= number <= _MAX_INTEGER else _normalize_float(_to_float(number))
     return _normalize_float(float(plain)) if _FLOAT.fullmatch(plain) else text
+
+
+def _to_float(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _normalize_float(number: float) -> int | float:
     """JSON does not distinguish 3.0 from 3."""
-    if number in (float("inf"), float("-inf")):
+    if math.isinf(number):
         raise NotJsonError("this number is too large")
     return int(number) if number.is_integer() and abs(number) < 1e21 else number
 

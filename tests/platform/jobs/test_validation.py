@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from muster.kube.errors import Cause
@@ -98,6 +101,18 @@ def test_templates_are_found_in_every_kind() -> None:
         (document,) = load_manifests(text, "x")
         assert [where for where, _ in templates_in(document.object)] == [path]
     assert told(PADDLE) == [(9, "confined.host"), (10, "confined.secret")]
+
+
+@pytest.mark.parametrize("limits", [LIMITS, None], ids=["member", "admin"])
+@pytest.mark.parametrize("value", ["x", 1, True, [[]], [{}], {"a": []}])
+@pytest.mark.parametrize("place", ["spec", "spec.pytorchReplicaSpecs", "metadata.labels", "metadata.annotations"])
+def test_values_of_any_type_are_left_to_the_schema(place: str, value: object, limits: Limits | None) -> None:
+    """The cluster refuses them, after the platform has looked at them."""
+    above, _, field = place.rpartition(".")
+    obj: dict[str, Any] = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}, "spec": {}}
+    (obj[above] if above else obj)[field] = value
+    assert told(json.dumps(obj), limits) == []
+    assert secrets_in(obj) == set()
 
 
 def test_secrets_are_found_in_every_field() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.kube.errors import Cause
 from muster.kube.manifests import Document, ManifestError
-from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of
+from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of
 from muster.kube.pod_security import PodGrants
 from muster.platform.graphs.templates import QUEUE
 from muster.platform.jobs.jobs import job_kind_of, kind_names
@@ -102,7 +102,7 @@ def with_owner(obj: Object, namespace: str, owner: str, team: str) -> Object:
 
 def templates_in(obj: Object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the Pod templates of a job of any kind, with their paths."""
-    for name, value in spec_of(obj).items():
+    for name, value in _mapping(obj.get("spec")).items():
         if not isinstance(value, Mapping):
             continue
         for path, part in ((f"spec.{name}", value), *((f"spec.{name}.{role}", each) for role, each in value.items())):
@@ -125,7 +125,7 @@ def _confined(document: Document, limits: Limits) -> Iterator[ManifestFinding]:
     obj = document.object
     if namespace_of(obj) not in ("", limits.namespace):
         yield _told(document, "metadata.namespace", "job.namespace", namespace=limits.namespace)
-    if ETCD_ANNOTATION in annotations_of(obj):
+    if ETCD_ANNOTATION in _mapping(meta(obj).get("annotations")):
         yield _told(document, f"metadata.annotations[{ETCD_ANNOTATION}]", "job.etcd", name=ETCD_ANNOTATION)
     for path, queue in _queues(obj):
         if queue in limits.queues:
@@ -143,7 +143,7 @@ def _confined(document: Document, limits: Limits) -> Iterator[ManifestFinding]:
 
 def _queues(obj: Object) -> Iterator[tuple[str, str]]:
     """Yields the path and name of every queue in the job."""
-    spec = spec_of(obj)
+    spec = _mapping(obj.get("spec"))
     for path, policy in (
         ("spec.schedulingPolicy", spec.get("schedulingPolicy")),
         ("spec.runPolicy.schedulingPolicy", _mapping(spec.get("runPolicy")).get("schedulingPolicy")),
