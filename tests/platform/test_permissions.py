@@ -36,6 +36,13 @@ job              create           *      write
 job              suspend          ALO    write
 job              resume           ALO    write
 job              delete           AO     write
+dispatch job     view             ALTO   read
+dispatch job     create           *      write
+dispatch job     edit             ALO    write
+dispatch job     cancel           ALO    write
+dispatch job     restart          ALO    write
+dispatch job     resolve          ALO    write
+dispatch job     delete           AO     write
 module           view             ALOP   read
 module           use              OP     write
 module           inspect          ALO    read

@@ -134,6 +134,8 @@ async def _prepare(served: Served) -> Scene:
     job = _job("job")
     (made,) = await ann.post("jobs", {"manifest": orjson.dumps(job).decode(), "team": "ml"})
     ids |= {"namespace": made["namespace"], "kind": made["word"], "name": made["name"], "pod": "job-worker-0"}
+    container = {"name": CANARY, "image": "python:3.12", "command": ["true"], "env": {"A": CANARY}, "team": "ml"}
+    ids["job"] = (await ann.post("dispatch/jobs", container))["id"]
     source = {"git_url": "https://git.example/x.git", "git_ref": "main", "env": [secret]}
     module = {"name": "mine", "category": "general", "description": CANARY, "team": "ml", **source}
     ids["module"] = (await ann.post("modules", module))["id"]
@@ -217,7 +219,7 @@ async def test_other_members_ids(scene: Scene, key: str) -> None:
     assert CANARY not in str(reply.body)
     kind = ROUTE_RULES[key].kind
     if kind in HIDDEN_KINDS:
-        missing = re.sub(r"/(mine|[a-z0-9]{26}|job)(?=/|$)", "/missing", path, count=1)
+        missing = re.sub(r"/(mine|[a-z0-9]{26}|[a-z0-9]{16}|job)(?=/|$)", "/missing", path, count=1)
         assert missing != path
         unknown = await ask(scene.mallory, key, missing, _body(key))
         assert (unknown.status, unknown.body.get("code")) == (reply.status, reply.body.get("code"))
@@ -611,6 +613,9 @@ _BODIES: Mapping[str, dict[str, Any]] = {
     "POST /workflows/{workflow}/versions/{version}/copy": {"name": "copied"},
     "POST /jobs/validate": {"manifest": "{}"},
     "POST /jobs": {"manifest": "{}"},
+    "POST /dispatch/jobs": {"name": "x", "image": "python:3.12", "command": ["true"]},
+    "PATCH /dispatch/jobs/{job}": {"priority": 1},
+    "POST /dispatch/jobs/{job}/resolve": {"how": "fail"},
     "POST /modules": {"name": "m", "category": "general", "git_url": "https://git.example/x.git", "git_ref": "main"},
     "PATCH /modules/{module}": {"description": "other"},
     "POST /reviews/{review}/reject": {"reason": "no"},

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,7 +49,7 @@ from muster.kube.errors import (
     Unavailable,
 )
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, labels_of, name_of, parse_time, uid_of, version_of
+from muster.kube.objects import Object, labels_of, name_of, namespace_of, parse_time, uid_of, version_of
 
 _UP_SECONDS = 90.0
 _STOP_TRIES = 5
@@ -87,7 +88,7 @@ class _Connection:
         if found is None:
             found = Informer(
                 self.cluster, kind, self.namespace, labels=JOB_LABEL, on_change=lambda *_: self.changed.set(),
-                indexers={"job": lambda obj: [labels_of(obj).get(JOB_LABEL)]},
+                indexers={"job": lambda obj: [(namespace_of(obj), labels_of(obj).get(JOB_LABEL))]},
             )  # fmt: skip
             self._informers[kind.resource] = found
             self._tasks.append(asyncio.create_task(found.run()))
@@ -133,6 +134,10 @@ class ClusterAdapter(DispatcherAdapter):
         self._connection: _Connection | None = None
         self._connecting: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
+    def namespace_of(self, job: Job) -> str:
+        """Where the objects of a job are. A subclass that uses several namespaces is created with the namespace ''."""
+        return self.options.namespace
+
     async def capacity(self) -> Capacity | None:
         cluster = (await self._connect()).cluster
         running = "status.phase!=Succeeded,status.phase!=Failed"
@@ -145,7 +150,7 @@ class ClusterAdapter(DispatcherAdapter):
         return measure_capacity(nodes.items, pods.items, self.options)
 
     async def start(self, job: Job, spec: Spec, name: str) -> str:
-        obj = build_object(job, spec, name, self.options)
+        obj = self._build(job, spec, name)
         connection = await self._connect()
         keys = secrets_of(spec, self.options)
         try:
@@ -170,9 +175,9 @@ class ClusterAdapter(DispatcherAdapter):
         try:
             for kind in job_kinds():
                 with suppress(NotFound):
-                    found = await connection.cluster.get(kind, name, self.options.namespace)
+                    found = await connection.cluster.get(kind, name, self.namespace_of(job))
                     if labels_of(found).get(JOB_LABEL) == job.id:
-                        return str(_Place(kind.resource, self.options.namespace, name, uid_of(found)))
+                        return str(_Place(kind.resource, self.namespace_of(job), name, uid_of(found)))
         except ApiError as error:
             raise await self._error(error, Transient) from None
         return None
@@ -186,7 +191,7 @@ class ClusterAdapter(DispatcherAdapter):
                 obj = await self._look(connection, job)
                 if obj is None:
                     continue
-                described = describe_object(obj, pods.by("job", job.id))
+                described = describe_object(obj, pods.by("job", (namespace_of(obj), job.id)))
                 found[job.id] = described
                 if described.state in ENDED_STATES and self.options.folder is None and obj["kind"] == "Pod":
                     await asyncio.to_thread(_keep_message, job, termination_message(obj))
@@ -241,7 +246,7 @@ class ClusterAdapter(DispatcherAdapter):
         names = [place.name]
         if place.resource != POD.resource:
             pods = await connection.informer(POD)
-            names = sorted(name_of(pod) for pod in pods.by("job", job.id))
+            names = sorted(name_of(pod) for pod in pods.by("job", (place.namespace, job.id)))
         queue: asyncio.Queue[Line | None] = asyncio.Queue(1000)
         query = LogQuery(follow=follow, tail_lines=tail, timestamps=True)
 
@@ -275,9 +280,12 @@ class ClusterAdapter(DispatcherAdapter):
             await asyncio.gather(reading, return_exceptions=True)
 
     def request(self, job: Job, spec: Spec, name: str) -> Mapping[str, Any]:
-        obj = build_object(job, spec, name, self.options)
+        obj = self._build(job, spec, name)
         self._kind_of(obj)
         return obj
+
+    def _build(self, job: Job, spec: Spec, name: str) -> Object:
+        return build_object(job, spec, name, replace(self.options, namespace=self.namespace_of(job)))
 
     async def changed(self) -> None:
         connection = await self._connect()

@@ -129,7 +129,10 @@ def change_job(connection: Connection, id: str, change: Callable[[Job], Job]) ->
         after = change(before)
         if after == before:
             return before
-        if _write(connection, before, after):
+        columns: dict[str, Any] = {}
+        if after.cancel_requested != before.cancel_requested:
+            columns["cancel_requested"] = after.cancel_requested  # a restart takes a cancel back
+        if _write(connection, before, after, **columns):
             notify(connection)
             return replace(after, version=before.version + 1)
 

@@ -58,6 +58,8 @@ class Budgets:
     """Versions of one module."""
     user_tokens: int = 1_000
     """API tokens of one user that are valid."""
+    user_dispatch_jobs: int = 10_000
+    """Jobs of the dispatcher of one user, with those that have ended."""
     user_sessions: int = 100
     """Sessions of one user. One more ends the one that was not used for the longest time."""
     workflow_nodes: int = 20_000

@@ -280,8 +280,6 @@ _DISPATCH: Final[Mapping[str, Template]] = {
     "dispatch.not-ended": Template("the job is {state}", "restart it when it has ended, or cancel it first"),
     "dispatch.clear": Template("the start of this job is not unclear", "resolve is for jobs that say so"),
     "dispatch.adopt": Template("only an admin may say which job of the cluster it is", "ask one, or start it again"),
-    "dispatch.mount": Template("{kind} cannot be mounted on {adapter}", "use one of {kinds}"),
-    "dispatch.off": Template("dispatch is switched off on this server", "set dispatch.enabled in config.yaml"),
     "cooker.params": Template("taskParams is missing", "send it as an object, or the same as a JSON string"),
     "cooker.json": Template("this is not valid JSON: {detail}", "correct it"),
     "cooker.type": Template("this must be {wanted}"),

@@ -112,6 +112,14 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("job", "suspend"): Rule(_A | _L | _O, "write"),
     ("job", "resume"): Rule(_A | _L | _O, "write"),
     ("job", "delete"): Rule(_A | _O, "write"),
+    # A job of the dispatcher. One that another program submitted to the same database has no owner.
+    ("dispatch job", "view"): Rule(_A | _L | _T | _O, "read"),
+    ("dispatch job", "create"): Rule(_ALL, "write"),
+    ("dispatch job", "edit"): Rule(_A | _L | _O, "write"),  # its priority
+    ("dispatch job", "cancel"): Rule(_A | _L | _O, "write"),
+    ("dispatch job", "restart"): Rule(_A | _L | _O, "write"),
+    ("dispatch job", "resolve"): Rule(_A | _L | _O, "write"),
+    ("dispatch job", "delete"): Rule(_A | _O, "write"),
     # Published and deprecated modules are public.
     ("module", "view"): Rule(_A | _L | _O | _P, "read"),
     ("module", "use"): Rule(_O | _P, "write"),

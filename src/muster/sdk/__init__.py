@@ -7,6 +7,7 @@ for workflow in muster.workflows.list(owner="ann"):
     print(workflow.name, workflow.versions)
 """
 
+from muster.sdk.dispatch import Dispatch
 from muster.sdk.modules import Categories, Modules, Reviews
 from muster.sdk.resources import Clusters, Storage
 from muster.sdk.runs import Runs
@@ -24,6 +25,7 @@ class Muster:
         self.transport = Transport(url, token, timeout)
         self.workflows = Workflows(self.transport)
         self.runs = Runs(self.transport)
+        self.dispatch = Dispatch(self.transport)
         self.clusters = Clusters(self.transport)
         self.storage = Storage(self.transport)
         self.modules = Modules(self.transport)

@@ -25,7 +25,7 @@ def aihc(given: dict[str, Any], **environment: str) -> AihcSettings | None:
 
 def test_nothing_is_configured_by_default() -> None:
     settings = read_dispatch_settings({}, {})
-    assert (settings.enabled, settings.aihc, settings.timaker) == (True, None, None)
+    assert (settings.aihc, settings.timaker) == (None, None)
 
 
 def test_aihc_has_keys_by_reference() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import orjson
 from sqlalchemy import Connection
 from yarl import URL
 
+from muster.dispatch.adapter import DispatcherAdapter
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.settings import AgentSettings
 from muster.kube.builtin import new_catalogue
@@ -31,6 +32,8 @@ from muster.platform.users.credentials import (
     waiting_link,
 )
 from muster.platform.users.sessions import begin_session
+from muster.server.cooker.app import cooker_app, with_cooker
+from muster.server.dispatch.settings import CookerSettings
 from muster.server.http_server import serve_http
 from muster.server.platform.app import platform_app
 from muster.server.platform.services import Services, create_services
@@ -136,19 +139,26 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    database: Database, home: Path, web: WebSettings | None = None, kinds: Iterable[Kind] = ()
+    database: Database,
+    home: Path,
+    web: WebSettings | None = None,
+    kinds: Iterable[Kind] = (),
+    adapters: Sequence[DispatcherAdapter] = (),
+    cooker: CookerSettings | None = None,
 ) -> AsyncIterator[Served]:
-    """`kinds` are those that the cluster has besides its own."""
+    """`kinds` are those that the cluster has besides its own, `adapters` those of the dispatcher."""
     catalogue = new_catalogue()
     for kind in kinds:
         catalogue.register(kind)
     folder = platform_folder(home)
     prepare_secrets(folder)
-    settings = Settings(home, AgentSettings(home), web=web or WebSettings())
+    settings = Settings(home, AgentSettings(home), web=web or WebSettings(), cooker=cooker or CookerSettings())
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with EmbeddedCluster(home / "store", catalogue, durability="process") as cluster:
-            platform = await create_services(database, cluster, settings, url)
-            async with serve_http(platform_app(platform), listener):
+            platform = await create_services(database, cluster, settings, url, adapters=adapters)
+            app = with_cooker(platform_app(platform), cooker_app(platform))
+            async with serve_http(app, listener):
                 yield Served(url, platform, folder)
+            await platform.dispatch.close()

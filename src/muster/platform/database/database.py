@@ -201,6 +201,11 @@ class Database:
         return database
 
     @property
+    def url(self) -> str:
+        """With its password, for others that use the same database."""
+        return self._writers.url.render_as_string(hide_password=False)
+
+    @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""
         return self._writers.dialect.name

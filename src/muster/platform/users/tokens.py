@@ -13,7 +13,7 @@ from muster.platform.database.tables import api_tokens, now, users
 from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.permissions import FULL, Actor, require, visible
 from muster.platform.quotas import check_count
-from muster.platform.records import ApiToken, Page, Scope, Subject
+from muster.platform.records import ApiToken, Page, Scope, Subject, User
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import API_TOKEN, hash_secret, new_secret
 from muster.platform.users.teams import roles_of
@@ -32,6 +32,9 @@ class OpenIdLimits:
 NO_LIMITS = OpenIdLimits(timedelta(days=36500), timedelta(days=36500))
 TOUCH = timedelta(minutes=10)
 """The precision of the time of last use."""
+LOGIN_TOKEN_LIFETIME = timedelta(days=1)
+MOST_LOGIN_TOKENS = 50
+"""Of one user."""
 
 
 def create_token(
@@ -63,6 +66,23 @@ def create_token(
 def issue_run_token(connection: Connection, user_id: str, run_id: str, *, expires: datetime | None = None) -> str:
     """Creates the AI_HUB_TOKEN of a run. It can access only this run; `revoke_run_tokens` ends it."""
     return _insert(connection, user_id, f"run {run_id}", frozenset({"run"}), run_id=run_id, expires=expires)[1]
+
+
+def issue_login_token(connection: Connection, user: User, name: str, address: str) -> str:
+    """Creates a token for a client that logs in with a password and cannot keep a cookie. It is valid for a day and has
+    no rights of an admin. Of tokens with this name, the oldest beyond MOST_LOGIN_TOKENS are revoked, so that a script
+    that logs in every minute does not use up what a user may have."""
+    at = now()
+    own = and_(api_tokens.c.user_id == user.id, api_tokens.c.name == name, _is_live(at))
+    older = select(api_tokens.c.id).where(own).order_by(api_tokens.c.created.desc(), api_tokens.c.id.desc())
+    surplus = connection.execute(older.offset(MOST_LOGIN_TOKENS - 1)).scalars().all()
+    if surplus:
+        connection.execute(update(api_tokens).where(api_tokens.c.id.in_(surplus)).values(revoked=at))
+    scopes: frozenset[Scope] = frozenset({"read", "write"})
+    token, secret = _insert(connection, user.id, name, scopes, expires=at + LOGIN_TOKEN_LIFETIME)
+    actor = Actor(user.id, user.name, address=address, credential=token.id)
+    write_audit(connection, actor, "log in", "user", user.id, user.name, {"with": name})
+    return secret
 
 
 def revoke_run_tokens(connection: Connection, run_id: str) -> None:

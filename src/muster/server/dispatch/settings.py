@@ -19,7 +19,6 @@ AIHC_ENDPOINT: Final = "https://aihc.bj.baidubce.com"
 _VARIABLES: Final = "ML_PLATFORM_RESOURCE_"
 
 DISPATCH_SCHEMA: Schema = obj({
-    "enabled": BOOLEAN,
     "aihc": obj({
         "endpoint": STRING,
         "accessKey": STRING,
@@ -91,7 +90,6 @@ class TimakerSettings:
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    enabled: bool = True
     aihc: AihcSettings | None = None
     timaker: TimakerSettings | None = None
 
@@ -124,7 +122,6 @@ def read_dispatch_settings(config: Mapping[str, Any], environment: Mapping[str, 
     """Reads the settings from a config that has been validated. Raises ValueError."""
     given = config.get("dispatch") or {}
     return DispatchSettings(
-        enabled=given.get("enabled", True),
         aihc=_read_aihc(given.get("aihc") or {}, environment),
         timaker=_read_timaker(given["timaker"]) if given.get("timaker") else None,
     )

@@ -17,6 +17,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from muster import __version__
 from muster.server.platform import (
     cluster,
+    dispatch,
     jobs,
     logs,
     module_versions,
@@ -83,6 +84,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     modules.categories_router,
     resources.router,
     cluster.router,
+    dispatch.router,
     logs.job_logs_router,
     _about,
 )
@@ -112,6 +114,7 @@ def background_tasks(services: Services) -> list[tuple[str, Callable[[], Corouti
         ("run controller", services.runs.run),
         ("job watch", services.jobs.run),
         ("module builds", services.builds.run),
+        ("dispatcher", services.dispatch.run),
         ("queues", partial(resources.keep_queues, services)),
         ("cluster usage", partial(cluster.keep_usage, services)),
         ("encryption of secrets", partial(_encrypt_secrets, services)),

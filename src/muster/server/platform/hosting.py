@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -21,6 +21,7 @@ from muster.kube.encryption import KeyRing
 from muster.kube.rbac import User
 from muster.platform.settings import DEFAULT_WEB_PORT
 from muster.platform.users.credentials import API_TOKEN, platform_folder, prepare_secrets
+from muster.server.cooker.listeners import serve_cooker
 from muster.server.http_server import limits_from, open_listener, serve_http
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
@@ -64,7 +65,10 @@ async def host_platform(
             identity.others = hosted
         task = asyncio.create_task(hosted.run(), name="platform")
         try:
-            async with serve_http(hosted, listener, limits_from(settings.budgets)):
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(serve_http(hosted, listener, limits_from(settings.budgets)))
+                if settings.cooker.enabled:
+                    await stack.enter_async_context(serve_cooker(settings, cluster, hosted.serve_cooker))
                 yield url
         finally:
             task.cancel()
@@ -87,16 +91,27 @@ class _Hosted:
         self._keys = keys
         self._workers = workers
         self._app: ASGIApp | None = None
+        self._cooker: ASGIApp | None = None
         self._services: Services | None = None
         self._trouble = ""
         self._asked = asyncio.Event()
         self._settled = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._serve_request(lambda: self._app, scope, receive, send)
+
+    async def serve_cooker(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """MLP Cooker's API on a port of its own."""
+        await self._serve_request(lambda: self._cooker, scope, receive, send)
+
+    async def _serve_request(
+        self, find: Callable[[], ASGIApp | None], scope: Scope, receive: Receive, send: Send
+    ) -> None:
         self._asked.set()
         await self._settled.wait()
-        if self._app is not None:
-            await self._app(scope, receive, send)
+        app = find()
+        if app is not None:
+            await app(scope, receive, send)
         elif scope["type"] == "http":
             # It names files and hosts. Strangers learn only that something is wrong.
             web = self._settings.web
@@ -123,7 +138,7 @@ class _Hosted:
             try:
                 await self._serve()
             except Exception as error:
-                self._app, self._services, self._trouble = None, None, str(error)
+                self._app, self._cooker, self._services, self._trouble = None, None, None, str(error)
                 log.error("the platform cannot be served: %s", error, exc_info=not _is_explained(error))
                 self._settled.set()
                 await asyncio.sleep(_TRY_AGAIN_SECONDS)
@@ -132,6 +147,7 @@ class _Hosted:
         """Serves until it is cancelled. The modules are imported on a thread, so that the cluster keeps running."""
         await asyncio.to_thread(_load)
         from muster.platform.database.database import Database, sqlite_url
+        from muster.server.cooker.app import cooker_app, with_cooker
         from muster.server.platform.app import background_tasks, platform_app
         from muster.server.platform.services import create_services
 
@@ -146,12 +162,17 @@ class _Hosted:
                 database, self._cluster, self._settings, self._url, self._artifacts, self._workers
             )
             self._app, self._services, self._trouble = platform_app(services), services, ""
+            if self._settings.cooker.enabled:
+                self._cooker = cooker_app(services)
+                self._app = with_cooker(self._app, self._cooker)
             self._settled.set()
             async with asyncio.TaskGroup() as group:
                 for name, task in background_tasks(services):
                     group.create_task(_keep_running(name, task), name=name)
                 await asyncio.Event().wait()
         finally:
+            if self._services is not None:
+                await self._services.dispatch.close()
             await asyncio.to_thread(database.close)
 
     @property
@@ -161,6 +182,7 @@ class _Hosted:
 
 def _load() -> None:
     """Imports the platform and the libraries behind it."""
+    import muster.server.cooker.app
     import muster.server.platform.app  # noqa: F401
 
 

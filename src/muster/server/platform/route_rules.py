@@ -108,6 +108,19 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "DELETE /jobs/{namespace}/{kind}/{name}": rule("job", "delete"),
     "GET /jobs/{namespace}/{kind}/{name}/pods/{pod}/log": rule("job", "view"),
     "GET /jobs/{namespace}/{kind}/{name}/pods/{pod}/log/events": rule("job", "view"),
+    "GET /dispatch/adapters": rule("dispatch job", "create"),
+    "GET /dispatch/jobs": rule("dispatch job", "view"),
+    "POST /dispatch/jobs": rule("dispatch job", "create"),
+    "GET /dispatch/jobs/events": rule("dispatch job", "view"),
+    "GET /dispatch/jobs/{job}": rule("dispatch job", "view"),
+    "GET /dispatch/jobs/{job}/events": rule("dispatch job", "view"),
+    "PATCH /dispatch/jobs/{job}": rule("dispatch job", "edit"),
+    "POST /dispatch/jobs/{job}/cancel": rule("dispatch job", "cancel"),
+    "POST /dispatch/jobs/{job}/restart": rule("dispatch job", "restart"),
+    "POST /dispatch/jobs/{job}/resolve": rule("dispatch job", "resolve"),
+    "DELETE /dispatch/jobs/{job}": rule("dispatch job", "delete"),
+    "GET /dispatch/jobs/{job}/log": rule("dispatch job", "view"),
+    "GET /dispatch/jobs/{job}/log/events": rule("dispatch job", "view"),
     "GET /modules": rule("module", "view"),
     "POST /modules": rule("module", "create"),
     "GET /modules/{module}": rule("module", "view"),
@@ -183,6 +196,30 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "GET /openid/callback": public("it needs an answer of the provider that belongs to this browser's attempt"),
 }
 
+COOKER_RULES: Final[Mapping[str, RouteRule]] = {
+    "GET /api/health": public("it says that the server responds, and its version"),
+    "POST /api/login/account": public("it checks the password or the token; attempts are limited"),
+    "POST /api/login/outLogin": own("it revokes the token of the request, if a login made it"),
+    "GET /api/currentUser": own("it describes the user of the request"),
+    "POST /api/jobs/create": rule("dispatch job", "create"),
+    "POST /api/jobs": rule("dispatch job", "view"),
+    "GET /api/jobs": rule("dispatch job", "view"),
+    "GET /api/jobs/{job}": rule("dispatch job", "view"),
+    "DELETE /api/jobs/{job}": rule("dispatch job", "delete"),
+    "POST /api/jobs/{job}/stop": rule("dispatch job", "cancel"),
+    "GET /api/jobs/{job}/events": rule("dispatch job", "view"),
+    "GET /api/jobs/{job}/pods/{pod}/logs": rule("dispatch job", "view"),
+    "GET /api/jobs/{job}/pods/{pod}/webterminal": rule("dispatch job", "view"),
+    "GET /api/jobs/{job}/webterminal": rule("dispatch job", "view"),
+    "GET /api/resources/pools": rule("queue", "view"),
+    "GET /api/resources/pools/{pool}": rule("queue", "view"),
+    "GET /api/resources/queues": rule("queue", "view"),
+    "GET /api/resources/queues/{queue}": rule("queue", "view"),
+    "GET /api/apps": own(_ANY_TEXT),
+    "GET /api/apps/{app}": own(_ANY_TEXT),
+}
+"""The routes of MLP Cooker's API, with their whole paths (server/cooker/app.py). They take tokens only, no sessions."""
+
 
 class OtherRoutes(NamedTuple):
     paths: str
@@ -256,20 +293,29 @@ the platform begin with `/api/v1`. A request needs a session or a token unless i
 token needs. The owner of a run, job, module, ... is the user who created it.
 """
 
+_COOKER_HEAD: Final = """MLP Cooker's API ([cooker.md](cooker.md)) is at the Service `mlp-cooker-backend:5002`, at
+`cooker.port`, and at these paths of the platform's port. It takes API tokens, but no sessions.
+"""
+_COLUMNS: Final = "| method | path | rule | who | scope |"
+_RULER: Final = "| --- | --- | --- | --- | --- |"
+
+
+def _row(key: str, found: RouteRule) -> str:
+    method, path = key.split(" ")
+    if found.kind is None:
+        who = "everyone" if found.is_public else "all users"
+        return f"| {method} | `{path}` | {found.action}: {found.why} | {who} | |"
+    rules = [RULES[found.kind, action] for action in found.actions]
+    who = " or ".join(relation_names(each) for each in rules)
+    return f"| {method} | `{path}` | {' or '.join(found.actions)} {found.kind} | {who} | {rules[0].scope} |"
+
 
 def routes_document() -> str:
     """The table of all routes, as Markdown."""
-    lines = [*_HEAD.splitlines(), "", "| method | path | rule | who | scope |", "| --- | --- | --- | --- | --- |"]
-    for key, found in ROUTE_RULES.items():
-        method, path = key.split(" ")
-        if found.kind is None:
-            who = "everyone" if found.is_public else "all users"
-            lines.append(f"| {method} | `{path}` | {found.action}: {found.why} | {who} | |")
-        else:
-            rules = [RULES[found.kind, action] for action in found.actions]
-            who = " or ".join(relation_names(each) for each in rules)
-            what = " or ".join(found.actions)
-            lines.append(f"| {method} | `{path}` | {what} {found.kind} | {who} | {rules[0].scope} |")
+    lines = [*_HEAD.splitlines(), "", _COLUMNS, _RULER]
+    lines += [_row(key, found) for key, found in ROUTE_RULES.items()]
+    lines += ["", *_COOKER_HEAD.splitlines(), "", _COLUMNS, _RULER]
+    lines += [_row(key, found) for key, found in COOKER_RULES.items()]
     lines += ["", "| other routes | rule |", "| --- | --- |"]
     lines += [f"| {other.paths} | {other.rule} |" for other in OTHER_ROUTES]
     return "\n".join(lines) + "\n"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster.kube.budgets import setting_name
@@ -113,8 +115,11 @@ class Security:
         largest_body: int = LARGEST_BODY,
         trusted_proxies: tuple[str, ...] = (),
         host: str = "",
+        respond: Callable[[Problem], Response] = problem_response,
     ) -> None:
+        """`respond` makes the response to a request that is refused here."""
         self._app = app
+        self._respond = respond
         self._host = host
         self._proxies = trusted_proxies
         self._largest = largest_body
@@ -149,7 +154,7 @@ class Security:
             if not isinstance(error, Problem):
                 log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
                 error = Problem.of("bug")
-            await problem_response(error)(scope, receive, careful_send)
+            await self._respond(error)(scope, receive, careful_send)
 
     def _add_headers(self, scope: Scope, message: Message) -> None:
         headers = MutableHeaders(scope=message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from fastapi import Depends, Request
 
+from muster.dispatch.adapter import DispatcherAdapter
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.image_engine import CHECK_IMAGE, EngineProblem, find_engine
 from muster.kube.cluster import Cluster
@@ -35,6 +36,8 @@ from muster.platform.users.sessions import Identities
 from muster.platform.users.tokens import NO_LIMITS, OpenIdLimits
 from muster.platform.workflows.graph_context import graph_context
 from muster.platform.workflows.versions import ContextLoader
+from muster.server.dispatch.adapters import create_adapters
+from muster.server.dispatch.service import DispatchService
 from muster.server.platform.event_feed import EventFeed, OpenStreams
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
@@ -69,6 +72,7 @@ class Services:
     job_feed: EventFeed
     """Changes of all training jobs."""
     builds: Builds
+    dispatch: DispatchService
     streams: OpenStreams
     rates: RequestRates
     workers: WorkerPool | None = None
@@ -103,13 +107,15 @@ async def create_services(
     url: str,
     artifacts: ArtifactClient | None = None,
     workers: WorkerPool | None = None,
+    adapters: Sequence[DispatcherAdapter] = (),
 ) -> Services:
-    """Creates the services on an open database. From then on the secrets in the data directory are valid."""
+    """Creates the services on an open database. From then on the secrets in the data directory are valid. `adapters`
+    are those of the dispatcher, if they are not to be made from the settings."""
     folder = platform_folder(settings.home)
     await database.write(lambda connection: ensure_local_admin(connection, folder))
     await database.read(lambda connection: forget_used_link(connection, folder))
     oidc = settings.web.oidc
-    run_feed, job_feed = (EventFeed(_EVENTS_KEPT, epoch=f"{new_id()}-") for _ in range(2))
+    run_feed, job_feed, dispatch_feed = (EventFeed(_EVENTS_KEPT, epoch=f"{new_id()}-") for _ in range(3))
 
     def publish_run(stored: StoredRun) -> None:
         run_feed.publish(stored, "run")
@@ -121,6 +127,13 @@ async def create_services(
         job_feed.publish(job, "gone" if deleted else "job")
 
     namespaces = Namespaces(database, cluster)
+    dispatch = DispatchService(
+        database,
+        adapters or create_adapters(settings.dispatch, cluster),
+        settings.home / "dispatch",
+        dispatch_feed,
+    )
+    await dispatch.prepare()
     return Services(
         database,
         cluster,
@@ -135,6 +148,7 @@ async def create_services(
         run_feed=run_feed,
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,
+        dispatch=dispatch,
         streams=OpenStreams(settings.budgets),
         rates=RequestRates(settings.budgets.user_requests_per_second),
         workers=workers,

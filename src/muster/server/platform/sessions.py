@@ -83,22 +83,29 @@ async def login_options(here: Here) -> LoginOptions:
 async def log_in(body: Login, request: Request, response: Response, here: Here) -> User:
     """Sets the session cookie, and a CSRF cookie that pages must repeat as the header X-CSRF-Token with every
     change."""
+    user = await verify_login(here, request, body.name, body.password)
+    await open_session(here, user, request, response, "password")
+    return user
+
+
+async def verify_login(here: Services, request: Request, name: str, password: str) -> User:
+    """Returns the user with this name and password. Raises Unauthenticated, or TooManyRequests after too many
+    attempts."""
     address, device = client_address(request), request.cookies.get(DEVICE_COOKIE, "")
     network = network_of(address)
-    user, stored, place = await here.database.read(lambda connection: _account(connection, body.name, device, network))
+    user, stored, place = await here.database.read(lambda connection: _account(connection, name, device, network))
     # Nothing may wait between here and the count: guesses that arrive together are all counted before one is checked.
-    counted = _allowed(here.logins.begin(body.name, place, time.monotonic()))
+    counted = _allowed(here.logins.begin(name, place, time.monotonic()))
     is_known = bool(place.device or place.is_known)
-    is_right = await verify_password(body.password, stored, is_known=is_known)
+    is_right = await verify_password(password, stored, is_known=is_known)
     if not is_right or user is None or user.disabled or _only_openid(here, user):
         if user is not None:
             here.do_later(_record_failure(here, user, address))
         raise UnauthenticatedProblem.of("login.wrong")
     here.logins.succeeded(counted)
     if stored is not None and needs_rehash(stored):
-        stronger = await hash_password(body.password)
+        stronger = await hash_password(password)
         await here.database.write(lambda connection: rehash_password(connection, user, stronger))
-    await open_session(here, user, request, response, "password")
     return user
 
 
