@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
@@ -429,22 +430,29 @@ class FairQueue(Generic[K]):
         self._per_lane = per_lane
         self._lanes: dict[Hashable, dict[K, None]] = {}
         self._busy: dict[Hashable, int] = {}
-        self._changed = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """Those that wait in `get`. One is woken for each key, not all of them."""
 
     def __len__(self) -> int:
         return sum(map(len, self._lanes.values()))
 
     def put(self, key: K, *, urgent: bool = False) -> None:
         self._lanes.setdefault(self._lane_of(key), {}).setdefault(key)
-        self._changed.set()
+        self._wake_one()
 
     async def get(self) -> K:
         while True:
             lane = next((name for name in self._lanes if self._busy.get(name, 0) < self._per_lane), None)
             if lane is not None:
                 return self._take(lane)
-            self._changed.clear()
-            await self._changed.wait()
+            turn = asyncio.get_running_loop().create_future()
+            self._idle.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done():
+                    self._wake_one()  # another one takes the turn
+                raise
 
     def done(self, key: K) -> None:
         """The key that `get` returned is not worked on any more."""
@@ -452,7 +460,15 @@ class FairQueue(Generic[K]):
         self._busy[lane] -= 1
         if not self._busy[lane]:
             del self._busy[lane]
-        self._changed.set()
+        if self._lanes:
+            self._wake_one()
+
+    def _wake_one(self) -> None:
+        while self._idle:
+            turn = self._idle.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
 
     def _take(self, lane: Hashable) -> K:
         waiting = self._lanes.pop(lane)

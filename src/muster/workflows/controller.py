@@ -503,7 +503,17 @@ class WorkflowController:
         return StoreView(self._cluster, namespace_of(obj), self._locks)
 
     def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
-        self._queue.enqueue(key_of(after or before or {}))
+        if after is None:
+            self._queue.enqueue(key_of(before or {}))
+        else:
+            # The writer learns the version of its own write in the same turn of the loop as its watchers, after them.
+            asyncio.get_running_loop().call_soon(self._enqueue_if_new, key_of(after), version_of(after))
+
+    def _enqueue_if_new(self, key: Key, version: str) -> None:
+        """The controller's own writes need no step."""
+        active = self._active.get(key)
+        if active is None or active.needs_reload or version_of(active.obj) != version:
+            self._queue.enqueue(key)
 
     def _limit_changed(self, before: Object | None, after: Object | None) -> None:
         """The limit of a semaphore may have been raised."""

@@ -12,7 +12,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -33,6 +33,7 @@ Listener: TypeAlias = Callable[[str, Change], None]
 DATABASE = "cluster.db"
 LARGEST_BATCH = 512
 DELETE_BATCH = 2000
+_QUICK_ROWS, _QUICK_BYTES = 4, 32 << 10
 ERROR_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,8 @@ class Store:
         self._superseded: list[int] = []
         self._floors: dict[str, int] = {}
         self._undeleted: list[int] = []
+        self._waits_for_disk = durability == "power"
+        self._housekeeping: Future[None] | None = None
         self._lock = DirectoryLock(directory)
         try:
             self.database = Database(directory / DATABASE, durability, keys=keys)
@@ -299,11 +302,25 @@ class Store:
                 break
             count += 1
         batch, self._staged = self._staged[:count], self._staged[count:]
-        self._writer.submit(self._commit_rows, loop, batch)
+        if self._is_quick(batch):
+            loop.call_soon(self._committed, loop, batch, self._append_batch(batch))
+        else:
+            self._writer.submit(self._commit_rows, loop, batch)
+
+    def _is_quick(self, batch: list[_Write]) -> bool:
+        """Whether a commit takes less time than handing it to the thread: it is small, and nothing waits for the
+        disk."""
+        if self._waits_for_disk or (self._housekeeping is not None and not self._housekeeping.done()):
+            return False
+        rows = [staged.row for write in batch for staged in write.staged]
+        return len(rows) <= _QUICK_ROWS and sum(len(row.object) for row in rows) <= _QUICK_BYTES
 
     def _commit_rows(self, loop: asyncio.AbstractEventLoop, batch: list[_Write]) -> None:
         """Runs in the writer thread."""
-        error: BaseException | None = None
+        loop.call_soon_threadsafe(self._committed, loop, batch, self._append_batch(batch))
+
+    def _append_batch(self, batch: list[_Write]) -> BaseException | None:
+        """Returns why nothing of the batch is stored, if so."""
         try:
             changes = [staged for write in batch for staged in write.staged]
             if changes:
@@ -313,8 +330,8 @@ class Store:
                     {part.version: part.text for part in parts if part.text is not None},
                 )
         except BaseException as failure:
-            error = failure
-        loop.call_soon_threadsafe(self._committed, loop, batch, error)
+            return failure
+        return None
 
     def _committed(self, loop: asyncio.AbstractEventLoop, batch: list[_Write], error: BaseException | None) -> None:
         if error is not None:
@@ -370,9 +387,9 @@ class Store:
         """Housekeeping in the writer thread, after the writers have their results."""
         if len(self._superseded) >= DELETE_BATCH:
             versions, self._superseded = self._superseded, []
-            self._writer.submit(self._delete_versions, versions, dict(self._floors))
+            self._housekeeping = self._writer.submit(self._delete_versions, versions, dict(self._floors))
         if self.database.wants_checkpoint():
-            self._writer.submit(self._checkpoint)
+            self._housekeeping = self._writer.submit(self._checkpoint)
 
     def _delete_versions(self, versions: list[int], floors: dict[str, int]) -> None:
         self._undeleted += versions
