@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
 
 from muster.dispatch import (
     Capacity,
@@ -27,6 +27,7 @@ from muster.dispatch import (
     Transient,
     Unclear,
     secret,
+    store,
 )
 from muster.dispatch.testing import FakeAdapter
 from tests.dispatch import shop
@@ -282,6 +283,27 @@ def test_a_lost_answer_is_adopted_and_not_repeated(new_dispatcher: New) -> None:
         job = dispatcher.submit("add", {"a": 1})
         assert job.result(30) == 1
         assert fake.started == [job.refresh().external_name]
+
+
+def test_a_start_whose_result_cannot_be_stored_is_not_repeated(
+    new_dispatcher: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, save = FakeAdapter(finds=False), store.save_job
+    failures: list[str] = []
+
+    def save_but_not_the_first_id(connection: Connection, before: Job, after: Job, holder: str) -> bool:
+        if after.external_id is not None and not failures:
+            failures.append(after.external_id)
+            raise OSError("the database cannot be reached")
+        return save(connection, before, after, holder)
+
+    monkeypatch.setattr(store, "save_job", save_but_not_the_first_id)
+    with new_dispatcher(fake) as dispatcher:
+        handle = dispatcher.submit("train")
+        for event in handle.events(follow=True):
+            if event.reason.startswith("start unclear: "):
+                break
+    assert len(failures) == len(fake.started) == 1
 
 
 def test_an_unclear_start_is_held_where_the_cluster_cannot_be_asked(new_dispatcher: New) -> None:

@@ -155,16 +155,15 @@ def test_cancel_in_every_state_and_twice(dispatcher: Dispatcher, server: Loopbac
     assert ended == ["Stopped", "Stopped"]
 
 
-def test_a_job_that_waits_for_room_says_so(tmp_path: Path) -> None:
+def test_jobs_wait_for_room_one_by_one(tmp_path: Path) -> None:
     with TimakerServer(execute=True) as server:
         server.total["Train"]["Cpu"] = 1500
         dispatcher = make_dispatcher(tmp_path, make_adapter("timaker", server.url))
         with dispatcher:
-            first = dispatcher.submit("square", {"number": 1, "seconds": 1})
-            wait_until(first, lambda job: job.state == "running")
-            second = dispatcher.submit("square", {"number": 2})
-            job = wait_until(second, lambda job: bool(job.reason) and job.state == "waiting" and "room" in job.reason)
-            assert job.reason == "no room on timaker: app group 7: 1 cores needed, 0.5 there"
-            assert second.result(PATIENCE) == 4
+            handles = [dispatcher.submit("square", {"number": number, "seconds": 1}) for number in range(3)]
+            waits = "no room on timaker: app group 7: 1 cores needed, 0.5 there"
+            wait_until(handles[1], lambda job: job.reason == waits or job.has_ended)
+            wait_until(handles[2], lambda job: job.reason == waits or job.has_ended)
+            assert [handle.result(PATIENCE) for handle in handles] == [0, 1, 4]
         dispatcher.close()
-        assert server.calls[CREATE["timaker"]] == 2
+        assert server.calls[CREATE["timaker"]] == 3  # nothing was sent in vain

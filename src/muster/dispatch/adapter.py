@@ -32,6 +32,9 @@ class DispatcherAdapter(Protocol):
     settle: float = 2
     """Seconds between an unclear answer and the first `find`: until then, the cluster may not list the job yet."""
 
+    starts_at_once: int = 100
+    """How many starts a dispatcher has under way at a time. If it dies, as many are unclear."""
+
     functions: bool = False
     """Whether it runs function jobs, whose code comes from the dispatcher's machine."""
 

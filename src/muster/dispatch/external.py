@@ -75,12 +75,14 @@ class HttpClient:
         limit = aiohttp.ClientTimeout(total=total, sock_connect=total * 0.8)
         connection = self._connect()
         try:
-            async with (
-                connection.gate,
-                connection.session.request(
-                    method, url, headers=headers, data=body, timeout=limit, allow_redirects=False
-                ) as response,
-            ):
+            async with asyncio.timeout(total):
+                await connection.gate.acquire()
+        except TimeoutError:  # nothing was sent
+            raise Transient(f"{self.name}: {self.concurrency} requests are under way, and none has ended") from None
+        try:
+            async with connection.session.request(
+                method, url, headers=headers, data=body, timeout=limit, allow_redirects=False
+            ) as response:
                 return HttpAnswer(response.status, await response.read(), dict(response.headers))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise Transient(f"{self.name} cannot be reached: {_cause(error)}") from None
@@ -89,6 +91,8 @@ class HttpClient:
             raise self.no_answer(f"no answer within {total:g} seconds", effect, retry_after=total) from None
         except (aiohttp.ClientError, OSError) as error:
             raise self.no_answer(_cause(error), effect) from None
+        finally:
+            connection.gate.release()
 
     def no_answer(self, cause: str, effect: Effect, *, retry_after: float | None = None) -> DispatchError:
         if effect == "create":
@@ -98,7 +102,9 @@ class HttpClient:
     def error_for_status(self, answer: HttpAnswer, message: str, effect: Effect, *, code: str = "") -> DispatchError:
         """Returns what an HTTP error means if the cluster's own error code says nothing else. A 5xx after `create` is
         unclear: gateways answer with one although the server behind them has done the work."""
-        said = f"{self.name}: {message}" if message else f"{self.name} answered with HTTP status {answer.status}"
+        said = (
+            f"{self.name}: {shorten(message)}" if message else f"{self.name} answered with HTTP status {answer.status}"
+        )
         after = _retry_after(answer)
         if answer.status == 429:
             return Transient(said, code=code, retry_after=after)
@@ -196,6 +202,12 @@ class _Connection(NamedTuple):
     loop: asyncio.AbstractEventLoop
     session: aiohttp.ClientSession
     gate: asyncio.Semaphore
+
+
+def shorten(text: object, most: int = 1000) -> str:
+    """Returns what a cluster said, within the size of a reason."""
+    said = str(text)
+    return said if len(said) <= most else f"{said[:most]}... ({len(said)} characters)"
 
 
 def unchanged(job: Job) -> JobDescription:

@@ -117,6 +117,7 @@ class DispatchLoop:
         self._capacities: dict[str, tuple[float, datetime, Capacity | None]] = {}
         self._wake = asyncio.Event()
         self._polls = {name: asyncio.Event() for name in adapters}
+        self._starts = {name: asyncio.Semaphore(adapter.starts_at_once) for name, adapter in adapters.items()}
         self._renewed = 0.0
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
@@ -357,6 +358,10 @@ class DispatchLoop:
 
     async def _start(self, held: _Held) -> None:
         type, adapter = self._types[held.job.type], self._adapters[held.job.on]
+        if held.job.tracking.sent and not held.job.tracking.unclear:
+            error = Unclear("an earlier start was sent, and its result could not be stored")
+            await self._observe(held, _start_failed(error, adapter))
+            return
         try:
             spec = await self._prepare(held, type)
             adapter.request(held.job, spec, held.job.external_name)
@@ -367,14 +372,21 @@ class DispatchLoop:
             fault = JobFault(error.code, error.message, "dispatch")
             await self._observe(held, lifecycle.StartFailed(error, fault))
             return
-        held.sending = True
-        if not await self._observe(held, lifecycle.Sending()) or held.job.state != "starting":
-            return
-        if _monotonic() - self._renewed > self._settings.lease * 0.7:
-            return  # the lease may have expired: another dispatcher may be starting it
-        observed = await self._call_start(held, adapter, spec)
-        held.sending = False
-        await self._observe(held, observed)
+        async with self._starts[adapter.name]:
+            if self._is_lease_doubtful():
+                return
+            held.sending = True
+            if not await self._observe(held, lifecycle.Sending()) or held.job.state != "starting":
+                return
+            if self._is_lease_doubtful():
+                return
+            observed = await self._call_start(held, adapter, spec)
+            held.sending = False
+            await self._observe(held, observed)
+
+    def _is_lease_doubtful(self) -> bool:
+        """Whether another dispatcher may have taken over this one's jobs, and be starting them."""
+        return _monotonic() - self._renewed > self._settings.lease * 0.7
 
     async def _call_start(self, held: _Held, adapter: DispatcherAdapter, spec: Spec) -> lifecycle.Observation:
         job = held.job

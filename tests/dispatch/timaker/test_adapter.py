@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
@@ -135,17 +134,6 @@ async def test_a_job_waits_for_room(adapter: TimakerAdapter, server: TimakerServ
     server.clock.advance(100)
     await adapter.start(make_job(resources=wanted), SPEC, "second")
     assert server.creations == {"first": 1, "second": 1}
-
-
-async def test_two_jobs_do_not_count_on_the_same_card(adapter: TimakerAdapter, server: TimakerServer) -> None:
-    server.run_seconds = 100
-    server.total["Train"] |= {"V100": 1, "VGpu": 0}
-    job = make_job(resources=Resources(gpu=1, gpu_type="V100"))
-    results = await asyncio.gather(
-        *(adapter.start(job, SPEC, f"job-{number}") for number in range(4)), return_exceptions=True
-    )
-    assert sum(isinstance(result, NoCapacity) for result in results) == 3
-    assert server.calls[CREATE] == 1
 
 
 @pytest.mark.parametrize("code", ["ResourceInsufficient", "FailedOperation.Unheard"])

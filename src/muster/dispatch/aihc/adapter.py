@@ -23,7 +23,7 @@ from muster.dispatch.aihc.request import (
     started_at,
 )
 from muster.dispatch.errors import DispatchError, Refused, Transient
-from muster.dispatch.external import ExternalAdapter, unchanged
+from muster.dispatch.external import ExternalAdapter, shorten, unchanged
 from muster.dispatch.model import Job, JobDescription, JobFault, Line, Spec
 from muster.dispatch.secrets import Secret, reveal_all
 
@@ -53,8 +53,8 @@ class AihcAdapter(ExternalAdapter):
         pfs_instance: str = "",
         tfjob_roles: bool = False,
         name: str = "aihc",
-        timeout: float = 30.0,
-        create_timeout: float = 45.0,
+        timeout: float = 10.0,
+        create_timeout: float = 20.0,
         settle: float = 10.0,
         page_size: int = 100,
     ) -> None:
@@ -216,11 +216,11 @@ class AihcAdapter(ExternalAdapter):
         try:
             detail = await self.client.describe_job(queue, job_id, detail=True)
             failed = [pod for pod in detail.get("pods") or [] if pod.get("status") == "Failed"]
-            said = "; ".join(f"{pod.get('name')}: {pod.get('reason') or 'failed'}" for pod in failed[:5])
+            said = "; ".join(f"{pod.get('name')}: {shorten(pod.get('reason') or 'failed', 300)}" for pod in failed[:5])
             message = f"{message}: {said}" if said else message
             if failed:
                 async for line in _PodLog(self.client, queue, job_id, str(failed[0]["name"])).read():
-                    tail.append(line.text)
+                    tail.append(shorten(line.text))
         except DispatchError:
             pass  # the fault without its details is better than none
         return JobFault("Aihc.JobFailed", message, retryable=True, log_tail=tuple(tail))

@@ -17,7 +17,7 @@ from yarl import URL
 
 from muster.dispatch.aihc.signer import authorize, canonical_query, format_time
 from muster.dispatch.errors import DispatchError, NoCapacity, Refused, Transient, Unclear
-from muster.dispatch.external import Effect, HttpAnswer, HttpClient, repeat_reads
+from muster.dispatch.external import Effect, HttpAnswer, HttpClient, repeat_reads, shorten
 from muster.dispatch.secrets import Secret, reveal
 
 SERVERLESS: Final = "aihc-serverless"
@@ -49,7 +49,7 @@ def explain_error(answer: HttpAnswer, effect: Effect, service: HttpClient) -> Di
     code = str(said.get("code") or "") if isinstance(said, dict) else ""
     if not code:
         return service.error_for_status(answer, "", effect)
-    message = f"{code}: {said.get('message') or 'no message'} (request {said.get('requestId') or 'unknown'})"
+    message = f"{code}: {shorten(said.get('message') or 'no message')} (request {said.get('requestId') or 'unknown'})"
     kind = ERROR_KINDS.get(code) or next((kind for pattern, kind in _PATTERNS if pattern.search(code)), None)
     if kind is None:
         return service.error_for_status(answer, message, effect, code=f"Aihc.{code}")
@@ -76,8 +76,8 @@ class AihcClient:
         secret_key: str | Secret,
         *,
         pool: str,
-        timeout: float = 30.0,
-        create_timeout: float = 45.0,
+        timeout: float = 10.0,
+        create_timeout: float = 20.0,
         name: str = "aihc",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:

@@ -10,15 +10,13 @@ import asyncio
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import orjson
 
 from muster.dispatch.errors import DispatchError, JobError, NoCapacity, Refused, Transient, Unclear
-from muster.dispatch.external import Effect, ExternalAdapter, HttpAnswer, HttpClient, repeat_reads
+from muster.dispatch.external import Effect, ExternalAdapter, HttpAnswer, HttpClient, repeat_reads, shorten
 from muster.dispatch.model import Capacity, Job, JobDescription, JobFault, OnUnclear, Spec
 from muster.dispatch.secrets import MASK, Secret, reveal, reveal_all
 from muster.dispatch.timaker.signer import CONTENT_TYPE, authorize, format_timestamp
@@ -59,7 +57,7 @@ def explain_error(service: str, code: str, message: str, effect: Effect) -> Disp
         kind = Transient  # keys are being changed: no reason to give up jobs that run
     if effect != "create" and kind in {Unclear, NoCapacity}:
         kind = Transient
-    return kind(f"{service}: {code}: {message}", code=f"Timaker.{code}")
+    return kind(f"{service}: {code}: {shorten(message)}", code=f"Timaker.{code}")
 
 
 class TimakerClient:
@@ -104,7 +102,10 @@ class TimakerClient:
 
     async def _resources(self, info: TimakerTaskInfo, action: str, app_group: int) -> TimakerResources:
         answer = await self.call(info, action, {"Uin": info.uin, "AppGroupId": app_group}, effect="read")
-        return TimakerResources.from_json(answer.get("Resources") or {})
+        resources = answer.get("Resources") or answer
+        if not isinstance(resources.get("Train"), dict):
+            raise Transient(f"{self.http.name}: the answer about app group {app_group} names no resources")
+        return TimakerResources.from_json(resources)
 
     async def call(
         self, info: TimakerTaskInfo, action: str, body: Mapping[str, Any], *, effect: Effect
@@ -186,8 +187,9 @@ class TimakerAdapter(ExternalAdapter):
         self.parsers = dict(parsers)
         self.app_group = app_group
         self.on_unclear = on_unclear
+        # With a look before each start, one after the other: two jobs must not count on the same card.
+        self.starts_at_once = 4 if app_group is None else 1
         self._account = account
-        self._creating: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"TimakerAdapter({sorted(self.parsers)!r}, app_group={self.app_group!r})"
@@ -213,18 +215,16 @@ class TimakerAdapter(ExternalAdapter):
     async def create(self, job: Job, spec: Spec, name: str) -> str:
         info = await self._info(job)
         body = create_body(job, spec, name, info)
-        async with AsyncExitStack() as stack:
-            if self.app_group is not None:
-                # One after the other: two jobs must not count on the same card.
-                await stack.enter_async_context(self._lock())
-                await self._check_capacity(info, body)
-            try:
-                return await self.client.create_training_job(info, body)
-            except Refused as error:
-                # Is it refused because another took the room? The code for that is not public, so look once more.
-                if self.app_group is not None and await self._lacks(info, body):
-                    raise NoCapacity(error.message, code=error.code) from None
-                raise
+        if self.app_group is None:
+            return await self.client.create_training_job(info, body)
+        await self._check_capacity(info, body)
+        try:
+            return await self.client.create_training_job(info, body)
+        except Refused as error:
+            # Is it refused because another took the room? The code for that is not public, so look once more.
+            if await self._lacks(info, body):
+                raise NoCapacity(error.message, code=error.code) from None
+            raise
 
     async def describe_one(self, job: Job) -> JobDescription | None:
         info = await self._info(job)
@@ -282,9 +282,6 @@ class TimakerAdapter(ExternalAdapter):
         there = await self.client.available_resources(info, self.app_group)
         return lacking(body["ResourceConfig"], there, elastic=info.is_elasticity)
 
-    def _lock(self) -> asyncio.Lock:
-        return self._creating.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-
 
 def _of(info: TimakerTaskInfo, job_id: str) -> dict[str, Any]:
     return {"Uin": info.uin, "TiProjectId": info.project_id, "TrainingJobId": job_id}
@@ -293,4 +290,4 @@ def _of(info: TimakerTaskInfo, job_id: str) -> dict[str, Any]:
 def _fault(status: str, found: Mapping[str, Any]) -> JobFault:
     code, reason = found.get("FailureCode") or status, found.get("FailureReason") or "timaker gives no reason"
     origin: Literal["job", "dispatch"] = "dispatch" if status == "Evicted" else "job"
-    return JobFault(f"Timaker.{code}", f"{status} on timaker: {reason}", origin, retryable=True)
+    return JobFault(f"Timaker.{code}", f"{status} on timaker: {shorten(reason)}", origin, retryable=True)
