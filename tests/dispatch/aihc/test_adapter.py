@@ -148,6 +148,21 @@ async def test_a_failed_job_says_why(adapter: AihcAdapter, server: AihcServer) -
     assert (fault.origin, fault.retryable) == ("job", True)
 
 
+async def test_many_jobs_fail_at_once_and_some_without_details(
+    adapter: AihcAdapter, server: AihcServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muster.dispatch.aihc.adapter._FAULT_SECONDS", 0.2)
+    jobs = [started(make_job(id=f"j{n}"), await adapter.start(make_job(), SPEC, f"a-{n}")) for n in range(30)]
+    server.outcomes = {f"a-{n}": "Failed" for n in range(30)}
+    server.clock.advance(10)
+    for _ in range(10):
+        server.fail("DescribeJob", "lost")
+    found = await adapter.describe(jobs)
+    assert {each.state for each in found.values()} == {"failed"}
+    messages = [each.fault.message for each in found.values() if each.fault]
+    assert len(messages) == 30 and "AIHC says that it failed" in messages
+
+
 @pytest.mark.parametrize("state", ["Created", "Scheduled", "Starting", "Running", "Abnormal", "Restarting", "Odd"])
 async def test_a_job_is_stopped_in_every_state(adapter: AihcAdapter, server: AihcServer, state: str) -> None:
     job = started(make_job(), await adapter.start(make_job(), SPEC, NAME))

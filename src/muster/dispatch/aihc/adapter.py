@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, cast
 
 from muster.dispatch.aihc.client import AihcClient, is_missing
@@ -24,10 +24,12 @@ from muster.dispatch.aihc.request import (
 )
 from muster.dispatch.errors import DispatchError, Refused, Transient
 from muster.dispatch.external import ExternalAdapter, shorten, unchanged
-from muster.dispatch.model import Job, JobDescription, JobFault, Line, Spec
+from muster.dispatch.model import ClusterState, Job, JobDescription, JobFault, Line, Spec
 from muster.dispatch.secrets import Secret, reveal_all
 
+_FAILED = "Aihc.JobFailed"
 _TAIL_LINES = 20
+_FAULT_SECONDS = 15.0
 _FOLLOW_SECONDS = 2.0
 
 
@@ -130,7 +132,7 @@ class AihcAdapter(ExternalAdapter):
         if not job_id:
             return
         found = await self._find_one(queue, job_id)
-        if found is None or cluster_state(str(found.get("status"))) in {"succeeded", "failed", "cancelled", "stopping"}:
+        if found is None or _state(found) in {"succeeded", "failed", "cancelled", "stopping"}:
             return
         try:
             if normalize_job_type(str(found.get("jobType") or "PyTorchJob")) in STOPPABLE:
@@ -159,7 +161,7 @@ class AihcAdapter(ExternalAdapter):
             for line in kept:
                 yield line
             kept, tail = deque(), None
-            if not follow or cluster_state(str(detail.get("status"))) in {"succeeded", "failed", "cancelled"}:
+            if not follow or _state(detail) in {"succeeded", "failed", "cancelled"}:
                 return
             await asyncio.sleep(_FOLLOW_SECONDS)
 
@@ -174,17 +176,18 @@ class AihcAdapter(ExternalAdapter):
 
     async def _describe_queue(self, queue: str, wanted: Mapping[str, Job]) -> dict[str, JobDescription]:
         missing = dict(wanted)
-        found: dict[str, JobDescription] = {}
+        items: dict[str, Mapping[str, Any]] = {}
         async with aclosing(self.client.list_jobs(queue, page_size=self.page_size)) as listed:
-            async for each in listed:
-                if job := missing.pop(str(each.get("jobId")), None):
-                    found[job.id] = await self._description(queue, job, each)
+            async for item in listed:
+                job_id = str(item.get("jobId"))
+                if missing.pop(job_id, None):
+                    items[job_id] = item
                 if not missing:
                     break
-        for job_id, job in missing.items():
-            if (one := await self._find_one(queue, job_id, listed=False)) is not None:
-                found[job.id] = await self._description(queue, job, one)
-        return found
+        asked = await asyncio.gather(*(self._find_one(queue, job_id, listed=False) for job_id in missing))
+        items |= {job_id: item for job_id, item in zip(missing, asked, strict=True) if item is not None}
+        faults = await self._faults(queue, [id for id, item in items.items() if _state(item) == "failed"])
+        return {wanted[job_id].id: _description(queue, item, faults.get(job_id)) for job_id, item in items.items()}
 
     async def _find_one(self, queue: str, job_id: str, *, listed: bool = True) -> dict[str, Any] | None:
         """Returns a job; None if AIHC does not know it. Its error code for that is not documented: for a job that is
@@ -196,34 +199,33 @@ class AihcAdapter(ExternalAdapter):
                 return None
             raise
 
-    async def _description(self, queue: str, job: Job, found: Mapping[str, Any]) -> JobDescription:
-        status = str(found.get("status") or "")
-        state = cluster_state(status)
-        return JobDescription(
-            state,
-            reason=describe_status(status, queue),
-            status=status,
-            fault=await self._fault(queue, job) if state == "failed" else None,
-            started=started_at(found),
-            ended=parse_time(found.get("finishedAt")),
-        )
-
-    async def _fault(self, queue: str, job: Job) -> JobFault:
-        """Says why a job failed: which pods, the reasons that AIHC gives, and the end of the first one's log."""
-        job_id = self._where(job)[1]
-        message = "AIHC says that it failed"
-        tail: deque[str] = deque(maxlen=_TAIL_LINES)
+    async def _faults(self, queue: str, job_ids: Sequence[str]) -> dict[str, JobFault]:
+        """Says why jobs failed. If many fail at once, some do without the details: describing must not take long."""
+        if not job_ids:
+            return {}
+        asked = {job_id: asyncio.create_task(self._fault(queue, job_id)) for job_id in job_ids}
         try:
-            detail = await self.client.describe_job(queue, job_id, detail=True)
-            failed = [pod for pod in detail.get("pods") or [] if pod.get("status") == "Failed"]
-            said = "; ".join(f"{pod.get('name')}: {shorten(pod.get('reason') or 'failed', 300)}" for pod in failed[:5])
-            message = f"{message}: {said}" if said else message
-            if failed:
-                async for line in _PodLog(self.client, queue, job_id, str(failed[0]["name"])).read():
+            await asyncio.wait(asked.values(), timeout=_FAULT_SECONDS)
+        finally:
+            for task in asked.values():
+                task.cancel()
+            answers = await asyncio.gather(*asked.values(), return_exceptions=True)
+        unknown = JobFault(_FAILED, "AIHC says that it failed", retryable=True)
+        found = zip(asked, answers, strict=True)
+        return {job_id: unknown if isinstance(answer, BaseException) else answer for job_id, answer in found}
+
+    async def _fault(self, queue: str, job_id: str) -> JobFault:
+        """Names the pods that failed, the reasons that AIHC gives, and the end of the first one's log."""
+        detail = await self.client.describe_job(queue, job_id, detail=True)
+        failed = [pod for pod in detail.get("pods") or [] if pod.get("status") == "Failed"]
+        said = "; ".join(f"{pod.get('name')}: {shorten(pod.get('reason') or 'failed', 300)}" for pod in failed[:5])
+        tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        with suppress(DispatchError):  # the reasons without the log are better than nothing
+            for pod in failed[:1]:
+                async for line in _PodLog(self.client, queue, job_id, str(pod["name"])).read():
                     tail.append(shorten(line.text))
-        except DispatchError:
-            pass  # the fault without its details is better than none
-        return JobFault("Aihc.JobFailed", message, retryable=True, log_tail=tuple(tail))
+        message = f"AIHC says that it failed: {said}" if said else "AIHC says that it failed"
+        return JobFault(_FAILED, message, retryable=True, log_tail=tuple(tail))
 
     def _external_id(self, queue: str, job_id: str) -> str:
         return job_id if queue == self.settings.queues[0] else f"{job_id}@{queue}"
@@ -232,6 +234,22 @@ class AihcAdapter(ExternalAdapter):
         """Returns the queue and AIHC's id of a job."""
         job_id, _, queue = (job.external_id or "").partition("@")
         return queue or self.settings.queues[0], job_id
+
+
+def _state(item: Mapping[str, Any]) -> ClusterState:
+    return cluster_state(str(item.get("status") or ""))
+
+
+def _description(queue: str, item: Mapping[str, Any], fault: JobFault | None) -> JobDescription:
+    status = str(item.get("status") or "")
+    return JobDescription(
+        _state(item),
+        reason=describe_status(status, queue),
+        status=status,
+        fault=fault,
+        started=started_at(item),
+        ended=parse_time(item.get("finishedAt")),
+    )
 
 
 class _PodLog:
