@@ -34,7 +34,7 @@ class Square(Container):
         return int((ctx.folder / "square").read_text())
 
 
-def make_adapter(kind: str, url: str, *, timeout: float = 1.0, on_unclear: OnUnclear = "hold") -> DispatcherAdapter:
+def make_adapter(kind: str, url: str, *, timeout: float = 3.0, on_unclear: OnUnclear = "hold") -> DispatcherAdapter:
     adapter: DispatcherAdapter
     if kind == "aihc":
         adapter = AihcAdapter(

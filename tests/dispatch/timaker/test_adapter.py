@@ -39,7 +39,7 @@ def make_info(server: TimakerServer, **fields: Any) -> TimakerTaskInfo:
 
 
 def make_adapter(server: TimakerServer, **settings: Any) -> TimakerAdapter:
-    given: dict[str, Any] = {"app_group": APP_GROUP, "timeout": 0.5}
+    given: dict[str, Any] = {"app_group": APP_GROUP, "timeout": 20}
     return TimakerAdapter({"train": lambda job: make_info(server)}, **given | settings)
 
 
@@ -106,12 +106,12 @@ FAULTS_OF_CREATE: list[tuple[Fault, int]] = [
 
 
 @pytest.mark.parametrize(("fault", "created"), FAULTS_OF_CREATE)
-async def test_an_unclear_start_is_named_and_not_repeated(
-    adapter: TimakerAdapter, server: TimakerServer, fault: Fault, created: int
-) -> None:
+async def test_an_unclear_start_is_named_and_not_repeated(server: TimakerServer, fault: Fault, created: int) -> None:
+    adapter = make_adapter(server, timeout=1.5 if fault == "lost" else 20)
     server.fail(CREATE, fault)
     with pytest.raises(Unclear):
         await adapter.start(make_job(), SPEC, NAME)
+    await adapter.close()
     assert server.calls[CREATE] == 1
     assert server.creations[NAME] == created
     assert (adapter.finds, adapter.on_unclear) == (False, "hold")
