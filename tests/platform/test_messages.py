@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from muster.kube.pod_diagnosis import diagnose_pod
-from muster.platform.messages import CATALOG, catalog_document
+from muster.platform.messages import CATALOG, catalog_document, field_error, make_finding
 from muster.platform.status_messages import PHRASES, SENTENCES, explain, format_parts
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +42,13 @@ def test_the_document_is_generated_from_the_catalog() -> None:
     assert json.loads((ROOT / "docs/messages.json").read_text()) == catalog_document()
 
 
+@pytest.mark.parametrize("code", sorted({c for c in CATALOG if c.endswith(".name")} - {"image.name"}))
+def test_an_empty_name_is_asked_for(code: str) -> None:
+    assert field_error("name", code, name="", most=63).message == "enter a name"
+    assert make_finding("name", code, name="", most=63).code == "name.missing"
+    assert make_finding("name", code, name="/", most=63).code == code
+
+
 @pytest.mark.parametrize(
     ("text", "codes"),
     [
@@ -63,6 +70,8 @@ def test_the_document_is_generated_from_the_catalog() -> None:
         ),
         ("TFJob t is restarting because Worker replica(s) failed.", ["status.job-restarting"]),
         ("train failed", ["status.node-failed"]),
+        ("Skipped because train the model failed", ["status.skipped-failed"]),
+        ("Stopped by ann", ["status.stopped-by"]),
         ("what a program printed", ["text"]),
         ("a: " * 600 + "b", ["text"]),
         ("x" * 5000, ["text"]),

@@ -32,6 +32,9 @@ from muster.server.pidfile import ServerError, ServerInfo, running_server, start
 def up(
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Run the cluster in the background.")] = False,
     runtime: Annotated[str, typer.Option("--runtime", help="What runs Pods: sandbox, podman or docker.")] = "",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port of the web UI; by default 8265 if it is free.")
+    ] = 0,
     gang: Gang = False,
     debug: Debug = False,
 ) -> None:
@@ -44,10 +47,15 @@ def up(
     try:
         if detach:
             # The new process checks the settings. Checking them here, too, would double the start-up time.
-            options = [*([f"--runtime={runtime}"] if runtime else []), *(["--gang"] * gang), *(["--debug"] * debug)]
+            options = [
+                *([f"--runtime={runtime}"] if runtime else []),
+                *([f"--port={port}"] if port else []),
+                *(["--gang"] * gang),
+                *(["--debug"] * debug),
+            ]
             echo("\n".join(["the cluster is up", *_format_addresses(start_detached(home(), options=options))]))
             return
-        settings = load_settings(runtime, gang=gang)
+        settings = load_settings(runtime, gang=gang, web_port=port)
         gc.disable()  # None of the modules that are imported now becomes garbage.
         import uvloop
 

@@ -160,7 +160,8 @@ async def connect_or_start(
         raise CommandError(f"error: {error}") from None
 
 
-def load_settings(runtime: str = "", *, gang: bool = False) -> Settings:
+def load_settings(runtime: str = "", *, gang: bool = False, web_port: int = 0) -> Settings:
+    """Reads the settings of the data directory. Options of the command line take precedence."""
     from muster.server.settings import Settings, SettingsError
 
     try:
@@ -168,6 +169,8 @@ def load_settings(runtime: str = "", *, gang: bool = False) -> Settings:
     except SettingsError as error:
         raise CommandError(str(error)) from None
     settings = replace(settings, gang=gang or settings.gang)
+    if web_port:
+        settings = replace(settings, web=replace(settings.web, port=web_port))
     if not runtime:
         return settings
     if runtime not in RUNTIMES:

@@ -42,10 +42,12 @@ class FieldError:
 
 
 def field_error(field: str, code: str, /, **arguments: Any) -> FieldError:
+    code = _code_of_empty_name(code, arguments)
     return FieldError(field, format_message(code, arguments), code, arguments)
 
 
 def make_finding(path: str, code: str, /, **arguments: Any) -> Finding:
+    code = _code_of_empty_name(code, arguments)
     template, shown = CATALOG[code], _shown(arguments)
     return Finding(
         path,
@@ -60,6 +62,11 @@ def make_finding(path: str, code: str, /, **arguments: Any) -> Finding:
 def format_message(code: str, arguments: Mapping[str, Any]) -> str:
     """The English text. A list is joined by commas."""
     return str(CATALOG[code]).format(**_shown(arguments))
+
+
+def _code_of_empty_name(code: str, arguments: Mapping[str, Any]) -> str:
+    """A name that is not filled in needs no lecture about valid characters."""
+    return "name.missing" if code.endswith(".name") and arguments.get("name") == "" else code
 
 
 def _shown(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,6 +106,7 @@ _REQUESTS: Final[Mapping[str, Template]] = {
     "page.other": Template('the cursor belongs to a list sorted by "{other}", not by "{sort}"'),
     "filter.value": Template('"{value}" is not a known value', _ONE_OF),
     "field.missing": Template("this field is required"),
+    "name.missing": Template("enter a name"),
     "field.unknown": Template("there is no such field"),
     "field.long": Template("use at most {most} characters"),
     "field.short": Template("use at least {least} characters"),

@@ -218,6 +218,12 @@ class Workflow:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkflowDetail(Workflow):
+    may: list[str]
+    """What the caller may do: edit, archive, delete, create version."""
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     id: str
     workflow_id: str
@@ -473,6 +479,8 @@ class VirtualCluster:
     """SKUs in use now."""
     available: int
     """SKUs that can be in use: the total, but no more than the nodes have."""
+    largest: int
+    """The most SKUs that one Pod can have: as many as fit on its largest node."""
     team_id: str | None
     team_name: str | None
     """The team that may use it; None for all users."""
@@ -557,13 +565,15 @@ class Run:
     message_parts: list[MessagePart]
     nodes: int
     done: int
-    """The number of nodes that succeeded or were skipped."""
+    """The number of nodes that ended; if the run succeeded, with those that were skipped."""
     retries: int
     created: datetime
     started: datetime | None
     finished: datetime | None
     stopping: datetime | None
     """When a user asked it to stop."""
+    stopped_by: str
+    """The name of that user."""
     namespace: str
     """Where its objects are on the cluster: the team's that it was shared with, or its owner's."""
     revision: int

@@ -35,7 +35,12 @@ SENTENCES: Final[Mapping[str, str]] = {
     "status.node-failed": "{node} failed",
     # The platform
     "status.workflow-deleted": "its Workflow was deleted on the cluster",
-    "status.not-started": "it was stopped before it began",
+    "status.stopped-by": "Stopped by {user}",
+    "status.stopped-elsewhere": "Stopped on the cluster",
+    "status.stopped-with-run": "Stopped together with the run",
+    "status.skipped-failed": "Skipped because {cause} failed",
+    "status.skipped-stopped": "Skipped because the run was stopped",
+    "status.skipped-condition": "Skipped because its condition was not met",
     "status.refused": "the cluster refused it: {error}",
     # Training controllers
     "status.job-created": "{kind} {job} is created.",
@@ -73,7 +78,7 @@ PHRASES: Final[Mapping[str, str]] = {
 
 _VALUES: Final[Mapping[str, str]] = {
     "when": ".+", "error": ".+", "detail": "[^;]*?", "strategy": ".+?", "child": ".+?", "code": r"\d+", "count": r"\d+",
-    "total": r"\d+", "container": '[^"]+?', "resource": r"[\w\-/]+(?:\.[\w\-/]+)*", "role": r"[^.]+?",
+    "total": r"\d+", "cause": ".+", "container": '[^"]+?', "resource": r"[\w\-/]+(?:\.[\w\-/]+)*", "role": r"[^.]+?",
 }  # fmt: skip
 _OTHER_VALUE: Final = r"\S+?"
 _PREFIX: Final = re.compile(r"([^\s:'\"]{1,63}): (.+)", re.DOTALL)

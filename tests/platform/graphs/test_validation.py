@@ -41,7 +41,6 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("parameter.name", graph(node("a"), parameters=[{"name": "1st"}]),
      "parameters[0].name", "letters, digits, _ and -"),
     ("parameter.duplicate", graph(node("a"), parameters=PARAMETERS * 2), "parameters[1].name", "rename one"),
-    ("node.name", graph(node("")), "nodes[0].name", "1 to 63 characters"),
     ("node.name", graph(node(" a")), "nodes[0].name", "a space"),
     ("node.name", graph(node("a\nb")), "nodes[0].name", "one line"),
     ("node.name", graph(node("{{workflow.name}}")), "nodes[0].name", "without {{"),
@@ -182,6 +181,11 @@ def test_problems_have_a_field_and_say_what_to_write(code: str, document: Any, p
     assert part in str(found[0])
     assert found[0].fix
     assert document == before
+
+
+def test_a_node_without_a_name_needs_one() -> None:
+    (found,) = validate_graph(graph(node("")), CONTEXT)
+    assert (found.path, found.message) == ("nodes[0].name", "enter a name")
 
 
 def test_a_manifest_is_limited_to_the_rights_of_its_author() -> None:

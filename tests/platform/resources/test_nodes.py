@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.kube.objects import Object
-from muster.platform.resources.nodes import ResourceAmount, describe_node, skus_available
+from muster.platform.resources.nodes import ResourceAmount, describe_node, largest_skus, skus_available
 
 GI = 2**30
 
@@ -68,3 +68,10 @@ def test_available_skus_are_those_that_fit_onto_nodes(
         node("b", {"cpu": "8", "memory": "16Gi"}),
     ]
     assert skus_available(nodes, selector, sku, total) == expected
+
+
+def test_a_pod_gets_as_many_skus_as_fit_on_one_node() -> None:
+    nodes = [node("a", {"cpu": "8"}), node("b", {"cpu": "13"}), node("c", {"cpu": "64"}, labels={"pool": "x"})]
+    assert largest_skus(nodes[:2], {}, {"cpu": "4"}) == 3
+    assert largest_skus(nodes, {"pool": "x"}, {"cpu": "4"}) == 16
+    assert largest_skus(nodes, {"pool": "y"}, {"cpu": "4"}) == 0

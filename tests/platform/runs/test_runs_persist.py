@@ -6,22 +6,31 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest
-from muster.platform.database.tables import api_tokens
+from muster.platform.database.tables import api_tokens, runs
 from muster.platform.errors import ConflictProblem, ForbiddenProblem, InvalidProblem, NotFoundProblem
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Node, Role, Task, Training
 from muster.platform.permissions import SYSTEM, Actor
-from muster.platform.records import Run
+from muster.platform.records import NodeState, Run, RunState
 from muster.platform.resources.resources import NewCluster, create_cluster
-from muster.platform.runs.create import NewRun, find_requests, plan_of, prepare_copy, prepare_run, store_run
+from muster.platform.runs.create import (
+    NewRun,
+    find_requests,
+    numbered_name,
+    plan_of,
+    prepare_copy,
+    prepare_run,
+    store_run,
+)
 from muster.platform.runs.runs import (
     Attempt,
     RunFilter,
     attempts_of,
+    count_done,
     count_states,
     edit_run,
     find_unfinished,
@@ -100,11 +109,14 @@ async def test_a_run_is_recorded_from_its_creation_to_its_end(database: Database
             ("a", "running", 1),
             ("b", "waiting", 0),
         ]
-        store_status(connection, {run.id: look("failed", was("a", "failed", tried("k", "failed")), version="3")})
+        failed = replace(look("failed", was("a", "failed", tried("k", "failed")), version="3"), cause="a")
+        store_status(connection, {run.id: failed})
         store_status(connection, {run.id: look("running", was("a", "running"), version="2")})
         now = get_run(connection, ann, run.id)
         assert (now.state, now.finished) == ("failed", T), "an older update is ignored"
-        assert nodes_of(connection, run.id)[1].state == "skipped"
+        assert [(n.state, n.message) for n in nodes_of(connection, run.id)[1:]] == [
+            ("skipped", "Skipped because a failed")
+        ]
         assert stored_versions(connection) == {run.id: "3"}
         assert connection.execute(select(api_tokens.c.revoked).where(api_tokens.c.run_id == run.id)).scalar_one()
 
@@ -117,6 +129,61 @@ async def test_a_run_is_recorded_from_its_creation_to_its_end(database: Database
         assert get_run(connection, ann, run.id).done == 2
         assert store_end(connection, run.id, "failed", "gone") is None, "it had ended before"
         assert store_status(connection, {"stranger": look("running")}) == []
+
+    await database.write(story)
+
+
+@pytest.mark.parametrize(
+    ("run", "nodes", "done"),
+    [
+        ("running", ["succeeded", "running", "waiting"], 1),
+        ("failed", ["failed", "skipped", "skipped"], 1),
+        ("stopped", ["succeeded", "stopped", "skipped"], 2),
+        ("succeeded", ["succeeded", "skipped"], 2),
+    ],
+)
+def test_only_nodes_that_ended_count_as_done(run: RunState, nodes: list[NodeState], done: int) -> None:
+    assert count_done(run, nodes) == done
+
+
+async def test_a_stopped_run_names_the_user_who_stopped_it(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        ann = new_actor(connection, "ann")
+        with_workflow(connection, ann)
+        by_user, elsewhere, waiting = (begun(connection, ann, name=name) for name in ("one", "two", "three"))
+        connection.execute(update(runs).where(runs.c.id.in_([by_user.id, waiting.id])).values(stopped_by="ann"))
+        store_status(connection, {run.id: look("stopped") for run in (by_user, elsewhere)})
+        store_end(connection, waiting.id, "stopped")
+        told = [get_run(connection, ann, run.id).message for run in (by_user, elsewhere, waiting)]
+        assert told == ["Stopped by ann", "Stopped on the cluster", "Stopped by ann"]
+        assert {n.message for n in nodes_of(connection, by_user.id)} == {"Skipped because the run was stopped"}
+
+    await database.write(story)
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "expected"),
+    [
+        ("w v1", [], "w v1"),
+        ("w v1", ["w v1"], "w v1 #2"),
+        ("w v1", ["w v1 #7", "w v1", "w v1 #x", "w v10"], "w v1 #8"),
+        ("w v1 #2", ["w v1", "w v1 #2"], "w v1 #3"),
+        ("w" * 200, ["w" * 191], "w" * 191 + " #2"),
+    ],
+)
+def test_automatic_names_are_numbered(name: str, taken: list[str], expected: str) -> None:
+    assert numbered_name(name, taken) == expected
+
+
+async def test_automatic_names_of_runs_and_copies_differ(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        ann = new_actor(connection, "ann")
+        with_workflow(connection, ann)
+        first, second = begun(connection, ann), begun(connection, ann)
+        copied = prepare_copy(connection, ann, first.id, NewRun(version=""), lambda c, a, d: Context())
+        third = store_run(connection, ann, copied)
+        assert [run.name for run in (first, second, third)] == ["w v1", "w v1 #2", "w v1 #3"]
+        assert begun(connection, ann, name="w v1").name == "w v1", "a name that was chosen stays"
 
     await database.write(story)
 

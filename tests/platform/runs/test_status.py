@@ -102,6 +102,31 @@ def test_the_message_names_the_node_that_failed_first() -> None:
     assert map_messages(read_status(found), str.upper).nodes[0].attempts[0].message == "LATE"
 
 
+def omitted(name: str) -> dict[str, Any]:
+    return {"id": f"id-{name}", "name": f"wf.{name}", "type": "Skipped", "phase": "Omitted", "message": "omitted: ..."}
+
+
+def test_an_omitted_node_names_the_node_whose_failure_prevented_it() -> None:
+    retry = {"id": "r", "name": "wf.a", "type": "Retry", "phase": "Failed", "children": ["id-a(0)"]}
+    attempt = pod("a(0)", "Failed", children=["id-b"])
+    b = {**omitted("b"), "children": ["id-c"]}
+    found = read_status(workflow("Failed", retry, attempt, b, omitted("c"), omitted("d")))
+    assert found.cause == "a"
+    assert [(node.name, node.state, node.message) for node in found.nodes[1:]] == [
+        ("b", "skipped", "Skipped because a failed"),
+        ("c", "skipped", "Skipped because a failed"),
+        ("d", "skipped", "Skipped because its condition was not met"),
+    ]
+
+
+def test_a_stopped_node_says_so_without_the_name_of_a_strategy() -> None:
+    message = "workflow shutdown with strategy: Stop"
+    found = read_status(workflow("Failed", pod("a", "Failed", message=message), shutdown="Stop", message="Stopped ..."))
+    (node,) = found.nodes
+    assert {node.message, node.attempts[0].message} == {"Stopped together with the run"}
+    assert found.message == "", "who stopped it is not known here"
+
+
 def test_a_waiting_run_says_what_it_waits_for() -> None:
     assert (
         read_status(workflow("Running", pod("a", "Pending", message="Unschedulable: full"))).message

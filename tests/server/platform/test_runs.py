@@ -207,6 +207,7 @@ async def test_stop_and_delete_leave_nothing_behind(muster: Whole) -> None:
     await admin.post(f"runs/{run['id']}/stop")
     stopped = await ended(admin, run["id"])
     assert (stopped["state"], states(stopped)) == ("stopped", {"a": "stopped", "b": "skipped"})
+    assert stopped["message"] == f"Stopped by {stopped['owner_name']}"
     (await admin("DELETE", f"runs/{run['id']}")).ok()
     (await admin("GET", f"runs/{run['id']}")).refused(404)
 

@@ -427,6 +427,7 @@ runs = Table(
     Column("started", UtcDateTime),
     Column("finished", UtcDateTime),
     Column("stopping", UtcDateTime),
+    Column("stopped_by", STRING, nullable=False, server_default=""),
     Column("seen", STRING, nullable=False),
     Column("namespace", STRING, nullable=False, server_default="default"),
     Column("revision", Integer, nullable=False),
@@ -438,8 +439,8 @@ runs = Table(
     Index(None, "owner_id", "created", "id"),
     Index(None, "team_id", "created", "id"),
 )
-"""`stopping`: when a user asked it to stop. `seen`: the resourceVersion of the Workflow that the row describes. The
-indexes end with the columns that lists are sorted by, so that a page is read, not searched."""
+"""`stopping`, `stopped_by`: when a user asked it to stop, and who. `seen`: the resourceVersion of the Workflow that the
+row describes. The indexes end with the columns that lists are sorted by, so that a page is read, not searched."""
 
 run_nodes = Table(
     "run_nodes",

@@ -108,6 +108,11 @@ def skus_available(
     return has if total is None else min(total, has)
 
 
+def largest_skus(nodes: Iterable[Object], selector: Mapping[str, str], sku: Mapping[str, str]) -> int:
+    """The most SKUs that fit on one node."""
+    return max((_fitting(node, sku) for node in nodes if matches_selector(node, selector)), default=0)
+
+
 def parse_optional_time(text: str | None) -> datetime | None:
     return parse_time(text) if text else None
 

@@ -249,7 +249,7 @@ def _validate_cluster(connection: Connection, given: Mapping[str, Any]) -> dict[
 
 
 def _cluster(row: AnyRow) -> VirtualCluster:
-    return as_record(row, VirtualCluster, used=0, available=0, usable=False)
+    return as_record(row, VirtualCluster, used=0, available=0, largest=0, usable=False)
 
 
 _CLUSTERS = TeamResources(virtual_clusters, "virtual cluster", "cluster.taken", _cluster)

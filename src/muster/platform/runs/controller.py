@@ -28,7 +28,7 @@ from muster.platform.database.tables import now, run_removals, runs
 from muster.platform.errors import ConflictProblem
 from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
-from muster.platform.records import Run, run_object_name
+from muster.platform.records import Run, RunState, run_object_name
 from muster.platform.runs.create import RunRequest, close_request, find_requests
 from muster.platform.runs.logs import delete_logs, save_logs
 from muster.platform.runs.runs import (
@@ -141,9 +141,8 @@ class RunController:
             if run.state in ENDED:
                 raise ConflictProblem.of("run.ended", how=_ended(run))
             if run.stopping is None:
-                connection.execute(
-                    update(runs).where(runs.c.id == run.id).values(stopping=now(), revision=run.revision + 1)
-                )
+                values = {"stopping": now(), "stopped_by": actor.name, "revision": run.revision + 1}
+                connection.execute(update(runs).where(runs.c.id == run.id).values(**values))
                 write_audit(connection, actor, "stop", "run", run.id, run.name)
             return get_run(connection, actor, run_id)
 
@@ -172,7 +171,7 @@ class RunController:
 
             def ask(connection: Connection) -> str:
                 get_run(connection, actor, run_id, "retry")
-                values = {"stopping": None, "revision": run.revision + 1}
+                values = {"stopping": None, "stopped_by": "", "revision": run.revision + 1}
                 connection.execute(update(runs).where(runs.c.id == run_id).values(**values))
                 write_audit(connection, actor, "retry", "run", run.id, run.name)
                 return _new_token(connection, run)
@@ -215,7 +214,7 @@ class RunController:
 
             token = await self._database.write(token_for)
             if not token:
-                await self._end(order.run_id, "stopped", "it was stopped before it began")
+                await self._end(order.run_id, "stopped")
                 return
             await self._namespaces.ensure(namespace_of(order.workflow))
             await self._put_secret(with_token(order.secret, token))
@@ -241,7 +240,7 @@ class RunController:
                 workflow = await self.workflow(run_id)
             except NotFound:
                 if orders:
-                    await self._end(run_id, "stopped", "it was stopped before it began")
+                    await self._end(run_id, "stopped")
                 return
             try:
                 after = await apply.write(self._cluster, workflow, control.stop(workflow))
@@ -264,10 +263,8 @@ class RunController:
             await self._database.write(lambda connection: connection.execute(done))
             self._last.pop(run_id, None)
 
-    async def _end(self, run_id: str, state: str, message: str) -> None:
-        ended = await self._database.write(
-            lambda connection: store_end(connection, run_id, "stopped" if state == "stopped" else "failed", message)
-        )
+    async def _end(self, run_id: str, state: RunState, message: str = "") -> None:
+        ended = await self._database.write(lambda connection: store_end(connection, run_id, state, message))
         if ended is not None:
             self._tell(ended)
 

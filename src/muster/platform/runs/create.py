@@ -4,11 +4,12 @@ transaction. Executing a request may be interrupted at any point and is repeated
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, or_, select
 
 from muster.kube.objects import Object
 from muster.platform.database.encrypted_columns import keys_of, order_place, seal, unseal
@@ -22,7 +23,7 @@ from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Finding, Run, Subject, Version, Workflow, run_object_name
 from muster.platform.resources.resources import all_clusters
-from muster.platform.runs.runs import check_name, get_run, parameters_given
+from muster.platform.runs.runs import LONGEST_NAME, check_name, get_run, parameters_given
 from muster.platform.runs.status import with_masks
 from muster.platform.users.audit import write_audit
 from muster.platform.users.namespace_names import namespace_of
@@ -37,12 +38,14 @@ class NewRun:
     """Its id or name; not needed if the version is named by its id."""
     version: str = LATEST
     name: str = ""
-    """Defaults to the names of the workflow and the version."""
+    """Defaults to the names of the workflow and the version, and a number from the second run on."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     team: str | None = None
     """The id or name of the team it is shared with, '' for none; None for the team of the workflow, if the actor is in
     it."""
     copied_from: str = ""
+    numbered: bool = False
+    """Whether a number is added to the name if another run has it. It is if there is no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class PreparedRun:
     nodes: tuple[NodePlan, ...]
     workflow_object: Object
     secret: Object
+    numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class RunSource:
     copied_from: str
     totals: Mapping[str, int | None]
     """The SKUs of each virtual cluster."""
+    numbered: bool = False
 
 
 def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: ContextLoader) -> PreparedRun:
@@ -121,6 +126,7 @@ def load_run(connection: Connection, actor: Actor, new: NewRun, look: ContextLoa
         dict(new.parameters),
         new.copied_from,
         {cluster.name: cluster.total for cluster in all_clusters(connection)},
+        numbered=new.numbered or not new.name,
     )
 
 
@@ -151,6 +157,7 @@ def compile_source(source: RunSource) -> PreparedRun:
         plans,
         made,
         with_masks(secret, (v.value for node in graph.nodes for v in node.env if v.secret)),
+        source.numbered,
     )
 
 
@@ -174,6 +181,7 @@ def load_copy(connection: Connection, actor: Actor, run_id: str, changes: NewRun
         parameters,
         source.team_id if changes.team is None else changes.team,
         source.id,
+        numbered=not changes.name,
     )
     if other:
         new = replace(new, workflow=new.workflow or source.workflow_id)
@@ -187,11 +195,12 @@ def load_copy(connection: Connection, actor: Actor, run_id: str, changes: NewRun
 def store_run(connection: Connection, actor: Actor, made: PreparedRun) -> Run:
     """The run, its nodes, and the order, or nothing."""
     moment = now()
+    name = _free_name(connection, made.name) if made.numbered else made.name
     with conflict_on_duplicate(field_error("", "version.gone")):
         connection.execute(
             insert(runs).values(
                 id=made.id,
-                name=made.name,
+                name=name,
                 workflow_id=made.workflow.id,
                 version_id=made.version.id,
                 owner_id=actor.id,
@@ -222,8 +231,25 @@ def store_run(connection: Connection, actor: Actor, made: PreparedRun) -> Run:
     details: dict[str, Any] = {"workflow": made.workflow.name, "version": made.version.name}
     if made.copied_from:
         details["copied from"] = made.copied_from
-    write_audit(connection, actor, "create", "run", made.id, made.name, details)
+    write_audit(connection, actor, "create", "run", made.id, name, details)
     return get_run(connection, actor, made.id)
+
+
+def numbered_name(name: str, taken: Iterable[str]) -> str:
+    """`train v1`, then `train v1 #2`, `train v1 #3` and so on."""
+    stem = _NUMBER.sub("", name)[: LONGEST_NAME - len(" #1234567")]
+    ends = (other.removeprefix(stem) for other in taken if other.startswith(stem))
+    numbers = [1 if end == "" else int(end[2:]) for end in ends if end == "" or _NUMBER.fullmatch(end)]
+    return f"{stem} #{max(numbers) + 1}" if numbers else stem
+
+
+_NUMBER = re.compile(r" #[0-9]{1,7}$")
+
+
+def _free_name(connection: Connection, name: str) -> str:
+    stem = _NUMBER.sub("", name)
+    same = or_(runs.c.name == stem, runs.c.name.startswith(f"{stem} #", autoescape=True))
+    return numbered_name(name, connection.execute(select(runs.c.name).where(same)).scalars())
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from muster.platform.records import (
     Subject,
     run_object_name,
 )
-from muster.platform.runs.status import DONE, ENDED, AttemptStatus, NodeStatus, RunStatus
+from muster.platform.runs.status import ENDED, AttemptStatus, NodeStatus, RunStatus, skipped_message
 from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import revoke_run_tokens
@@ -313,11 +313,13 @@ def store_status(connection: Connection, found: Mapping[str, RunStatus]) -> list
     return told
 
 
-def store_end(connection: Connection, run_id: str, state: RunState, message: str) -> StoredRun | None:
+def store_end(connection: Connection, run_id: str, state: RunState, message: str = "") -> StoredRun | None:
     """Ends a run without a Workflow. Returns None if the run does not exist or has ended."""
     run = find_run(connection, run_id)
     if run is None or run.state in ENDED:
         return None
+    if state == "stopped":
+        message = _stopped_message(run)
     values = {"state": state, "message": message, "finished": now(), "revision": run.revision + 1}
     connection.execute(update(runs).where(runs.c.id == run_id).values(**values))
     connection.execute(delete(run_orders).where(run_orders.c.run_id == run_id))
@@ -372,6 +374,15 @@ def match_attempt(known: tuple[Attempt, ...], seen: AttemptStatus, round: int) -
     return last if stayed and last.state == seen.state else None
 
 
+def count_done(run: RunState, nodes: Iterable[NodeState]) -> int:
+    """The number of nodes that ended. One that was skipped because another failed never will."""
+    return sum(state in ENDED or (state == "skipped" and run == "succeeded") for state in nodes)
+
+
+def _stopped_message(run: Run) -> str:
+    return f"Stopped by {run.stopped_by}" if run.stopped_by else "Stopped on the cluster"
+
+
 def _is_older(version: str, than: str) -> bool:
     """Whether the status is older than the stored one: a request stores its result itself and may be faster than the
     watch."""
@@ -381,11 +392,11 @@ def _is_older(version: str, than: str) -> bool:
 def _record_run(connection: Connection, run: Run, seen: RunStatus, nodes: tuple[RunNode, ...]) -> None:
     values: dict[str, Any] = {
         "state": seen.state,
-        "message": seen.message,
+        "message": _stopped_message(run) if seen.state == "stopped" else seen.message,
         "started": run.started or (seen.started if seen.state != "waiting" else None),
         "finished": seen.finished if seen.state in ENDED else None,
         "nodes": len(nodes),
-        "done": sum(node.state in DONE for node in nodes),
+        "done": count_done(seen.state, [node.state for node in nodes]),
         "retries": seen.round,
     }
     changed = {name: value for name, value in values.items() if value != getattr(run, name)}
@@ -407,9 +418,12 @@ def _record_nodes(connection: Connection, run_id: str, seen: RunStatus) -> tuple
     told = {node.name for node in seen.nodes}
     # A node that did not start: it never will if the run has ended.
     untold: NodeState = "skipped" if seen.state in ENDED else "waiting"
+    stopped = seen.state == "stopped"
+    message = skipped_message(seen.cause, stopped) if stopped or seen.cause else ""
     for name, known_node in before.items():
         if name not in told and known_node.state != untold:
-            _change_node(connection, run_id, name, {"state": untold, "message": "", "started": None, "finished": None})
+            values = {"state": untold, "message": message, "started": None, "finished": None}
+            _change_node(connection, run_id, name, values)
     return nodes_of(connection, run_id)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,6 +21,7 @@ from muster.workflows.executors.resource import RETRIES
 ENDED: frozenset[str] = frozenset(("succeeded", "failed", "stopped"))
 DONE: frozenset[str] = frozenset(("succeeded", "skipped"))
 
+_STOPPED_WITH_RUN = "Stopped together with the run"
 _GROUPS = frozenset(("Steps", "StepGroup", "DAG", "TaskGroup"))
 _STATES: Mapping[str, NodeState] = {
     "Pending": "waiting",
@@ -66,6 +68,8 @@ class RunStatus:
     nodes: tuple[NodeStatus, ...]
     version: str
     """The resourceVersion of the Workflow."""
+    cause: str = ""
+    """The node that made the run fail: the one that failed first."""
 
 
 def read_status(workflow: Object) -> RunStatus:
@@ -73,14 +77,16 @@ def read_status(workflow: Object) -> RunStatus:
     stopped = bool(spec_of(workflow).get("shutdown"))
     nodes = tuple(_nodes(workflow, stopped))
     state = _state(str(status.get("phase") or ""), stopped, nodes)
+    failed = _failed_first(nodes) if state == "failed" else None
     return RunStatus(
         state,
-        _message(state, nodes, str(status.get("message") or "")),
+        _message(state, nodes, failed, str(status.get("message") or "")),
         _moment(status.get("startedAt")),
         _moment(status.get("finishedAt")),
         round_of(workflow),
         nodes,
         version_of(workflow),
+        failed.name if failed is not None else "",
     )
 
 
@@ -119,12 +125,57 @@ def leaves_of(workflow: Object) -> dict[str, list[Mapping[str, Any]]]:
     return found
 
 
+def skipped_message(cause: str, stopped: bool = False) -> str:
+    """Why a node did not run. `cause`: the node whose failure prevented it, if any."""
+    if stopped:
+        return "Skipped because the run was stopped"
+    return f"Skipped because {cause} failed" if cause else "Skipped because its condition was not met"
+
+
 def _nodes(workflow: Object, stopped: bool) -> list[NodeStatus]:
     """One status for each node of the graph. The tasks before and after a training node are part of it."""
+    grouped = _grouped(workflow)
+    causes = _causes_of_omission(workflow, grouped)
     parts: dict[str, list[NodeStatus]] = {}
-    for name, node, leaves in _grouped(workflow):
-        parts.setdefault(name, []).append(_node(workflow, name, node, leaves, stopped))
+    for name, node, leaves in grouped:
+        status = _node(workflow, name, node, leaves, stopped)
+        if node.get("phase") == "Omitted":
+            cause = causes.get(str(node.get("id")), "")
+            status = replace(status, message=skipped_message(cause, stopped and not cause))
+        parts.setdefault(name, []).append(status)
     return [_joined(name, some) for name, some in parts.items()]
+
+
+def _causes_of_omission(
+    workflow: Object, grouped: Iterable[tuple[str, Mapping[str, Any], list[Mapping[str, Any]]]]
+) -> dict[str, str]:
+    """By the ids of omitted nodes: the nearest node before it that failed, by its author's name."""
+    nodes: Mapping[str, Mapping[str, Any]] = status_of(workflow).get("nodes") or {}
+    omitted = [key for key, node in nodes.items() if node.get("phase") == "Omitted"]
+    if not omitted:
+        return {}
+    names = {str(each.get("id")): name for name, node, leaves in grouped for each in (node, *leaves)}
+    parents: dict[str, list[str]] = {}
+    for key, node in nodes.items():
+        for child in node.get("children") or ():
+            parents.setdefault(child, []).append(key)
+    found: dict[str, str] = {}
+    for key in omitted:
+        ahead, seen = deque(parents.get(key, ())), {key}
+        while ahead and key not in found:
+            parent = ahead.popleft()
+            if parent in seen:
+                continue
+            seen.add(parent)
+            phase = nodes[parent].get("phase")
+            if phase in ("Failed", "Error") and parent in names:
+                found[key] = names[parent]
+            elif parent in found:
+                found[key] = found[parent]
+            elif phase == "Omitted":
+                ahead += parents.get(parent, ())
+        found.setdefault(key, "")
+    return found
 
 
 def _grouped(workflow: Object) -> list[tuple[str, Mapping[str, Any], list[Mapping[str, Any]]]]:
@@ -176,17 +227,20 @@ def _node(
     if state == "running" and attempts and all(attempt.state == "waiting" for attempt in attempts):
         state = "waiting"
     message = str(node.get("message") or (leaves[-1].get("message") if leaves else "") or "")
+    if state == "stopped":
+        message = _STOPPED_WITH_RUN
     return NodeStatus(name, state, message, _moment(node.get("startedAt")), _moment(node.get("finishedAt")), attempts)
 
 
 def _attempt(workflow: Object, leaf: Mapping[str, Any], stopped: bool) -> AttemptStatus:
     template = (leaf.get("templateRef") or {}).get("template") or leaf.get("templateName") or ""
     has_pod = leaf.get("type") == "Pod" and "resource" not in _template(workflow, str(template))
+    state = _node_state(leaf, stopped)
     return AttemptStatus(
         str(leaf.get("id") or ""),
         pod_name(name_of(workflow), str(leaf.get("name") or ""), str(template)) if has_pod else "",
-        _node_state(leaf, stopped),
-        str(leaf.get("message") or ""),
+        state,
+        _STOPPED_WITH_RUN if state == "stopped" else str(leaf.get("message") or ""),
         str((leaf.get("outputs") or {}).get("exitCode") or ""),
         str(leaf.get("hostNodeName") or ""),
         _moment(leaf.get("startedAt")),
@@ -238,12 +292,16 @@ def _state(phase: str, stopped: bool, nodes: tuple[NodeStatus, ...]) -> RunState
     return "waiting" if all(node.state == "waiting" for node in nodes) else "running"
 
 
-def _message(state: RunState, nodes: tuple[NodeStatus, ...], own: str) -> str:
-    if state == "failed":
-        # The node that failed first is the cause.
-        blamed = sorted((n for n in nodes if n.state == "failed"), key=lambda n: (n.finished is None, n.finished))
-        if blamed:
-            return f"{blamed[0].name}: {blamed[0].message}" if blamed[0].message else f"{blamed[0].name} failed"
+def _failed_first(nodes: tuple[NodeStatus, ...]) -> NodeStatus | None:
+    failed = sorted((n for n in nodes if n.state == "failed"), key=lambda n: (n.finished is None, n.finished))
+    return failed[0] if failed else None
+
+
+def _message(state: RunState, nodes: tuple[NodeStatus, ...], failed: NodeStatus | None, own: str) -> str:
+    if failed is not None:
+        return f"{failed.name}: {failed.message}" if failed.message else f"{failed.name} failed"
+    if state == "stopped":
+        return ""  # who stopped it is in the database
     if state == "waiting":
         return next((f"{node.name}: {node.message}" for node in nodes if node.message), own)
     return own

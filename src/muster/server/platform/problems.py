@@ -30,7 +30,7 @@ from muster.platform.messages import FieldError, field_error
 
 log = logging.getLogger(__name__)
 
-_PHRASES = {404: ("not-found", "There is no such thing"), 405: ("method-not-allowed", "This cannot be done here")}
+_PHRASES = {404: ("not-found", "Not found"), 405: ("method-not-allowed", "Method not allowed")}
 
 
 class FieldProblem(BaseModel):

@@ -15,7 +15,7 @@ from muster.kube.builtin import NODE
 from muster.kube.objects import Object
 from muster.platform.permissions import Actor, may, require
 from muster.platform.records import Page, SkuUse, StorageRoot, Subject, VirtualCluster, VirtualClusterDetail
-from muster.platform.resources.nodes import skus_available
+from muster.platform.resources.nodes import largest_skus, skus_available
 from muster.platform.resources.queues import list_queues, skus_used, sync_queues
 from muster.platform.resources.resources import (
     MOST_SKUS,
@@ -216,7 +216,9 @@ async def _there(here: Services) -> _There:
 def _shown(cluster: VirtualCluster, there: _There, who: Actor) -> VirtualCluster:
     used = skus_used(there.queues.get(cluster.id), cluster)
     available = skus_available(there.nodes, cluster.node_selector, cluster.sku, cluster.total)
-    return replace(cluster, used=used, available=available, usable=bool(may(who, "use", cluster.subject)))
+    largest = largest_skus(there.nodes, cluster.node_selector, cluster.sku)
+    usable = bool(may(who, "use", cluster.subject))
+    return replace(cluster, used=used, available=available, largest=largest, usable=usable)
 
 
 def _tagged(root: StorageRoot, who: Actor, response: Response) -> StorageRoot:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -38,8 +39,16 @@ from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import download
 from muster.server.platform.workflows import look_of
 from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing
+from muster.workflows.artifacts.single_file import HEAD_BYTES, find_single_file, unpack_single_file
 
-_FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/gzip": {"schema": {"type": "string"}}}}}
+_FILE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "application/octet-stream": {"schema": {"type": "string"}},
+            "application/gzip": {"schema": {"type": "string"}},
+        }
+    }
+}
 router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
 
 
@@ -102,7 +111,7 @@ async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[
 
 @router.get("/outputs/{output}", operation_id="get_run_node_output", response_class=Response, responses=_FILE)
 async def content_of_output(run: str, node: str, output: str, request: Request, here: Here, who: Who) -> Response:
-    """Returns an output: the text, or the file or folder as an archive."""
+    """Returns an output: the text, the file, or the folder as an archive."""
     found = await found_node(here, who, run, node)
     workflow = await _workflow(here, run)
     value = next((o for o in outputs_of(found.drawn, workflow, node) if o["name"] == output), None)
@@ -116,22 +125,32 @@ async def content_of_output(run: str, node: str, output: str, request: Request, 
     artifact = artifact_in(workflow, node, output) if workflow is not None else None
     if artifact is None or workflow is None or here.artifacts is None:
         raise NotFoundProblem.of("run.file", name=output)
-    pieces = here.artifacts.read(workflow, artifact)
+    pieces, head = here.artifacts.read(workflow, artifact), b""
     try:
-        first = await anext(pieces, b"")
+        while len(head) < HEAD_BYTES and (piece := await anext(pieces, b"")):
+            head += piece
     except ArtifactMissing as error:
         raise NotFoundProblem.of("run.artifact", detail=str(error)) from None
     except ArtifactError as error:
         raise UnavailableProblem.of("run.artifact", detail=str(error)) from None
 
     async def content() -> AsyncIterator[bytes]:
-        yield first
+        yield head
         async for piece in pieces:
             yield piece
 
-    headers = {**DOWNLOAD_HEADERS, "Content-Disposition": content_disposition(f"{output}.tgz")}
     check = partial(found_node, here, who, run, node)
-    return download(request, content(), check, media_type="application/gzip", headers=headers)
+    file = find_single_file(head)
+    if file is None:
+        headers = {**DOWNLOAD_HEADERS, "Content-Disposition": content_disposition(f"{output}.tgz")}
+        return download(request, content(), check, media_type="application/gzip", headers=headers)
+    headers = {
+        **DOWNLOAD_HEADERS,
+        "Content-Disposition": content_disposition(PurePosixPath(str(value["path"])).name or file.name),
+        "Content-Length": str(file.size),
+    }
+    unpacked = unpack_single_file(content(), file)
+    return download(request, unpacked, check, media_type="application/octet-stream", headers=headers)
 
 
 def _explained(pod: dict[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from muster.platform.records import (
     VersionDetail,
     VersionDiff,
     Workflow,
+    WorkflowDetail,
 )
 from muster.platform.users.namespace_names import namespaces_of
 from muster.platform.workflows.versions import (
@@ -408,10 +409,14 @@ async def new_workflow(body: CreateWorkflow, here: Here, who: Who, response: Res
 
 
 @workflows_router.get("/{workflow}", operation_id="get_workflow")
-async def one_workflow(workflow: str, here: Here, who: Who, response: Response) -> Workflow:
+async def one_workflow(workflow: str, here: Here, who: Who, response: Response) -> WorkflowDetail:
     """By id or name."""
     found = await here.database.read(lambda connection: get_workflow(connection, who, workflow))
-    return _answer(found, response)
+    allowed = [action for action in ("edit", "archive", "delete") if may(who, action, found.subject)]
+    if may(who, "create", found.version_subject):
+        allowed.append("create version")
+    _tag(response, found)
+    return WorkflowDetail(**vars_of(found), may=allowed)
 
 
 @workflows_router.patch("/{workflow}", operation_id="edit_workflow")

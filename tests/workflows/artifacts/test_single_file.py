@@ -1,0 +1,56 @@
+"""Files are downloaded as they are, although they are stored in an archive."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import AsyncIterator
+
+import pytest
+
+from muster.workflows.artifacts.single_file import find_single_file, unpack_single_file
+
+
+def packed(*entries: tuple[str, bytes | None], form: int = tarfile.PAX_FORMAT) -> bytes:
+    """A folder has no content."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w:gz", format=form) as tar:
+        for name, content in entries:
+            entry = tarfile.TarInfo(name)
+            if content is None:
+                entry.type = tarfile.DIRTYPE
+            entry.size = len(content or b"")
+            tar.addfile(entry, io.BytesIO(content or b""))
+    return target.getvalue()
+
+
+async def blocks(data: bytes, size: int) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"0123456789" * 100_000])
+@pytest.mark.parametrize("name", ["model.pt", "\u6570\u636e.csv", "n" * 200])
+async def test_a_file_comes_out_of_its_archive(name: str, content: bytes) -> None:
+    archive = packed((name, content))
+    found = find_single_file(archive[:4096])
+    assert found is not None
+    assert found.size == len(content)
+    for size in (1000, len(archive)):
+        assert b"".join([piece async for piece in unpack_single_file(blocks(archive, size), found)]) == content
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        packed(("folder", None), ("folder/a", b"a")),
+        packed(("folder/a", b"a")),
+        gzip.compress(b"not a tar archive" * 100),
+        gzip.compress(b"short"),
+        b"not packed at all",
+        b"",
+    ],
+)
+def test_other_content_is_left_alone(archive: bytes) -> None:
+    assert find_single_file(archive) is None
