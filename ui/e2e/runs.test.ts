@@ -53,6 +53,8 @@ test("a run is created, watched, inspected, retried and copied", { tag: "@smoke"
   await expect(node(page, "say").locator("[data-state=succeeded]")).toBeVisible({ timeout: 60_000 })
   await expect(node(page, "break").locator("[data-state=failed]")).toBeVisible({ timeout: 60_000 })
   await expect(node(page, "break")).toContainText("break(1)")
+  await expect(page.getByText("break failed with exit code 3")).toBeVisible()
+  await expect(page.getByRole("region", { name: "Last lines of the log" })).toContainText("will break muster")
   await expectAccessible(page)
 
   await node(page, "break").click()
@@ -76,6 +78,8 @@ test("a run is created, watched, inspected, retried and copied", { tag: "@smoke"
   await expect(page.getByRole("heading", { name: `${name} 2` })).toBeVisible()
   await page.getByRole("button", { name: "Stop" }).click()
   await page.getByRole("dialog").getByRole("button", { name: "Stop" }).click()
+
+  await expect(page.getByText("Stopped by ann")).toBeVisible({ timeout: 60_000 })
 
   await page.goto(url("/runs"))
   const row = page.getByRole("row").filter({ hasText: `${name} 2` })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { diffLines, hideUnchanged } from "@/components/line-diff"
+import { exceedsNodes } from "@/lib/amounts"
 import { readPages } from "@/lib/pagination"
 import { ago, duration } from "@/lib/times"
 
@@ -50,7 +51,8 @@ it.each([
 ])("%i ms is %s", (milliseconds, told) => expect(duration(milliseconds)).toBe(told))
 
 it.each([
-  ["2026-01-01T00:00:00Z", "en", "now"],
+  ["2026-01-01T00:00:00Z", "en", "just now"],
+  ["2026-01-01T00:00:00Z", "zh", "刚刚"],
   ["2025-12-31T23:57:00Z", "en", "3 minutes ago"],
   ["2025-12-31T23:57:00Z", "zh", "3分钟前"],
   ["2025-12-30T23:00:00Z", "en", "yesterday"],
@@ -65,3 +67,11 @@ it("pages know the previous page", () => {
   expect([second.cursor, second.number, second.previous]).toEqual(["abc", 1, ""])
   expect(readPages(second.next("def")).previous).toBe("abc")
 })
+
+it.each([
+  [4, 4, false],
+  [5, 4, true],
+  [5, 0, false],
+])("%i SKUs where %i fit on a node warn: %s", (skus, largest, warns) =>
+  expect(exceedsNodes(skus, { largest })).toBe(warns),
+)

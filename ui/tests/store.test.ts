@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest"
-import { isChanged, newCanvas } from "@/editor/store"
+import type { GraphFinding } from "@/api/workflows"
+import { nodeOfTemplate } from "@/editor/node-templates"
+import { isChanged, isToDo, newCanvas } from "@/editor/store"
 import { drawn } from "@/graph/drawing"
 
 function canvas() {
@@ -66,4 +68,55 @@ it("removes what is selected", () => {
   store.getState().select([key])
   store.getState().removeSelected()
   expect(names()).toEqual([])
+})
+
+describe("what is missing in something new", () => {
+  const problem = (path: string): GraphFinding => ({
+    path,
+    code: "x",
+    message: "",
+    fix: "",
+    arguments: {},
+    severity: "error",
+  })
+  const toDo = (store: ReturnType<typeof newCanvas>, path: string) => isToDo(store.getState(), problem(path))
+
+  it("is no error until its field was touched", () => {
+    const { store } = canvas()
+    const key = store.getState().add({ name: "b", position: { x: 0, y: 0 } })
+    expect(toDo(store, "nodes[1].command")).toBe(true)
+    expect(toDo(store, "nodes[0].command")).toBe(false)
+    store.getState().changeNode(key, { image: "x" }, "image")
+    expect(toDo(store, "nodes[1].command")).toBe(true)
+    store.getState().touch(key, "command")
+    expect(toDo(store, "nodes[1].command")).toBe(false)
+    expect(toDo(store, "nodes[1].name")).toBe(true)
+    store.getState().reveal()
+    expect(toDo(store, "nodes[1].name")).toBe(false)
+  })
+
+  it("is no error in a new row", () => {
+    const { store, key } = canvas()
+    store.getState().changeNode(key, { inputs: [{ name: "" }] }, "inputs[0]+")
+    expect(toDo(store, "nodes[0].inputs[0].name")).toBe(true)
+    store.getState().changeNode(key, { inputs: [{ name: "1" }] }, "inputs[0].name")
+    expect(toDo(store, "nodes[0].inputs[0].name")).toBe(false)
+    expect(toDo(store, "nodes[0].inputs[0]")).toBe(true)
+    store.getState().touch(key, "inputs[0]")
+    expect(toDo(store, "nodes[0].inputs[0]")).toBe(false)
+  })
+})
+
+describe("a new training node", () => {
+  const clusters = [
+    { name: "theirs", usable: false },
+    { name: "ours", usable: true },
+  ]
+  it.each([
+    ["training", clusters, { type: "compute", cluster: "ours", skus: 1 }],
+    ["training", [], undefined],
+    ["plain", clusters, undefined],
+  ] as const)("of kind %s among %j has the task %j", (kind, clusters, task) =>
+    expect(nodeOfTemplate({ kind }, { x: 0, y: 0 }, clusters).task).toEqual(task),
+  )
 })

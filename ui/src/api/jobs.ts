@@ -2,7 +2,7 @@
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
 import { api, data, queryClient, type Schema } from "./client"
-import type { LogSource } from "./log"
+import { type LogSource, timedLog } from "./log"
 import { filledIn } from "./workflows"
 
 export type Job = Schema<"Job">
@@ -75,7 +75,7 @@ export const jobYamlQuery = (path: JobPlace) =>
 
 export function jobLog(place: JobPlace, pod: string): LogSource {
   const text = `${address(place)}/pods/${encodeURIComponent(pod)}/log`
-  return { text, events: `${text}/events`, name: `${pod}.log` }
+  return { text, events: `${text}/events`, name: `${pod}.log`, timed: timedLog(text) }
 }
 
 export async function checkJobs(manifest: string, signal: AbortSignal): Promise<CheckedManifest> {

@@ -2,7 +2,7 @@
 import { LogStore } from "@/lib/log-store"
 
 export type ToWorker =
-  | { ask: "open"; address: string; follow: boolean }
+  | { ask: "open"; address: string; follow: boolean; times: boolean }
   | { ask: "lines"; from: number; to: number; number: number }
   | { ask: "search"; text: string; number: number }
 
@@ -33,7 +33,7 @@ function tell(): void {
 }
 
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
-  if (data.ask === "open") void (data.follow ? followed(data.address) : whole(data.address))
+  if (data.ask === "open") void (data.follow ? followed(data.address, data.times) : whole(data.address))
   else if (data.ask === "lines") void lines(data.from, data.to, data.number)
   else {
     searching = data.text ? { text: data.text, number: data.number, next: 0, busy: false } : undefined
@@ -70,10 +70,13 @@ async function search(): Promise<void> {
   if (searching === mine) say({ say: "found", lines: [], number: mine.number, whole: true })
 }
 
-/** An event holds a line, several lines, or a piece of text with any number of them. */
-function followed(address: string): void {
+/** An event holds a line with its time, several lines, or a piece of text with any number of them. */
+function followed(address: string, times: boolean): void {
   const source = new EventSource(address)
-  const text = (event: MessageEvent) => (JSON.parse(event.data as string) as { text: string }).text
+  const text = (event: MessageEvent) => {
+    const { text, time } = JSON.parse(event.data as string) as { text: string; time?: string }
+    return times && time ? `${time} ${text}` : text
+  }
   const take = (piece: string) => {
     store.append(piece)
     tell()

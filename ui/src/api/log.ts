@@ -8,6 +8,8 @@ export interface LogSource {
   events: string
   /** The file name for downloads. */
   name: string
+  /** The same with the time in front of each line, if the server knows it. */
+  timed?: { text: string; events: string }
 }
 
 export interface Log {
@@ -48,7 +50,12 @@ export function runLog({
     text: text + said,
     events: `${text}/events?${new URLSearchParams([...query, ["bunches", "true"]])}`,
     name: `${node}.log`,
+    timed: timedLog(text, query),
   }
+}
+
+export function timedLog(text: string, query = new URLSearchParams()): { text: string; events: string } {
+  return { text: `${text}?${new URLSearchParams([...query, ["times", "true"]])}`, events: `${text}/events?${query}` }
 }
 
 const PAGE = 200
@@ -56,7 +63,7 @@ const PAGES = 40
 const NOTHING = { count: 0, ended: false, lost: false, news: 0 }
 
 /** `over`: the log will not change any more. `ended` is called when a followed log has ended. */
-export function useLog(source: LogSource, over: boolean, ended?: () => void): Log {
+export function useLog(source: LogSource, over: boolean, ended?: () => void, times = false): Log {
   const end = useRef(ended)
   end.current = ended
   const began = useRef(over)
@@ -73,7 +80,9 @@ export function useLog(source: LogSource, over: boolean, ended?: () => void): Lo
   const [results, setResults] = useState<{ found: number[]; searched: boolean }>({ found: [], searched: true })
   const [, redraw] = useState(0)
 
-  const address = follow ? source.events : source.text
+  const timed = times ? source.timed : undefined
+  const address = follow ? (timed ?? source).events : (timed ?? source).text
+  const withTimes = timed !== undefined
   useEffect(() => {
     const mine = new Worker(new URL("./log-worker.ts", import.meta.url), { type: "module" })
     worker.current = mine
@@ -110,10 +119,10 @@ export function useLog(source: LogSource, over: boolean, ended?: () => void): Lo
         setResults({ found: hits.current, searched: data.whole })
       }
     }
-    const open: ToWorker = { ask: "open", address: new URL(address, location.href).href, follow }
+    const open: ToWorker = { ask: "open", address: new URL(address, location.href).href, follow, times: withTimes }
     mine.postMessage(open)
     return () => mine.terminate()
-  }, [address, follow])
+  }, [address, follow, withTimes])
 
   const line = useCallback((number: number) => pages.current.get(Math.floor(number / PAGE))?.lines[number % PAGE], [])
   const want = useCallback((from: number, to: number) => {

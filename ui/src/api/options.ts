@@ -1,7 +1,7 @@
 /** What forms offer to choose from: modules, virtual clusters, storage roots, teams and categories. */
 import { queryOptions, useQueries } from "@tanstack/react-query"
 import { useMemo } from "react"
-import { api, data, type Schema } from "./client"
+import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
 export type Cluster = Schema<"VirtualCluster">
@@ -20,6 +20,11 @@ export const clustersQuery = queryOptions({
   queryFn: ({ signal }) => api.GET("/api/v1/clusters", { params: { query: { limit: MOST } }, signal }).then(data),
   staleTime: KEPT,
 })
+
+/** The virtual clusters, if they have been loaded. */
+export function loadedClusters(): Cluster[] {
+  return queryClient.getQueryData(clustersQuery.queryKey)?.items ?? []
+}
 
 export const rootsQuery = queryOptions({
   queryKey: ["storage", "all"],

@@ -41,11 +41,25 @@ export class Problem extends Error {
     return this.detail && serverMessage({ ...this.sentence, message: this.detail }, usePreferences.getState().language)
   }
 
+  /** The kind of the object that does not exist, if that is the problem. */
+  get missingKind(): string | undefined {
+    return this.sentence.code === "missing" ? String(this.sentence.arguments?.kind) : undefined
+  }
+
   /** The message about a field, by its path, in the user's language. */
   of(field: string): string | undefined {
     const found = this.fields.find((each) => each.field === field)
     return found && serverMessage(found, usePreferences.getState().language)
   }
+}
+
+/** The error without what it says of a field that the user is correcting; undefined if nothing is left. */
+export function withoutField(error: unknown, field: string): unknown {
+  const problem = asProblem(error)
+  const rest = problem.fields.filter((each) => each.field !== field)
+  if (rest.length === problem.fields.length) return error
+  if (!rest.length) return undefined
+  return new Problem(problem.status, problem.kind, problem.title, problem.detail, rest)
 }
 
 export const UNREACHABLE = new Problem(0, "unreachable", "", "")

@@ -1,6 +1,7 @@
 /** Runs: lists and details that follow the server by server-sent events. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
+import { plain } from "@/lib/log-store"
 import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
@@ -57,6 +58,23 @@ export const runNodeEventsQuery = (run: string, node: string) =>
     queryKey: ["runs", "one", run, "nodes", node, "events"],
     queryFn: ({ signal }) =>
       api.GET("/api/v1/runs/{run}/nodes/{node}/events", { params: { path: { run, node } }, signal }).then(data),
+  })
+
+const LAST_LINES = 8
+
+/** The end of a node's log, without colours. `attempt` tells the logs of a retried node apart. */
+export const lastLinesQuery = (run: string, node: string, attempt: number) =>
+  queryOptions({
+    queryKey: ["runs", "one", run, "nodes", node, "last lines", attempt],
+    queryFn: ({ signal }) =>
+      api
+        .GET("/api/v1/runs/{run}/nodes/{node}/log", {
+          params: { path: { run, node }, query: { attempt, tail: LAST_LINES } },
+          parseAs: "text",
+          signal,
+        })
+        .then(data)
+        .then((text) => (text as string).trimEnd().split("\n").map(plain).join("\n")),
   })
 
 export function outputAddress(run: string, node: string, output: string): string {

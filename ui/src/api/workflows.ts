@@ -4,6 +4,7 @@ import type { GraphDocument } from "@/graph/document"
 import { api, data, queryClient, type Schema } from "./client"
 
 export type Workflow = Schema<"Workflow">
+export type WorkflowDetail = Schema<"WorkflowDetail">
 export type Version = Schema<"Version">
 export type VersionDetail = Schema<"VersionDetail">
 export type Stored = Schema<"StoredVersion">
@@ -109,10 +110,15 @@ export async function createWorkflow(
   return changed(api.POST("/api/v1/workflows", { body: { ...workflow, version: versionBody(version) } }).then(data))
 }
 
-export async function createVersion(workflow: string, version: VersionText): Promise<Stored> {
+/** With a revision of the workflow, fails if someone else has changed it since. */
+export async function createVersion(workflow: string, version: VersionText, revision?: number): Promise<Stored> {
   return changed(
     api
-      .POST("/api/v1/workflows/{workflow}/versions", { params: { path: { workflow } }, body: versionBody(version) })
+      .POST("/api/v1/workflows/{workflow}/versions", {
+        params: { path: { workflow } },
+        headers: revision === undefined ? {} : { "If-Match": `"${revision}"` },
+        body: versionBody(version),
+      })
       .then(data),
   )
 }

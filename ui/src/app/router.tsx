@@ -118,7 +118,7 @@ const newRun = createRoute({
 const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$run",
-  validateSearch: texts("node", "tab", "view"),
+  validateSearch: texts("node", "tab", "view", "q", "failed"),
   component: lazyRouteComponent(() => import("@/pages/runs/detail"), "RunPage"),
 })
 

@@ -4,7 +4,7 @@ import { useBlocker } from "@tanstack/react-router"
 import { X } from "lucide-react"
 import { Dialog as Radix } from "radix-ui"
 import { type FormEvent, type ReactNode, useId, useState } from "react"
-import { asProblem } from "@/api/problem"
+import { asProblem, withoutField } from "@/api/problem"
 import { commonTexts } from "@/i18n/common"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts } from "@/i18n/translate"
@@ -156,7 +156,14 @@ export function FormDialog({ title, lead, action, wide, fields, onClose, onSubmi
         </>
       }
     >
-      <form id={id} className="flex flex-col gap-4" onSubmit={submit}>
+      <form
+        id={id}
+        className="flex flex-col gap-4"
+        onSubmit={submit}
+        onInput={({ target }) =>
+          error !== undefined && setError(withoutField(error, (target as HTMLInputElement).name))
+        }
+      >
         {children((field) => problem?.of(field))}
       </form>
       {elsewhere && <ProblemView error={error} except={fields} />}
@@ -170,10 +177,11 @@ export function text(form: FormData, name: string): string {
 }
 
 /** Asks before a page with unsaved changes is left. */
-export function LeaveGuard({ changed }: { changed: boolean }) {
+export function LeaveGuard({ changed, help }: { changed: boolean; help?: string }) {
   const w = useTexts(editorTexts)
   const blocker = useBlocker({
-    shouldBlockFn: ({ current, next }) => changed && current.pathname !== next.pathname,
+    // Nothing may keep a user whose session has expired from signing in again.
+    shouldBlockFn: ({ current, next }) => changed && current.pathname !== next.pathname && next.pathname !== "/sign-in",
     enableBeforeUnload: changed,
     withResolver: true,
   })
@@ -191,7 +199,7 @@ export function LeaveGuard({ changed }: { changed: boolean }) {
         </>
       }
     >
-      {w("leaveHelp")}
+      {help ?? w("leaveHelp")}
     </Dialog>
   )
 }

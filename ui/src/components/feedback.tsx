@@ -1,11 +1,14 @@
 /** What a page says while it loads, when a list is empty, and when something went wrong. */
+import { Link } from "@tanstack/react-router"
 import { CircleAlert, LoaderCircle } from "lucide-react"
 import type { ComponentType, ReactNode } from "react"
 import { asProblem, type Problem } from "@/api/problem"
 import { usePreferences } from "@/app/preferences"
+import { auditKindTexts } from "@/i18n/admin"
 import { commonTexts } from "@/i18n/common"
 import { serverMessage } from "@/i18n/server-messages"
-import { type Translate, useTexts } from "@/i18n/translate"
+import { shellTexts } from "@/i18n/shell"
+import { type Texts, type Translate, translate, useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { Button } from "./button"
 
@@ -54,7 +57,35 @@ const TITLES: Record<string, keyof typeof commonTexts> = {
 }
 
 export function problemTitle(problem: Problem, w: Translate<keyof typeof commonTexts>): string {
+  const kind = problem.missingKind
+  if (kind) {
+    const known = (auditKindTexts as Texts)[kind]
+    return w("kindNotFound", { kind: known ? translate(known, usePreferences.getState().language) : kind })
+  }
   return w(TITLES[problem.kind] ?? "problemTitle")
+}
+
+/** The list that has the other objects of a kind. */
+const LISTS: Record<string, { to: string; name: keyof typeof shellTexts }> = {
+  run: { to: "/runs", name: "runs" },
+  workflow: { to: "/workflows", name: "workflows" },
+  version: { to: "/workflows", name: "workflows" },
+  module: { to: "/modules", name: "modules" },
+  review: { to: "/reviews", name: "reviews" },
+  job: { to: "/jobs", name: "jobs" },
+  "virtual cluster": { to: "/cluster", name: "cluster" },
+  node: { to: "/cluster", name: "cluster" },
+}
+
+function WayBack({ kind }: { kind: string }) {
+  const w = useTexts(commonTexts)
+  const s = useTexts(shellTexts)
+  const list = LISTS[kind.endsWith("Job") ? "job" : kind]
+  return (
+    <Button asChild size="small" className="mt-2">
+      <Link to={list?.to ?? "/"}>{list ? w("backTo", { list: s(list.name).toLowerCase() }) : w("goHome")}</Link>
+    </Button>
+  )
 }
 
 /** An error, with every invalid field. `except`: fields that show their own errors. */
@@ -81,7 +112,8 @@ export function ProblemView({ error, retry, except = [] }: { error: unknown; ret
         ) : (
           problem.detail && <p className="text-[13px] break-words text-muted-foreground">{problem.said}</p>
         )}
-        {retry && (
+        {retry && problem.kind === "not-found" && <WayBack kind={problem.missingKind ?? ""} />}
+        {retry && problem.kind !== "not-found" && (
           <Button size="small" className="mt-2" onClick={retry}>
             {w("retry")}
           </Button>

@@ -1,6 +1,6 @@
 /** The log viewer. */
 
-import { ArrowDown, ArrowUp, Download } from "lucide-react"
+import { ArrowDown, ArrowUp, Clock, Download, Maximize2, Minimize2, WrapText } from "lucide-react"
 import {
   memo,
   type RefObject,
@@ -12,6 +12,7 @@ import {
   useState,
   type WheelEvent,
 } from "react"
+import { create } from "zustand"
 import { type LogSource, useLog } from "@/api/log"
 import { commonTexts } from "@/i18n/common"
 import { runTexts } from "@/i18n/runs"
@@ -65,14 +66,21 @@ export interface Rows {
   to: number
   top: number
   show: (row: number, align: "middle" | "end") => void
+  /** Puts a row at the top. */
+  first: (row: number) => void
   onScroll: () => void
   onWheel: (event: WheelEvent) => void
 }
 
-export function useRows(box: RefObject<HTMLElement | null>, count: number, row: number): Rows {
-  const [seen, setSeen] = useState(600)
+/**
+ * `wrap`: rows may be higher than `row`. Then the scroll bar counts lines, the first visible line is at the top, and
+ * the last line can be scrolled up to the top.
+ */
+export function useRows(box: RefObject<HTMLElement | null>, count: number, row: number, wrap = false): Rows {
+  const [height, setSeen] = useState(600)
   const [offset, setOffset] = useState(0)
   const expected = useRef(-1)
+  const seen = wrap ? row : height
   const extent: Extent = { count, row, seen }
   const now = useRef({ extent, offset })
   now.current = { extent, offset: Math.min(offset, furthest(extent)) }
@@ -125,15 +133,46 @@ export function useRows(box: RefObject<HTMLElement | null>, count: number, row: 
   )
   const show = useCallback(
     (number: number, align: "middle" | "end") => {
-      const { seen } = now.current.extent
-      move(align === "end" ? (number + 1) * row - seen : (number + 0.5) * row - seen / 2)
+      move(align === "end" ? (number + 1) * row - height : (number + 0.5) * row - height / 2)
     },
-    [move, row],
+    [move, row, height],
   )
+  const first = useCallback((number: number) => move(number * row), [move, row])
   const place = now.current.offset
-  const { from, to } = rowsAt(place, extent)
+  const { from, to } = wrap ? rowsAt(place, { ...extent, seen: height }, 0) : rowsAt(place, extent)
   const bar = scrolledTo(place, extent)
-  return { height: elementHeight(extent), from, to, top: bar - place + from * row, show, onScroll, onWheel }
+  const top = bar - place + from * row
+  return { height: elementHeight(extent) + height - seen, from, to, top, show, first, onScroll, onWheel }
+}
+
+/** Whether lines are wrapped and have their times; the same for all logs of a page. */
+const useLogPreferences = create<{
+  wrap: boolean
+  times: boolean
+  setLog: (change: { wrap?: boolean; times?: boolean }) => void
+}>((set) => ({ wrap: false, times: false, setLog: set }))
+
+interface ToggleProps {
+  label: string
+  on: boolean
+  set: (on: boolean) => void
+  icon: typeof Download
+}
+
+function Toggle({ label, on, set, icon: Icon }: ToggleProps) {
+  return (
+    <Button
+      size="icon"
+      look="ghost"
+      aria-label={label}
+      aria-pressed={on}
+      title={label}
+      className={on ? "bg-accent text-primary" : ""}
+      onClick={() => set(!on)}
+    >
+      <Icon />
+    </Button>
+  )
 }
 
 const ROW = 20
@@ -154,7 +193,9 @@ interface Props {
 export function LogView({ source, over, ended, shared, label, empty }: Props) {
   const w = useTexts(runTexts)
   const c = useTexts(commonTexts)
-  const log = useLog(source, over, ended)
+  const { wrap, times, setLog } = useLogPreferences()
+  const [full, setFull] = useState(false)
+  const log = useLog(source, over, ended, times)
   const [ownFollow, setOwnFollow] = useState(true)
   const [ownTyped, setTyped] = useState("")
   const [follow, setFollow] = shared ? [shared.follow, shared.setFollow] : [ownFollow, setOwnFollow]
@@ -164,14 +205,33 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
   const [opened, setOpened] = useState<{ number: number; text: string }>()
   const box = useRef<HTMLDivElement>(null)
   const matches = log.found
-  const rows = useRows(box, log.count, ROW)
-  const { show } = rows
+  const lines = useRef<HTMLDivElement>(null)
+  const rows = useRows(box, log.count, ROW, wrap)
+  const { show, first: putFirst } = rows
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: after news, the lines on screen are requested again.
   useEffect(() => log.want(rows.from, rows.to), [log.want, rows.from, rows.to, log.news])
   useEffect(() => {
     if (follow && log.count && !wanted) show(log.count - 1, "end")
   }, [follow, log.count, show, wanted])
+  // Wrapped lines are higher than they count: as many of the last ones as there is room for.
+  useLayoutEffect(() => {
+    if (!wrap || !follow || wanted || !box.current || !lines.current) return
+    let left = box.current.clientHeight - ROW
+    let fits = rows.to
+    for (const line of [...lines.current.children].reverse()) {
+      left -= (line as HTMLElement).offsetHeight
+      if (left < 0) break
+      fits -= 1
+    }
+    if (rows.to === log.count && fits > rows.from && fits < rows.to) putFirst(fits)
+  })
+  useEffect(() => {
+    if (!full) return
+    const leave = (event: KeyboardEvent) => event.key === "Escape" && setFull(false)
+    addEventListener("keydown", leave)
+    return () => removeEventListener("keydown", leave)
+  }, [full])
   useEffect(() => log.search(wanted), [log.search, wanted])
   const first = matches[0]
   // biome-ignore lint/correctness/useExhaustiveDependencies: only the search text moves the view, not lines that arrive meanwhile.
@@ -192,7 +252,7 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
   const digits = String(log.count).length
 
   return (
-    <div className="flex h-full min-h-0 flex-col">
+    <div className={classes("flex min-h-0 flex-col", full ? "fixed inset-0 z-40 bg-card" : "h-full")}>
       <div className={classes("flex flex-wrap items-center gap-2 border-b", shared ? "px-2" : "p-2")}>
         {!shared && (
           <Input
@@ -225,6 +285,9 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
           {log.lost ? w("logLost") : w("logEnd", { n: log.count })}
         </span>
         {!shared && <Tick label={w("follow")} checked={follow} onChange={(event) => setFollow(event.target.checked)} />}
+        <Toggle label={w("wrap")} on={wrap} set={(wrap) => setLog({ wrap })} icon={WrapText} />
+        {source.timed && <Toggle label={w("times")} on={times} set={(times) => setLog({ times })} icon={Clock} />}
+        <Toggle label={w("fullScreen")} on={full} set={setFull} icon={full ? Minimize2 : Maximize2} />
         <Button asChild size="icon" look="ghost">
           <a href={source.text} download={source.name} aria-label={c("download")} title={c("download")}>
             <Download />
@@ -249,8 +312,12 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
         {log.count === 0 && log.ended && (
           <p className="px-3 py-2 font-sans text-muted-foreground">{empty ?? w("logEmpty")}</p>
         )}
-        <div className="relative min-w-max" style={{ height: rows.height }}>
-          <div className="absolute top-0 left-0 min-w-full" style={{ transform: `translateY(${rows.top}px)` }}>
+        <div className={classes("relative", !wrap && "min-w-max")} style={{ height: rows.height }}>
+          <div
+            ref={lines}
+            className={classes("absolute top-0 left-0", wrap ? "w-full" : "min-w-full")}
+            style={{ transform: `translateY(${rows.top}px)` }}
+          >
             {shown.map((number) => {
               const text = log.line(number)
               return (
@@ -258,7 +325,8 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
                   key={number}
                   data-line={number + 1}
                   className={classes(
-                    "flex h-5 items-center pr-4 whitespace-pre hover:bg-muted/60",
+                    "flex pr-4 hover:bg-muted/60",
+                    wrap ? "min-h-5 items-start leading-5" : "h-5 items-center whitespace-pre",
                     wanted && text !== undefined && plain(text).toLowerCase().includes(wanted) && "bg-warning/12",
                     number === current && "bg-warning/25",
                   )}
@@ -270,7 +338,14 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
                   >
                     {number + 1}
                   </span>
-                  {text !== undefined && <LogLine text={text} />}
+                  {text !== undefined &&
+                    (wrap ? (
+                      <span className="min-w-0 flex-1 break-all whitespace-pre-wrap">
+                        <LogLine text={text} />
+                      </span>
+                    ) : (
+                      <LogLine text={text} />
+                    ))}
                   {text !== undefined && isLong(text) && (
                     <button
                       type="button"

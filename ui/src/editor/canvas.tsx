@@ -1,6 +1,7 @@
 /** The canvas that a graph is drawn on. */
 import { type Edge, type OnConnect, type OnEdgesChange, type OnNodesChange, Panel, useReactFlow } from "@xyflow/react"
 import { useCallback, useEffect, useMemo, useRef } from "react"
+import { loadedClusters } from "@/api/options"
 import type { GraphFinding } from "@/api/workflows"
 import type { Position } from "@/graph/document"
 import { canConnect, connected, type Drawing, type DrawnNode, edgeId, NODE_SIZE, placeOf } from "@/graph/drawing"
@@ -10,16 +11,23 @@ import { summaryOf } from "@/graph/node-fields"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts } from "@/i18n/translate"
 import { DRAGGED, nodeOfTemplate, type Template } from "./node-templates"
-import { useCanvas, useCanvasStore } from "./store"
+import { isToDo, useCanvas, useCanvasStore } from "./store"
 
 /** Fits the graph to the screen whenever `fitOn` changes. */
 export function CanvasPane({ fitOn }: { fitOn: number }) {
   const w = useTexts(editorTexts)
   const store = useCanvasStore()
-  const { drawing, selected, selectedEdges, problems, wanted } = useCanvas((canvas) => canvas)
+  const canvas = useCanvas((canvas) => canvas)
+  const { drawing, selected, selectedEdges, problems, fresh, touched, revealed, wanted } = canvas
   const { screenToFlowPosition, setCenter, getZoom } = useReactFlow()
 
-  const counts = useMemo(() => counted(drawing, problems), [drawing, problems])
+  const counts = useMemo(() => {
+    const noted = { drawing, fresh, touched, revealed }
+    return counted(
+      drawing,
+      problems.filter((problem) => !isToDo(noted, problem)),
+    )
+  }, [drawing, problems, fresh, touched, revealed])
   const made = useRef(new WeakMap<DrawnNode, CardNode>())
   const nodes = useMemo(
     () => drawing.nodes.map((node) => card(made.current, node, selected.has(node.key), counts.get(node.key))),
@@ -108,7 +116,7 @@ export function CanvasPane({ fitOn }: { fitOn: number }) {
         event.preventDefault()
         const place = screenToFlowPosition({ x: event.clientX, y: event.clientY })
         const position = { x: place.x - NODE_SIZE.width / 2, y: place.y - NODE_SIZE.height / 2 }
-        store.getState().add(nodeOfTemplate(JSON.parse(text) as Template, position))
+        store.getState().add(nodeOfTemplate(JSON.parse(text) as Template, position, loadedClusters()))
       }}
     >
       <Flow

@@ -1,8 +1,10 @@
 /** The canvas editor: palette, canvas, side form, problems. */
+import { useQuery } from "@tanstack/react-query"
 import { ReactFlowProvider, useReactFlow } from "@xyflow/react"
 import { CopyPlus, LayoutGrid, Redo2, Trash2, Undo2 } from "lucide-react"
-import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react"
+import { type ReactNode, useCallback, useEffect, useRef, useState } from "react"
 import { useStore } from "zustand"
+import { clustersQuery, loadedClusters } from "@/api/options"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
 import { noteError } from "@/components/toasts"
@@ -18,7 +20,7 @@ import { Palette } from "./palette"
 import { Parameters } from "./parameters"
 import { ProblemList, useGraphCheck } from "./problems"
 import { duplicate, useShortcuts } from "./shortcuts"
-import { CanvasContext, type CanvasStore } from "./store"
+import { CanvasContext, type CanvasStore, isToDo } from "./store"
 
 interface Props {
   store: CanvasStore
@@ -42,6 +44,7 @@ export function Editor(props: Props) {
 function Panes({ store, basics, onSave, arrange }: Props) {
   const w = useTexts(editorTexts)
   const failed = useGraphCheck(store)
+  useQuery(clustersQuery) // for the task of a new training node
   useShortcuts(store, onSave)
   const { screenToFlowPosition } = useReactFlow()
   const [fits, setFits] = useState(() => (store.getState().drawing.nodes.length ? 1 : 0))
@@ -72,7 +75,8 @@ function Panes({ store, basics, onSave, arrange }: Props) {
     const { drawing, add } = store.getState()
     const place = screenToFlowPosition({ x: box.x + box.width / 2, y: box.y + box.height / 3 })
     const aside = (drawing.nodes.length % 6) * 28
-    add(nodeOfTemplate(template, { x: place.x - NODE_SIZE.width / 2 + aside, y: place.y + aside }))
+    const position = { x: place.x - NODE_SIZE.width / 2 + aside, y: place.y + aside }
+    add(nodeOfTemplate(template, position, loadedClusters()))
   }
 
   return (
@@ -142,22 +146,22 @@ function Tools({ store, arrange }: { store: CanvasStore; arrange: () => void }) 
 function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
   const w = useTexts(editorTexts)
   const language = usePreferences((all) => all.language)
-  const { drawing, selected, problems, wanted, change, changeNode } = useStore(store)
+  const canvas = useStore(store)
+  const { drawing, selected, wanted, change, changeNode, touch } = canvas
+  const problems = canvas.problems.filter((problem) => !isToDo(canvas, problem))
   const side = useRef<HTMLElement>(null)
   const [only] = selected
   const node = selected.size === 1 ? nodeOf(drawing, only) : undefined
   useFocus(side, wanted)
-  const faults = useMemo(() => {
-    const found = new Map<string, string>()
-    for (const problem of problems)
-      if (!found.has(problem.path)) found.set(problem.path, serverMessage(problem, language))
-    return found
-  }, [problems, language])
+  const faults = new Map<string, string>()
+  for (const problem of problems)
+    if (!faults.has(problem.path)) faults.set(problem.path, serverMessage(problem, language))
   return (
     <aside
       ref={side}
       tabIndex={0}
       aria-label={node ? w("nodeForm") : w("settings")}
+      onBlur={({ target }) => !node && target.dataset.field && touch(undefined, target.dataset.field)}
       className="min-h-0 overflow-y-auto border-l bg-card"
     >
       {node ? (
@@ -168,6 +172,7 @@ function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
           problems={problems}
           change={(what, field) => changeNode(node.key, what, field)}
           redraw={change}
+          touch={(field) => touch(node.key, field)}
         />
       ) : selected.size > 1 ? (
         <div className="p-4">

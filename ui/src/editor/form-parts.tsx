@@ -7,9 +7,19 @@ import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 
 /** A section of a form that can be collapsed. */
-export function Section({ title, count, children }: { title: string; count?: number; children: ReactNode }) {
+export function Section({
+  title,
+  count,
+  onInput,
+  children,
+}: {
+  title: string
+  count?: number
+  onInput?: () => void
+  children: ReactNode
+}) {
   return (
-    <details open className="group border-b last:border-0">
+    <details open onInput={onInput} className="group border-b last:border-0">
       <summary className="flex cursor-pointer list-none items-center gap-1.5 px-4 py-2.5 font-semibold hover:bg-muted/60">
         <ChevronRight aria-hidden className="size-4 text-muted-foreground transition-transform group-open:rotate-90" />
         <h3>{title}</h3>
@@ -52,6 +62,7 @@ interface RowsProps<T> {
   /** The name of a row in the label of its remove button. */
   named: (row: T) => string
   field: string
+  /** `field`: `inputs[0].name` after a change, `inputs[0]+` for a new row. */
   row: (row: T, index: number, set: (change: Partial<T>, part: string) => void) => ReactNode
   change: (rows: T[], field: string) => void
   add?: { label: string; fresh: () => T }
@@ -95,7 +106,7 @@ export function Rows<T>({ rows, named, field, row, change, add, fixed }: RowsPro
         <Button
           size="small"
           className="self-start in-[fieldset:disabled]:hidden"
-          onClick={() => change([...rows, add.fresh()], field)}
+          onClick={() => change([...rows, add.fresh()], `${field}[${rows.length}]+`)}
         >
           <Plus />
           {add.label}

@@ -35,6 +35,8 @@ interface Props {
   problems?: GraphFinding[]
   change?: NodeFormProps["change"]
   redraw?: (drawing: Drawing) => void
+  /** The user has left a field. */
+  touch?: (field: string) => void
 }
 
 const PARTS: Partial<Record<NodeFieldName, ComponentType<NodeFormProps>>> = {
@@ -48,7 +50,7 @@ const PARTS: Partial<Record<NodeFieldName, ComponentType<NodeFormProps>>> = {
 }
 
 /** Read-only without `change`. */
-export function NodeForm({ drawing, node, problems = [], change, redraw }: Props) {
+export function NodeForm({ drawing, node, problems = [], change, redraw, touch }: Props) {
   const w = useTexts(editorTexts)
   const text = useTranslate()
   const language = usePreferences((all) => all.language)
@@ -66,7 +68,11 @@ export function NodeForm({ drawing, node, problems = [], change, redraw }: Props
   const fieldsOf = (section: SectionName) =>
     NODE_FIELD_NAMES.filter((name) => NODE_FIELDS[name].section === section && hasField(node.kind ?? "plain", name))
   return (
-    <fieldset disabled={!change} className="flex min-w-0 flex-col">
+    <fieldset
+      disabled={!change}
+      className="flex min-w-0 flex-col"
+      onBlur={({ target }) => target.dataset.field && touch?.(target.dataset.field)}
+    >
       <legend className="sr-only">{node.name}</legend>
       {(Object.keys(SECTIONS) as SectionName[]).map((section) => (
         <Section key={section} title={text(SECTIONS[section])} count={countOf(node, section)}>

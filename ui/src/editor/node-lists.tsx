@@ -44,7 +44,7 @@ export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
                 label={c("name")}
                 field={`${at}.name`}
                 fault={fault}
-                hint={input.description}
+                hint={node.kind === "module" ? input.description : undefined}
                 value={input.name}
                 readOnly={node.kind === "module"}
                 onChange={(name) => set({ name }, "name")}
@@ -104,6 +104,18 @@ export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
                       data-field={`${at}.value`}
                       value={input.value ?? ""}
                       onChange={(event) => set({ value: event.target.value }, "value")}
+                    />
+                  )}
+                </Field>
+              )}
+              {node.kind !== "module" && (
+                <Field label={c("description")} optional error={fault(`${at}.description`)}>
+                  {(field) => (
+                    <Input
+                      {...field}
+                      data-field={`${at}.description`}
+                      value={input.description ?? ""}
+                      onChange={(event) => set({ description: event.target.value || undefined }, "description")}
                     />
                   )}
                 </Field>

@@ -9,7 +9,7 @@ import type { Role, Task, Training } from "@/graph/document"
 import { apiVersionsOf, NODE_FIELDS, rolesOf, trainingKinds } from "@/graph/node-fields"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts, useTranslate } from "@/i18n/translate"
-import { skuText } from "@/lib/amounts"
+import { exceedsNodes, skuText } from "@/lib/amounts"
 import type { NodeFormProps } from "./node-form"
 
 /** The module and its pinned version. Another version may have other inputs; those with the same name are kept. */
@@ -266,6 +266,11 @@ export function NodeTask({ node, change, fault }: NodeFormProps) {
             )}
           </Field>
         </div>
+      )}
+      {compute && chosen && exceedsNodes(task.skus ?? 1, chosen) && (
+        <p role="status" className="text-[13px] text-warning">
+          {w("tooManySkus", { n: task.skus ?? 1, most: chosen.largest })}
+        </p>
       )}
     </>
   )

@@ -10,8 +10,15 @@ export type Template =
   | { kind: "training" }
   | { kind: "module"; module: string; version: string; inputs: { name: string; description?: string }[] }
 
-export function nodeOfTemplate(template: Template, position: Position): Omit<DrawnNode, "key"> {
-  const node = { ...newNode(template.kind), position }
+/** A training node starts as a compute task, on the first virtual cluster that the user may use. */
+export function nodeOfTemplate(
+  template: Template,
+  position: Position,
+  clusters: readonly { name: string; usable: boolean }[] = [],
+): Omit<DrawnNode, "key"> {
+  const node: Omit<DrawnNode, "key"> = { ...newNode(template.kind), position }
+  const cluster = clusters.find(({ usable }) => usable)
+  if (template.kind === "training" && cluster) node.task = { type: "compute", cluster: cluster.name, skus: 1 }
   if (template.kind !== "module") return node
   return {
     ...node,

@@ -1,6 +1,6 @@
 /** The problems of the graph: the server checks it while it is drawn, and a list shows what it found. */
 
-import { CircleAlert, CircleCheck, LoaderCircle, TriangleAlert } from "lucide-react"
+import { CircleAlert, CircleCheck, CircleDashed, LoaderCircle, TriangleAlert } from "lucide-react"
 import { useEffect, useState } from "react"
 import { checkGraph } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
@@ -8,7 +8,7 @@ import { placeOf, written } from "@/graph/drawing"
 import { editorTexts } from "@/i18n/editor"
 import { serverMessageParts } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
-import { type CanvasStore, useCanvas } from "./store"
+import { type CanvasStore, isToDo, useCanvas } from "./store"
 
 const QUIET_MILLISECONDS = 350
 
@@ -59,9 +59,11 @@ export function useGraphCheck(store: CanvasStore): unknown {
 export function ProblemList({ failed }: { failed: unknown }) {
   const w = useTexts(editorTexts)
   const language = usePreferences((all) => all.language)
-  const { drawing, problems, checking, go } = useCanvas((canvas) => canvas)
-  const errors = problems.filter((problem) => problem.severity === "error").length
-  const warnings = problems.length - errors
+  const canvas = useCanvas((canvas) => canvas)
+  const { drawing, problems, checking, go } = canvas
+  const toDo = new Set(problems.filter((problem) => isToDo(canvas, problem)))
+  const errors = problems.filter((problem) => problem.severity === "error").length - toDo.size
+  const warnings = problems.length - errors - toDo.size
   return (
     <section aria-label={w("problems")} className="flex max-h-44 shrink-0 flex-col border-t bg-card">
       <div role="status" className="flex items-center gap-3 px-3 py-1.5 text-[13px]">
@@ -75,6 +77,7 @@ export function ProblemList({ failed }: { failed: unknown }) {
           </span>
         ) : (
           <>
+            {toDo.size > 0 && <span className="text-muted-foreground">{w("toDo", { n: toDo.size })}</span>}
             {errors > 0 && <span className="text-destructive">{w("errors", { n: errors })}</span>}
             {warnings > 0 && <span className="text-warning">{w("warnings", { n: warnings })}</span>}
           </>
@@ -99,7 +102,9 @@ export function ProblemList({ failed }: { failed: unknown }) {
                   onClick={() => go(key, field)}
                   className="flex w-full items-start gap-2 rounded px-1.5 py-1 text-left text-[13px] hover:bg-muted"
                 >
-                  {problem.severity === "error" ? (
+                  {toDo.has(problem) ? (
+                    <CircleDashed aria-label={w("toFillIn")} className="mt-0.5 size-4 shrink-0 text-muted-foreground" />
+                  ) : problem.severity === "error" ? (
                     <CircleAlert aria-label={w("error")} className="mt-0.5 size-4 shrink-0 text-destructive" />
                   ) : (
                     <TriangleAlert aria-label={w("warning")} className="mt-0.5 size-4 shrink-0 text-warning" />

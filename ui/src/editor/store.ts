@@ -10,6 +10,7 @@ import {
   edgeId,
   part,
   pasted,
+  placeOf,
   withNode,
   without,
   withoutEdges,
@@ -32,6 +33,12 @@ export interface Canvas {
   saved: Drawing
   problems: GraphFinding[]
   checking: boolean
+  /** New nodes (by key) and new rows (`key inputs[0]`): what is missing there is not an error yet. */
+  fresh: ReadonlySet<string>
+  /** Fields that the user has changed or left (`key command`). */
+  touched: ReadonlySet<string>
+  /** The user has tried to save: everything that is missing is an error. */
+  revealed: boolean
   /** The field that the side form shows and focuses. */
   wanted?: { key?: string; field: string; count: number }
 
@@ -47,6 +54,8 @@ export interface Canvas {
   redo: () => void
   markSaved: () => void
   go: (key: string | undefined, field: string) => void
+  touch: (key: string | undefined, field: string) => void
+  reveal: () => void
 }
 
 export type CanvasStore = StoreApi<Canvas>
@@ -64,6 +73,11 @@ export function newCanvas(drawing: Drawing, { unsaved = false } = {}): CanvasSto
       last = { same, at: now }
       set({ drawing, past: joined ? past : [...past.slice(1 - REMEMBERED), old], future: [] })
     }
+    /** Remembers a field that was changed, or a row that was added (`inputs[0]+`). */
+    const note = (key: string, field = "") => {
+      if (field.endsWith("+")) set({ fresh: new Set(get().fresh).add(`${key} ${field.slice(0, -1)}`) })
+      else if (field) set({ touched: new Set(get().touched).add(`${key} ${field}`) })
+    }
     const there = (drawing: Drawing, keys: Iterable<string>) => {
       const known = new Set(drawing.nodes.map((node) => node.key))
       return new Set([...keys].filter((key) => known.has(key)))
@@ -77,12 +91,22 @@ export function newCanvas(drawing: Drawing, { unsaved = false } = {}): CanvasSto
       saved: unsaved ? { parameters: [], nodes: [], edges: [] } : drawing,
       problems: [],
       checking: false,
-      change,
-      changeNode: (key, what, field) => change(withNode(get().drawing, key, what), `${key} ${field}`),
+      fresh: new Set(),
+      touched: new Set(),
+      revealed: false,
+      change: (drawing, field) => {
+        change(drawing, field)
+        note("", field)
+      },
+      changeNode: (key, what, field) => {
+        change(withNode(get().drawing, key, what), `${key} ${field}`)
+        note(key, field)
+      },
       add: (node) => {
         const result = added(get().drawing, node)
         change(result.drawing)
-        set({ selected: new Set([result.key]), selectedEdges: new Set() })
+        const fresh = new Set(get().fresh).add(result.key)
+        set({ selected: new Set([result.key]), selectedEdges: new Set(), fresh })
         return result.key
       },
       move: (places) => {
@@ -130,12 +154,29 @@ export function newCanvas(drawing: Drawing, { unsaved = false } = {}): CanvasSto
         const count = (get().wanted?.count ?? 0) + 1
         set({ wanted: { key, field, count }, selected: new Set(key ? [key] : []), selectedEdges: new Set() })
       },
+      touch: (key = "", field) => note(key, field),
+      reveal: () => set({ revealed: true }),
     }
   })
 }
 
 export function isChanged({ drawing, saved }: Canvas): boolean {
   return drawing !== saved
+}
+
+type Noted = Pick<Canvas, "drawing" | "fresh" | "touched" | "revealed">
+
+/** Whether a problem is only that the user has not got to a field of a new node or row yet. */
+export function isToDo({ drawing, fresh, touched, revealed }: Noted, problem: GraphFinding): boolean {
+  if (revealed || problem.severity !== "error") return false
+  const { key = "", field } = placeOf(drawing, problem.path)
+  const place = `${key} ${field}`
+  if (!fresh.has(key) && ![...fresh].some((row) => row.includes(" ") && place.startsWith(row))) return false
+  // The source of an input is the whole input; the replicas of a role belong to the list of roles.
+  const parts = [`${place}.from`, `${place}[`]
+  return ![...touched].some(
+    (other) => other === place || place.startsWith(`${other}.`) || parts.some((part) => other.startsWith(part)),
+  )
 }
 
 /** The selected nodes and the edges between them, to be copied. */

@@ -1,8 +1,9 @@
 /** A read-only graph: a version, or a run that is updated live. */
-import { ReactFlowProvider } from "@xyflow/react"
+import { ReactFlowProvider, useReactFlow } from "@xyflow/react"
 import { useEffect, useMemo, useRef, useState } from "react"
 import { Loading } from "@/components/feedback"
 import type { GraphDocument, Position } from "./document"
+import { NODE_SIZE } from "./drawing"
 import { Flow } from "./flow"
 import { layout } from "./layout"
 import { CARD_SHAPE, type CardData, type CardNode, sameData } from "./node-card"
@@ -18,6 +19,8 @@ interface Props {
   extra?: (name: string) => Partial<CardData>
   /** Always use the automatic layout, even if the nodes have positions. */
   arranged?: boolean
+  /** Move the view to the selected node. */
+  center?: boolean
 }
 
 /** Nodes are identified by their names, which cannot change here. */
@@ -29,8 +32,15 @@ export function GraphView(props: Props) {
   )
 }
 
-function View({ document, selected, onSelect, extra, arranged }: Props) {
+function View({ document, selected, onSelect, extra, arranged, center }: Props) {
   const places = usePlaces(document, arranged)
+  const { setCenter, getZoom } = useReactFlow()
+  useEffect(() => {
+    const place = center && selected ? places?.get(selected) : undefined
+    if (!place) return
+    const { width, height } = NODE_SIZE
+    void setCenter(place.x + width / 2, place.y + height / 2, { zoom: Math.max(getZoom(), 0.8), duration: 200 })
+  }, [center, selected, places, setCenter, getZoom])
   const made = useRef(new Map<string, CardNode>())
   const nodes = useMemo(() => {
     if (!places) return []

@@ -22,6 +22,8 @@ export interface CardData extends Record<string, unknown> {
   /** The change in a comparison. */
   mark?: "added" | "removed" | "changed"
   editable?: boolean
+  /** A search has found it. */
+  found?: boolean
 }
 
 export type CardNode = Node<CardData, "card">
@@ -83,6 +85,7 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
         data.state && BORDERS[data.state],
         data.mark && MARKS[data.mark],
         data.errors ? "border-destructive" : "",
+        data.found && "ring-2 ring-warning",
         selected && "ring-2 ring-ring",
       )}
     >

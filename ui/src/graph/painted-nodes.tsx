@@ -31,7 +31,8 @@ export function coloursOf(element: Element): Colours {
 
 const MARKS = { added: "succeeded", removed: "failed", changed: "doubtful" } as const
 
-export function fillOf({ state, mark, errors, warnings }: CardData, colours: Colours): string {
+export function fillOf({ state, mark, errors, warnings, found }: CardData, colours: Colours): string {
+  if (found) return colours.doubtful
   if (errors) return colours.wrong
   if (mark) return colours[MARKS[mark]]
   if (state === "running" || state === "succeeded" || state === "failed") return colours[state]

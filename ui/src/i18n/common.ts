@@ -46,6 +46,8 @@ export const commonTexts = texts({
     "服务器没有响应，请确认 Muster 正在运行。",
   ],
   problemNotFound: ["Not found", "未找到"],
+  kindNotFound: ["{kind} not found", "{kind}不存在"],
+  backTo: ["Back to {list}", "返回{list}"],
   problemForbidden: ["You do not have permission to do this", "您没有权限执行此操作"],
   problemInvalid: ["Some fields are not valid", "部分内容填写有误"],
   problemConflict: ["This conflicts with the current state", "与当前状态冲突，无法执行此操作"],

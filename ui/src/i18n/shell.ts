@@ -63,6 +63,13 @@ export const homeTexts = texts({
     "A workflow is a graph of nodes. Draw one on the canvas, or import an Argo Workflow.",
     "工作流由多个节点连接而成。您可以在画布上绘制，也可以导入已有的 Argo Workflow。",
   ],
+  moduleRejected: ["The review rejected this module.", "该模块未通过审核。"],
+  runExample: ["Run the example", "运行示例"],
+  exampleName: ["Example of {name}", "{name} 的示例"],
+  exampleHelp: [
+    "Three nodes: prepare, train with two replicas, report. It takes a few seconds.",
+    "三个节点：准备数据、两副本训练、输出结果，几秒即可完成。",
+  ],
   failedRuns: ["My failed runs", "我失败的运行实例"],
   recentRuns: ["My recent runs", "我最近的运行实例"],
   waitingReviews: ["Pending reviews", "待审核的模块"],

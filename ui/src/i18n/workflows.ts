@@ -41,6 +41,7 @@ export const workflowTexts = texts({
   copyInto: ["Copy to", "复制到"],
   copySame: ["New version of this workflow", "作为当前工作流的新版本"],
   copyNew: ["New workflow", "作为新的工作流"],
+  saveAsNew: ["Save as new workflow", "另存为新工作流"],
   copyTitle: ["Copy {workflow} {version}", "复制 {workflow} {version}"],
   copyOf: ["{name} copy", "{name} 副本"],
   newVersionTitle: ["New version of {name}", "{name}：新增版本"],

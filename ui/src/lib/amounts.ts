@@ -35,6 +35,11 @@ export function skuText(sku: Record<string, string>, language: Language): string
     .join(" · ")
 }
 
+/** Whether no node has room for so many SKUs. Without any node nothing is known: they may be added on demand. */
+export function exceedsNodes(skus: number, cluster: { largest: number }): boolean {
+  return cluster.largest > 0 && skus > cluster.largest
+}
+
 /** As it was written, unless it is a sum in an unreadable unit: 1953125Ki is 1.86 Gi. */
 function readable(resource: string, quantity: string): string {
   const kibibytes = /^(\d{5,})Ki$/.exec(quantity)

@@ -1,5 +1,7 @@
 /** Times as people write them. */
 import type { Language } from "@/app/preferences"
+import { commonTexts } from "@/i18n/common"
+import { translate } from "@/i18n/translate"
 
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["year", 365 * 86400],
@@ -28,7 +30,7 @@ export function ago(at: string, now: number, language: Language): string {
   for (const [unit, size] of UNITS) {
     if (Math.abs(seconds) >= size) return format.format(Math.trunc(seconds / size), unit)
   }
-  return format.format(0, "second")
+  return translate(commonTexts.agoSeconds, language)
 }
 
 /** "3m12s", like kubectl. */

@@ -1,17 +1,20 @@
 /** The start page: what needs your attention, the latest runs and workflows, and the use of the cluster. */
 import { useQuery } from "@tanstack/react-query"
-import { Link } from "@tanstack/react-router"
-import { CircleCheck, ListChecks, TriangleAlert, Workflow as WorkflowIcon } from "lucide-react"
+import { Link, useNavigate } from "@tanstack/react-router"
+import { CircleCheck, CircleX, ListChecks, Play, TriangleAlert, Workflow as WorkflowIcon } from "lucide-react"
+import { useState } from "react"
 import { api, data, useMe } from "@/api/client"
 import { clustersNowQuery, nodesQuery } from "@/api/cluster"
+import { runExample } from "@/api/example"
+import { modulesQuery } from "@/api/modules"
 import { workflowsQuery } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
-import { CreateLink } from "@/components/actions"
 import { Button } from "@/components/button"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
 import { Meter } from "@/components/meter"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
+import { noteError } from "@/components/toasts"
 import { clusterTexts } from "@/i18n/cluster"
 import { statusMessage } from "@/i18n/server-messages"
 import { homeTexts } from "@/i18n/shell"
@@ -62,12 +65,15 @@ export function Home() {
               title={w("noWorkflows")}
               actions={
                 <>
+                  <RunExample />
                   <Button asChild>
                     <Link to="/workflows/new" search={{ type: "yaml" }}>
                       {f("import")}
                     </Link>
                   </Button>
-                  <CreateLink to="/workflows/new">{f("create")}</CreateLink>
+                  <Button asChild>
+                    <Link to="/workflows/new">{f("create")}</Link>
+                  </Button>
                 </>
               }
             >
@@ -76,6 +82,31 @@ export function Home() {
           ))}
       </section>
     </Page>
+  )
+}
+
+/** Creates a small workflow with a training node, starts it, and shows it running. */
+function RunExample() {
+  const w = useTexts(homeTexts)
+  const language = usePreferences((all) => all.language)
+  const { user } = useMe()
+  const navigate = useNavigate()
+  const [busy, setBusy] = useState(false)
+  const start = async () => {
+    setBusy(true)
+    try {
+      const run = await runExample(w("exampleName", { name: user.name }), w("exampleHelp"), language)
+      void navigate({ to: "/runs/$run", params: { run: run.id } })
+    } catch (error) {
+      noteError(error)
+      setBusy(false)
+    }
+  }
+  return (
+    <Button look="primary" disabled={busy} onClick={() => void start()} title={w("exampleHelp")}>
+      <Play />
+      {w("runExample")}
+    </Button>
   )
 }
 
@@ -97,13 +128,14 @@ export function NeedsAttention() {
       api.GET("/api/v1/reviews", { params: { query: { state: "open", limit: 5 } }, signal }).then(data),
     enabled: leads,
   })
+  const rejected = useQuery(modulesQuery({ mine: true, state: "rejected", limit: 5 })).data?.items ?? []
   const waiting = (reviews.data?.items ?? []).filter((review) => review.may.includes("approve"))
   const runs = failed.data?.items ?? []
   if (failed.isPending) return null
   return (
     <section className="flex flex-col gap-3">
       <h2>{w("needsYou")}</h2>
-      {runs.length + waiting.length === 0 ? (
+      {runs.length + waiting.length + rejected.length === 0 ? (
         <p className="inline-flex items-center gap-2 text-muted-foreground">
           <CircleCheck aria-hidden className="size-4 text-success" />
           {w("nothingNeedsYou")}
@@ -120,6 +152,20 @@ export function NeedsAttention() {
                 {statusMessage(run, language)}
               </span>
               <Time at={run.finished} />
+            </li>
+          ))}
+          {rejected.map((module) => (
+            <li key={module.id} className="flex items-center gap-3 px-4 py-2.5">
+              <CircleX aria-hidden className="size-4 shrink-0 text-failed" />
+              <Link
+                to="/modules/$module"
+                params={{ module: module.name }}
+                className="font-medium text-primary hover:underline"
+              >
+                {module.name}
+              </Link>
+              <span className="min-w-0 flex-1 truncate text-[13px] text-muted-foreground">{w("moduleRejected")}</span>
+              <Time at={module.updated} />
             </li>
           ))}
           {waiting.map((review) => (

@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query"
 import { Tags } from "lucide-react"
-import { useMemo } from "react"
+import { useMemo, useState } from "react"
 import { type Category, categoryListQuery, categoryQuery, deleteCategory, saveCategory } from "@/api/admin"
+import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Dialog, FormDialog, text } from "@/components/dialog"
 import { ProblemView } from "@/components/feedback"
 import { Time } from "@/components/time"
-import { note } from "@/components/toasts"
+import { note, noteError } from "@/components/toasts"
 import { adminTexts } from "@/i18n/admin"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
@@ -45,13 +46,37 @@ export function Categories() {
       label={w("categories")}
       searchLabel={w("searchCategories")}
       createLabel={w("newCategory")}
-      empty={{ title: w("noCategories"), help: w("noCategoriesHelp") }}
+      empty={{ title: w("noCategories"), help: w("noCategoriesHelp"), actions: <SuggestedCategories /> }}
       query={categoryListQuery}
       columns={columns}
       form={(id, close) => <CategoryForm id={id} close={close} />}
       deleteHelp={w("deleteCategoryHelp")}
       onDelete={deleteCategory}
     />
+  )
+}
+
+const SUGGESTED = ["suggestedData", "suggestedTraining", "suggestedEvaluation", "suggestedDeployment"] as const
+
+/** Creates the usual categories of a machine-learning team. */
+function SuggestedCategories() {
+  const w = useTexts(adminTexts)
+  const [busy, setBusy] = useState(false)
+  const names = SUGGESTED.map((key) => w(key))
+  const add = async () => {
+    setBusy(true)
+    try {
+      for (const name of names) await saveCategory(undefined, { name, description: "" })
+    } catch (error) {
+      noteError(error)
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <Button disabled={busy} onClick={() => void add()}>
+      {w("addSuggested", { names: names.join(w("listSeparator")) })}
+    </Button>
   )
 }
 

@@ -50,7 +50,7 @@ interface Props<T, K extends QueryKey> {
   label: string
   searchLabel: string
   createLabel: string
-  empty: { title: string; help: string }
+  empty: { title: string; help: string; actions?: ReactNode }
   query: (asked: Asked) => UseQueryOptions<Found<T>, Error, Found<T>, K>
   /** All columns apart from the actions. */
   columns: Column<T>[]
@@ -129,7 +129,16 @@ export function ManagedList<T extends { id: string; name: string }, K extends Qu
         {...shown}
         clear={search.q ? clear : undefined}
         empty={
-          <Empty icon={icon} title={empty.title} actions={create}>
+          <Empty
+            icon={icon}
+            title={empty.title}
+            actions={
+              <>
+                {create}
+                {empty.actions}
+              </>
+            }
+          >
             {empty.help}
           </Empty>
         }

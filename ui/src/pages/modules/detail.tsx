@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { useMemo } from "react"
+import { useMemo, useRef } from "react"
 import {
   buildLog,
   type Module,
@@ -153,10 +153,14 @@ function VersionChoice({
 }
 
 function BuildLog({ module, version }: { module: string; version: ModuleVersionDetail }) {
+  // A version that is built again has a new log at the same address.
+  const builds = useRef({ state: version.state, count: 0 })
+  if (version.state === "building" && builds.current.state !== "building") builds.current.count += 1
+  builds.current.state = version.state
   return (
     <section className="h-[30rem] overflow-hidden rounded-lg border bg-card">
       <LogView
-        key={version.id}
+        key={`${version.id} ${builds.current.count}`}
         source={buildLog(module, version.number)}
         over={version.state !== "building"}
         ended={modulesChanged}

@@ -1,7 +1,7 @@
 /** The actions on a run. */
 import { useNavigate } from "@tanstack/react-router"
-import { CircleStop, Copy, RotateCcw, Trash2 } from "lucide-react"
-import { deleteRun, type Run, retryRun, stopRun } from "@/api/runs"
+import { CircleStop, Copy, Repeat, RotateCcw, Trash2 } from "lucide-react"
+import { copyRun, deleteRun, type Run, retryRun, stopRun } from "@/api/runs"
 import { type Action, Actions } from "@/components/actions"
 import { note } from "@/components/toasts"
 import { runTexts } from "@/i18n/runs"
@@ -33,6 +33,16 @@ export function RunActions({ run, may, open }: Props) {
     title: w("retryHelp"),
     run: () => retryRun(run.id),
   }
+  const resubmit: Action = {
+    label: w("resubmit"),
+    icon: <Repeat />,
+    title: w("resubmitHelp"),
+    run: async () => {
+      const again = await copyRun(run.id, { name: "", version: "", parameters: {} })
+      note(w("created", { name: again.name }))
+      void navigate({ to: "/runs/$run", params: { run: again.id } })
+    },
+  }
   const copy: Action = {
     label: w("copy"),
     icon: <Copy />,
@@ -53,6 +63,7 @@ export function RunActions({ run, may, open }: Props) {
   const actions = [
     allow("stop", isActive) ? stop : undefined,
     allow("retry", run.state === "failed" || run.state === "stopped") ? retry : undefined,
+    allow("copy", run.state !== "waiting" && run.state !== "running") ? resubmit : undefined,
     allow("copy", true) ? copy : undefined,
     allow("delete", true) ? remove : undefined,
   ]

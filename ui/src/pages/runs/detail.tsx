@@ -2,8 +2,8 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { lazy, Suspense, useCallback, useMemo } from "react"
 import { type RunDetail, runQuery, useLiveRun } from "@/api/runs"
-import { usePreferences } from "@/app/preferences"
 import { Loading, ProblemView } from "@/components/feedback"
+import { Input, Tick } from "@/components/form"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
 import { Duration, Time } from "@/components/time"
@@ -11,9 +11,10 @@ import { type GraphDocument, isGraph } from "@/graph/document"
 import type { CardData } from "@/graph/node-card"
 import { commonTexts } from "@/i18n/common"
 import { runTexts } from "@/i18n/runs"
-import { statusMessage } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
+import { filterNodes } from "@/lib/run-nodes"
 import { RunActions } from "./actions"
+import { RunBanner } from "./banner"
 import { RunStateBadge } from "./list"
 import { NodePanel } from "./node-panel"
 import { Timeline } from "./timeline"
@@ -22,7 +23,6 @@ const route = getRouteApi("/shell/runs/$run")
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
 
 export function RunPage() {
-  const language = usePreferences((all) => all.language)
   const w = useTexts(runTexts)
   const c = useTexts(commonTexts)
   const { run: id } = route.useParams()
@@ -32,6 +32,8 @@ export function RunPage() {
   useLiveRun(id)
   const select = (node: string | undefined) =>
     void navigate({ search: (before) => ({ ...before, node }), replace: true })
+  const openLog = (node: string) =>
+    void navigate({ search: (before) => ({ ...before, node, tab: "log" }), replace: true })
   if (found.error)
     return (
       <Page title={w("title")}>
@@ -41,11 +43,35 @@ export function RunPage() {
   if (!found.data) return <Loading />
   const run = found.data
   const inspects = run.may.includes("inspect")
+  const filter = { q: search.q, failedOnly: search.failed === "true" }
+  const shown = filterNodes(run.node_states, filter)
+  const names = filter.q || filter.failedOnly ? new Set(shown.map((node) => node.name)) : undefined
   const tabs = [
-    { id: "graph", label: w("graph"), content: <Graph run={run} selected={search.node} select={select} /> },
-    { id: "timeline", label: w("timeline"), content: <Timeline run={run} select={select} selected={search.node} /> },
+    {
+      id: "graph",
+      label: w("graph"),
+      content: <Graph run={run} found={names} selected={search.node} select={select} />,
+    },
+    {
+      id: "timeline",
+      label: w("timeline"),
+      content: <Timeline run={run} nodes={shown} select={select} selected={search.node} />,
+    },
     { id: "configuration", label: w("configuration"), content: <Configuration run={run} /> },
   ]
+  const searches = (
+    <NodeSearch
+      q={search.q ?? ""}
+      failedOnly={search.failed === "true"}
+      count={names && shown.length}
+      all={run.node_states.length}
+      change={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
+      next={() => {
+        const at = shown.findIndex((node) => node.name === search.node)
+        if (shown.length) select(shown[(at + 1) % shown.length]?.name)
+      }}
+    />
+  )
   const view = tabs.some((tab) => tab.id === search.view) ? search.view : "graph"
   return (
     <Page
@@ -80,11 +106,8 @@ export function RunPage() {
       }
       actions={<RunActions run={run} may={run.may} open />}
     >
-      {run.message && (run.state === "failed" || run.state === "stopped") && (
-        <p className="rounded-md border border-failed/40 bg-failed/8 px-3 py-2 break-words">
-          {statusMessage(run, language)}
-        </p>
-      )}
+      <RunBanner run={run} inspects={inspects} openLog={openLog} />
+      {run.node_states.length > 1 && searches}
       <div className="flex min-h-0 gap-4 max-lg:flex-col">
         <Tabs
           className="min-w-0 flex-1"
@@ -110,12 +133,57 @@ export function RunPage() {
   )
 }
 
+/** Enter goes to the next node that was found. */
+function NodeSearch({
+  q,
+  failedOnly,
+  count,
+  all,
+  change,
+  next,
+}: {
+  q: string
+  failedOnly: boolean
+  count?: number
+  all: number
+  change: (change: { q?: string; failed?: string }) => void
+  next: () => void
+}) {
+  const w = useTexts(runTexts)
+  return (
+    <search className="flex flex-wrap items-center gap-3">
+      <Input
+        type="search"
+        className="h-8 w-56"
+        aria-label={w("searchNodes")}
+        placeholder={w("searchNodes")}
+        value={q}
+        onChange={(event) => change({ q: event.target.value || undefined })}
+        onKeyDown={(event) => event.key === "Enter" && next()}
+      />
+      <Tick
+        label={w("failedOnly")}
+        checked={failedOnly}
+        onChange={(event) => change({ failed: event.target.checked ? "true" : undefined })}
+      />
+      {count !== undefined && (
+        <span role="status" className="text-[13px] text-muted-foreground">
+          {w("nodesFound", { n: count, all })}
+        </span>
+      )}
+    </search>
+  )
+}
+
 function Graph({
   run,
+  found,
   selected,
   select,
 }: {
   run: RunDetail
+  /** The nodes that a search has found; undefined without a search. */
+  found?: ReadonlySet<string>
   selected?: string
   select: (node: string | undefined) => void
 }) {
@@ -135,9 +203,10 @@ function Graph({
     (name: string): Partial<CardData> => {
       const node = states.get(name)
       const state = node?.state ?? "waiting"
-      return { state, stateText: w(state), retried: Math.max(0, (node?.attempts ?? 0) - 1) }
+      const retried = Math.max(0, (node?.attempts ?? 0) - 1)
+      return { state, stateText: w(state), retried, found: found?.has(name) }
     },
-    [states, w],
+    [states, found, w],
   )
   return (
     <section
@@ -145,7 +214,7 @@ function Graph({
       className="h-[calc(100vh-16.5rem)] min-h-96 overflow-hidden rounded-lg border bg-card"
     >
       <Suspense fallback={<Loading className="h-full" />}>
-        <GraphView document={document} selected={selected} onSelect={select} extra={extra} />
+        <GraphView document={document} selected={selected} onSelect={select} extra={extra} center={Boolean(found)} />
       </Suspense>
     </section>
   )

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Play } from "lucide-react"
 import { type FormEvent, useState } from "react"
-import { asProblem } from "@/api/problem"
+import { asProblem, withoutField } from "@/api/problem"
 import { copyRun, createRun, type RunDetail, runQuery } from "@/api/runs"
 import { versionQuery, versionsQuery, workflowsQuery } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
@@ -69,6 +69,7 @@ function RunForm({ source }: { source?: RunDetail }) {
       setBusy(false)
     }
   }
+  const correct = (field: string) => error !== undefined && setError(withoutField(error, field))
   const fault = (field: string) => {
     const found = error ? asProblem(error).fields.find((each) => each.field === field) : undefined
     return found && serverMessage(found, language)
@@ -128,7 +129,16 @@ function RunForm({ source }: { source?: RunDetail }) {
           </Field>
         </div>
         <Field label={w("name")} hint={w("nameHint")} optional error={fault("name")}>
-          {(field) => <Input {...field} value={name} onChange={(event) => setName(event.target.value)} />}
+          {(field) => (
+            <Input
+              {...field}
+              value={name}
+              onChange={(event) => {
+                setName(event.target.value)
+                correct("name")
+              }}
+            />
+          )}
         </Field>
         <fieldset className="flex flex-col gap-3 rounded-lg border bg-card p-4">
           <legend className="px-1 font-semibold">{w("parameters")}</legend>
@@ -149,6 +159,7 @@ function RunForm({ source }: { source?: RunDetail }) {
                   value={values[parameter.name] ?? ""}
                   onChange={(event) => {
                     const { [parameter.name]: _, ...rest } = values
+                    correct(`parameters.${parameter.name}`)
                     setValues(event.target.value === "" ? rest : { ...rest, [parameter.name]: event.target.value })
                   }}
                 />

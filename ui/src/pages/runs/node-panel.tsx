@@ -100,6 +100,8 @@ function InputsOutputs({ run, node }: { run: string; node: RunNodeDetail }) {
   const w = useTexts(runTexts)
   const text = useTranslate()
   const c = useTexts(commonTexts)
+  // A node that has ended writes nothing more.
+  const missing = w(OVER.has(node.state) ? "notWritten" : "notReady")
   return (
     <>
       <Block title={text(SECTIONS.inputs)}>
@@ -110,7 +112,7 @@ function InputsOutputs({ run, node }: { run: string; node: RunNodeDetail }) {
               <code className="font-mono font-medium">{input.name}</code>
               {input.origin && <span className="ml-2 text-muted-foreground">{w("from", { name: input.origin })}</span>}
             </p>
-            <Value>{input.value ?? w("notReady")}</Value>
+            <Value>{input.value ?? missing}</Value>
           </div>
         ))}
       </Block>
@@ -132,7 +134,7 @@ function InputsOutputs({ run, node }: { run: string; node: RunNodeDetail }) {
                 </a>
               )}
             </p>
-            <Value>{output.ready ? (output.value ?? output.path) : w("notReady")}</Value>
+            <Value>{output.ready ? (output.value ?? output.path) : missing}</Value>
           </div>
         ))}
       </Block>

@@ -1,6 +1,6 @@
 /** When each node ran. */
 import { useEffect, useState } from "react"
-import type { RunDetail } from "@/api/runs"
+import type { RunDetail, RunNode } from "@/api/runs"
 import { StateBadge } from "@/components/badge"
 import { classes } from "@/lib/classes"
 import { duration } from "@/lib/times"
@@ -13,11 +13,13 @@ const BARS: Record<string, string> = {
 
 interface Props {
   run: RunDetail
+  /** Those to show. */
+  nodes: readonly RunNode[]
   selected?: string
   select: (node: string) => void
 }
 
-export function Timeline({ run, selected, select }: Props) {
+export function Timeline({ run, nodes: shown, selected, select }: Props) {
   const [now, setNow] = useState(Date.now)
   const goes = run.state === "running"
   useEffect(() => {
@@ -29,7 +31,7 @@ export function Timeline({ run, selected, select }: Props) {
   const starts = run.node_states.flatMap((node) => time(node.started) ?? [])
   const first = Math.min(...starts, time(run.started) ?? now)
   const last = Math.max(first + 1000, ...run.node_states.map((node) => time(node.finished) ?? (node.started ? now : 0)))
-  const nodes = [...run.node_states].sort((a, b) => (time(a.started) ?? Infinity) - (time(b.started) ?? Infinity))
+  const nodes = [...shown].sort((a, b) => (time(a.started) ?? Infinity) - (time(b.started) ?? Infinity))
   return (
     <ul className="flex max-h-[calc(100vh-14rem)] flex-col overflow-y-auto rounded-lg border bg-card py-1">
       {nodes.map((node) => {

@@ -38,6 +38,7 @@ import { listState } from "@/lib/pagination"
 import { EditWorkflow } from "./workflow-form"
 
 const route = getRouteApi("/shell/workflows/$workflow")
+const NONE: string[] = []
 
 export function WorkflowDetail() {
   const w = useTexts(workflowTexts)
@@ -49,6 +50,7 @@ export function WorkflowDetail() {
   const { asked, shown } = listState(search, navigate, "-number")
   const versions = useQuery({ ...versionsQuery(id, asked), placeholderData: keepPreviousData })
   const [editing, setEditing] = useState(false)
+  const may = workflow.data?.may ?? NONE
 
   const columns = useMemo(
     (): Column<Version>[] => [
@@ -92,11 +94,11 @@ export function WorkflowDetail() {
               </Link>
             </Button>
           )}
-          <VersionActions workflow={id} version={version} />
+          <VersionActions workflow={id} version={version} may={may} />
         </>
       )),
     ],
-    [w, c, id],
+    [w, c, id, may],
   )
 
   if (workflow.error)
@@ -107,6 +109,7 @@ export function WorkflowDetail() {
     )
   if (!workflow.data) return <Loading />
   const { name, description, owner_name, team_name, archived, versions: count } = workflow.data
+  const allow = (action: string, what: Action) => (may.includes(action) ? what : undefined)
   const edit: Action = { label: c("edit"), icon: <Pencil />, run: () => setEditing(true) }
   const restore: Action = {
     label: w("restore"),
@@ -160,12 +163,24 @@ export function WorkflowDetail() {
               {w("compare")}
             </Link>
           </Button>
-          {!archived && (
+          {!archived && may.includes("create version") && (
             <CreateLink to="/workflows/$workflow/new-version" params={{ workflow: id }}>
               {w("newVersion")}
             </CreateLink>
           )}
-          <Actions actions={[edit, archived ? restore : archive, remove]} large />
+          {count > 0 && !may.includes("create version") && (
+            <CreateLink
+              to="/workflows/$workflow/versions/$version/copy"
+              params={{ workflow: id, version: "latest" }}
+              search={{ into: "new" }}
+            >
+              {w("saveAsNew")}
+            </CreateLink>
+          )}
+          <Actions
+            actions={[allow("edit", edit), allow("archive", archived ? restore : archive), allow("delete", remove)]}
+            large
+          />
         </>
       }
     >
@@ -175,7 +190,7 @@ export function WorkflowDetail() {
   )
 }
 
-function VersionActions({ workflow, version }: { workflow: string; version: Version }) {
+function VersionActions({ workflow, version, may }: { workflow: string; version: Version; may: string[] }) {
   const w = useTexts(workflowTexts)
   const c = useTexts(commonTexts)
   const navigate = route.useNavigate()
@@ -192,7 +207,7 @@ function VersionActions({ workflow, version }: { workflow: string; version: Vers
   return (
     <Menu
       items={[
-        { label: w("copySame"), icon: <Copy />, onSelect: copy() },
+        ...(may.includes("create version") ? [{ label: w("copySame"), icon: <Copy />, onSelect: copy() }] : []),
         { label: w("copyNew"), icon: <Copy />, onSelect: copy("new") },
         "line",
         {
@@ -210,10 +225,14 @@ function VersionActions({ workflow, version }: { workflow: string; version: Vers
               search: { before: number, after: "latest" },
             }),
         },
-        "line",
-        version.archived
-          ? { label: w("restore"), icon: <ArchiveRestore />, onSelect: archive }
-          : { label: w("archive"), icon: <Archive />, onSelect: archive },
+        ...(may.includes("archive")
+          ? [
+              "line" as const,
+              version.archived
+                ? { label: w("restore"), icon: <ArchiveRestore />, onSelect: archive }
+                : { label: w("archive"), icon: <Archive />, onSelect: archive },
+            ]
+          : []),
       ]}
     >
       <Button look="ghost" size="icon" aria-label={`${c("actions")}: ${version.name}`}>

@@ -1,13 +1,23 @@
 /** The pages with the editor: a new workflow, a new version, and a copy of a version. */
 import { useQuery } from "@tanstack/react-query"
-import { getRouteApi, Link } from "@tanstack/react-router"
-import { useState } from "react"
+import { getRouteApi, Link, Navigate } from "@tanstack/react-router"
+import { useRef, useState } from "react"
+import { queryClient } from "@/api/client"
 import { moduleVersionQuery } from "@/api/options"
-import { copyVersion, createVersion, createWorkflow, type VersionDetail, versionQuery } from "@/api/workflows"
+import {
+  copyVersion,
+  createVersion,
+  createWorkflow,
+  type VersionDetail,
+  versionQuery,
+  type WorkflowDetail,
+  workflowQuery,
+} from "@/api/workflows"
+import { Button } from "@/components/button"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Field, Select } from "@/components/form"
 import { Page } from "@/components/page"
-import { EditorPage } from "@/editor/editor-page"
+import { EditorPage, type NewerVersion } from "@/editor/editor-page"
 import { nodeOfTemplate } from "@/editor/node-templates"
 import type { GraphDocument } from "@/graph/document"
 import { editorTexts } from "@/i18n/editor"
@@ -56,6 +66,7 @@ function Writing({ document }: { document: GraphDocument }) {
       type={type === "yaml" ? "yaml" : "graph"}
       workflowFields={(fault) => <WorkflowFields value={workflow} change={setWorkflow} fault={fault} />}
       touched={Object.values(workflow).some(Boolean)}
+      draft={{ workflow, restore: (kept) => setWorkflow({ ...workflow, ...kept }) }}
       missing={workflow.name.trim() ? undefined : e("needsName")}
       save={(version) => createWorkflow(workflow, version)}
       saved={({ workflow_id, version }) =>
@@ -77,14 +88,41 @@ export function NewVersion() {
   const { from = "latest" } = newVersionRoute.useSearch()
   const navigate = newVersionRoute.useNavigate()
   const found = useQuery({ ...versionQuery(workflow, from), staleTime: Infinity, refetchOnWindowFocus: false })
-  if (found.error)
+  // As it was when the page was opened: a version that someone else saves meanwhile must not go unnoticed.
+  const opened = useRef<WorkflowDetail>(undefined)
+  const around = useQuery(workflowQuery(workflow))
+  opened.current ??= around.data
+  const error = found.error ?? around.error
+  if (error)
     return (
       <Page title={w("newVersion")}>
-        <ProblemView error={found.error} retry={() => void found.refetch()} />
+        <ProblemView error={error} retry={() => void found.refetch()} />
       </Page>
     )
-  if (!found.data) return <Loading />
-  const { workflow_name, document } = found.data
+  if (!found.data || !opened.current) return <Loading />
+  const { workflow_name, document, number } = found.data
+  if (!opened.current.may.includes("create version"))
+    return <Navigate to="/workflows/$workflow/versions/$version/copy" params={{ workflow, version: String(number) }} />
+  const { revision } = opened.current
+  const findNewer = async (): Promise<NewerVersion> => {
+    const latest = await queryClient.fetchQuery({ ...versionQuery(workflow, "latest"), staleTime: 0 })
+    return {
+      name: latest.name,
+      author: latest.author_name,
+      compare: (
+        <Button asChild>
+          <Link
+            to="/workflows/$workflow/diff"
+            params={{ workflow }}
+            search={{ before: String(number), after: String(latest.number) }}
+            target="_blank"
+          >
+            {w("compare")}
+          </Link>
+        </Button>
+      ),
+    }
+  }
   return (
     <EditorPage
       key={found.data.id}
@@ -95,7 +133,8 @@ export function NewVersion() {
         </Link>
       }
       document={document as unknown as GraphDocument}
-      save={(version) => createVersion(workflow, version)}
+      save={(version, anyway) => createVersion(workflow, version, anyway ? undefined : revision)}
+      findNewer={findNewer}
       saved={({ version }) =>
         void navigate({
           to: "/workflows/$workflow/versions/$version",
@@ -127,7 +166,8 @@ function Copy({ source }: { source: VersionDetail }) {
   const e = useTexts(editorTexts)
   const { into } = copyRoute.useSearch()
   const navigate = copyRoute.useNavigate()
-  const fresh = into === "new"
+  const mayAdd = useQuery(workflowQuery(source.workflow_id)).data?.may.includes("create version") ?? true
+  const fresh = into === "new" || !mayAdd
   const [workflow, setWorkflow] = useState({
     name: w("copyOf", { name: source.workflow_name }),
     description: "",
@@ -153,7 +193,7 @@ function Copy({ source }: { source: VersionDetail }) {
                   void navigate({ search: { into: event.target.value === "new" ? "new" : undefined }, replace: true })
                 }
               >
-                <option value="same">{w("copySame")}</option>
+                {mayAdd && <option value="same">{w("copySame")}</option>}
                 <option value="new">{w("copyNew")}</option>
               </Select>
             )}
@@ -162,6 +202,7 @@ function Copy({ source }: { source: VersionDetail }) {
         </>
       )}
       missing={fresh && !workflow.name.trim() ? e("needsName") : undefined}
+      draft={{ workflow, restore: (kept) => setWorkflow({ ...workflow, ...kept }) }}
       save={(version) =>
         copyVersion(
           { workflow: source.workflow_id, version: source.id },

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Copy, Download, Pencil, Play } from "lucide-react"
 import { lazy, Suspense, useMemo } from "react"
-import { manifestAddress, manifestQuery, type VersionDetail, versionQuery } from "@/api/workflows"
+import { manifestAddress, manifestQuery, type VersionDetail, versionQuery, workflowQuery } from "@/api/workflows"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -26,6 +26,7 @@ export function VersionPage() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const found = useQuery(versionQuery(workflow, version))
+  const mayAdd = useQuery(workflowQuery(workflow)).data?.may.includes("create version") ?? false
   if (found.error)
     return (
       <Page title={w("version")}>
@@ -69,11 +70,15 @@ export function VersionPage() {
           </Button>
           <Menu
             items={[
-              {
-                label: w("copySame"),
-                onSelect: () =>
-                  void navigate({ to: "/workflows/$workflow/versions/$version/copy", params, search: {} }),
-              },
+              ...(mayAdd
+                ? [
+                    {
+                      label: w("copySame"),
+                      onSelect: () =>
+                        void navigate({ to: "/workflows/$workflow/versions/$version/copy", params, search: {} }),
+                    },
+                  ]
+                : []),
               {
                 label: w("copyNew"),
                 onSelect: () =>
@@ -87,10 +92,17 @@ export function VersionPage() {
             </Button>
           </Menu>
           <Button asChild>
-            <Link to="/workflows/$workflow/new-version" params={{ workflow }} search={{ from: number }}>
-              <Pencil />
-              {w("newVersion")}
-            </Link>
+            {mayAdd ? (
+              <Link to="/workflows/$workflow/new-version" params={{ workflow }} search={{ from: number }}>
+                <Pencil />
+                {w("newVersion")}
+              </Link>
+            ) : (
+              <Link to="/workflows/$workflow/versions/$version/copy" params={params} search={{ into: "new" }}>
+                <Pencil />
+                {w("saveAsNew")}
+              </Link>
+            )}
           </Button>
           {!whole.archived && (
             <Button asChild look="primary">

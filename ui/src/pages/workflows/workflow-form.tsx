@@ -40,6 +40,7 @@ export function WorkflowFields({ value, change, fault }: Props) {
           <Input
             {...field}
             required
+            data-field="workflow.name"
             value={value.name}
             onChange={(event) => change({ ...value, name: event.target.value })}
           />
