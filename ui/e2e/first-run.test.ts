@@ -17,7 +17,7 @@ test("a new user runs the example with one click, finds its nodes, and runs it a
   const report = page.locator(".react-flow__node").filter({ hasText: "report" })
   await expect(report.locator("[data-state=succeeded]")).toBeVisible({ timeout: 120_000 })
 
-  await page.getByRole("searchbox", { name: "Search nodes" }).fill("REP")
+  await page.getByRole("searchbox", { name: "Search nodes" }).fill("REPORT")
   await expect(page.getByText("1 of 3 nodes")).toBeVisible()
   await page.getByRole("searchbox", { name: "Search nodes" }).press("Enter")
   await page.getByRole("tab", { name: "Log" }).click()
