@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from muster.cli.cluster import client_variables
+from muster.cli.session import load_settings
 from tests.cli.commands import Muster
 
 
@@ -21,3 +26,10 @@ def test_settings_for_argo_and_kubectl() -> None:
 def test_settings_can_be_removed_again(muster: Muster) -> None:
     assert "unset ARGO_TOKEN\n" in muster("env", "--unset").ok().out
     assert "muster up" in muster("env").err
+
+
+def test_the_port_of_the_web_ui_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_HOME", str(tmp_path))
+    (tmp_path / "config.yaml").write_text("web: {port: 8000, host: 0.0.0.0}\n")
+    assert load_settings().web.port == 8000
+    assert (load_settings(web_port=9000).web.port, load_settings(web_port=9000).web.host) == (9000, "0.0.0.0")

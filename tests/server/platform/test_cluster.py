@@ -37,7 +37,7 @@ async def test_every_user_sees_nodes_queues_and_gangs(served: Served) -> None:
     [queue] = [each for each in (await ann.get("queues"))["items"] if each["cluster_name"]]
     assert (queue["cluster_name"], queue["capability"]) == ("x", {"cpu": "36"})
     [virtual] = (await ann.get("clusters"))["items"]
-    assert (virtual["total"], virtual["available"], virtual["used"]) == (9, 2, 0)
+    assert (virtual["total"], virtual["available"], virtual["largest"], virtual["used"]) == (9, 2, 2, 0)
 
     [gang] = (await ann.get("pod-groups"))["items"]
     assert (gang["name"], gang["phase"], gang["members"]) == (None, "Pending", 2)

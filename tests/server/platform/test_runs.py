@@ -55,6 +55,9 @@ async def test_the_example_prints_its_five_lines(muster: Whole) -> None:
         ("output_param3", "/tmp/outpraram3", True),
     ]
     assert await admin.get(f"runs/{run['id']}/nodes/step1/outputs/output_param1") == "outpraram1"
+    file = await admin("GET", f"runs/{run['id']}/nodes/step1/outputs/output_param2")
+    assert file.ok().strip() in SEED_LOG, "the file itself, not an archive"
+    assert file.headers["Content-Disposition"] == 'attachment; filename="outpraram2.txt"'
     (pod,) = await admin.get(f"runs/{run['id']}/nodes/step2/pods")
     assert (pod["phase"], {c["name"]: c["exit_code"] for c in pod["containers"]}["main"]) == ("Succeeded", 0)
     happened = await admin.get(f"runs/{run['id']}/nodes/step2/events")

@@ -134,6 +134,7 @@ async def test_secrets_are_not_shown_to_others(served: Served, ann: Client) -> N
     assert fork["errors"][0]["code"] == "env.secret-value"
     (await eve("POST", "workflows/demo/versions", {"document": seed_example()})).refused(403)
     (await eve("PATCH", "workflows/demo", {"name": "mine"})).refused(403)
+    assert (await eve.get("workflows/demo"))["may"] == []
     (await eve("DELETE", "workflows/demo")).refused(403)
 
 
