@@ -100,7 +100,8 @@ def add_api_access(spec: Object) -> Object:
         return spec
     filled = spec
     for field in ("containers", "initContainers"):
-        filled = _map_items(filled, field, _mount_api_access)
+        if field in spec:
+            filled = _map_items(filled, field, _mount_api_access)
     return filled if filled is spec else {**filled, "volumes": [*(spec.get("volumes") or ()), API_ACCESS]}
 
 

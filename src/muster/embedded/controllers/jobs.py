@@ -460,10 +460,14 @@ class JobController:
         self._queue.enqueue(key_of(changed))
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
-        for pod in filter(None, (before, after)):
-            for job in _job_of(pod):
-                self._expected.get(job, set()).discard(uid_of(pod))
-                self._queue.enqueue(job)
+        pod = after or before
+        assert pod is not None
+        jobs = _job_of(pod)
+        if before is not None and after is not None and _has_other_owners(before, after):
+            jobs = [*jobs, *_job_of(before)]
+        for job in jobs:
+            self._expected.get(job, set()).discard(uid_of(pod))
+            self._queue.enqueue(job)
 
     async def _reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(*key)
@@ -566,11 +570,20 @@ class JobController:
 
 def _job_of(pod: Object) -> list[Key]:
     """Returns the Job that controls the Pod, or could adopt it."""
+    metadata = pod["metadata"]
+    if not metadata.get("ownerReferences"):
+        name = (metadata.get("labels") or {}).get(NAME_LABEL)
+        return [Key(namespace_of(pod), name)] if name else []
     owner = controller_of(pod)
-    if owner is not None:
-        return [Key(namespace_of(pod), owner["name"])] if owner["kind"] == "Job" else []
-    name = labels_of(pod).get(NAME_LABEL)
-    return [Key(namespace_of(pod), name)] if name else []
+    if owner is None or owner["kind"] != "Job":
+        return []
+    return [Key(namespace_of(pod), owner["name"])]
+
+
+def _has_other_owners(before: Object, after: Object) -> bool:
+    """Versions of an object share what did not change."""
+    old, new = before["metadata"], after["metadata"]
+    return any(old.get(field) is not new.get(field) for field in ("ownerReferences", "labels"))
 
 
 def _other_finalizers(pod: Object) -> list[str]:

@@ -24,7 +24,7 @@ from muster.embedded.node.pod_context import (
 )
 from muster.embedded.node.supervisor.contract import Mount
 from muster.kube.beneath import Folder, split_name
-from muster.kube.defaults import API_ACCESS, API_ACCESS_VOLUME
+from muster.kube.defaults import API_ACCESS_VOLUME
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.file_names import path_component
 from muster.kube.objects import Object, name_of, namespace_of, spec_of
@@ -290,7 +290,11 @@ def write_payload(folder: str, payload: Payload, group: int | None = None) -> bo
 
 def _volumes(pod: Object) -> list[dict[str, Any]]:
     """Returns the volumes that the user wants. `plan_volumes` adds the one with the service account."""
-    return [volume for volume in spec_of(pod).get("volumes") or () if volume != API_ACCESS]
+    return [volume for volume in spec_of(pod).get("volumes") or () if not _is_api_access(volume)]
+
+
+def _is_api_access(volume: Mapping[str, Any]) -> bool:
+    return volume["name"] == API_ACCESS_VOLUME and "projected" in volume
 
 
 def _add_references(

@@ -397,10 +397,12 @@ class _Session:
 
     def _find_missing_claim(self, pod: Object) -> str:
         spec = spec_of(pod)
-        if spec.get("nodeName"):
+        if "nodeName" in spec:
             return ""
         for volume in spec.get("volumes") or ():
-            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            if "persistentVolumeClaim" not in volume:
+                continue
+            claim = volume["persistentVolumeClaim"].get("claimName")
             if claim and self._informers[PERSISTENT_VOLUME_CLAIM].get(namespace_of(pod), claim) is None:
                 return str(claim)
         return ""
