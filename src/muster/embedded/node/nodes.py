@@ -113,11 +113,12 @@ class NodeHeartbeat:
             await self._cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}})
         while True:
             nodes = (await self._cluster.list(NODE)).items
-            for node in nodes:
-                if DECLARED_ANNOTATION in annotations_of(node) and not is_simulated(node):
-                    with suppress(Conflict, NotFound):
-                        await self._renew(node)
-            await asyncio.sleep(self._renew_seconds)
+            own = [n for n in nodes if DECLARED_ANNOTATION in annotations_of(n) and not is_simulated(n)]
+            for node in own:
+                with suppress(Conflict, NotFound):
+                    await self._renew(node)
+            # Until the agent has registered its node, there is nothing to renew.
+            await asyncio.sleep(self._renew_seconds if own else min(self._renew_seconds, 1.0))
 
     async def _renew(self, node: Object) -> None:
         name, now = name_of(node), datetime.now(UTC)
