@@ -95,6 +95,13 @@ def test_a_file_without_workflows_says_what_it_contains(tmp_path: Path) -> None:
         lint([str(tmp_path / "pod.yaml")], offline=True)
 
 
+def test_a_misspelt_kind_is_suggested(tmp_path: Path) -> None:
+    file = tmp_path / "wf.yaml"
+    file.write_text(GOOD.replace("kind: Workflow", "kind: Workfow"))
+    with pytest.raises(CommandError, match=r'wf\.yaml:2 kind: unknown kind "Workfow"; did you mean "Workflow"'):
+        lint([str(file)], offline=True)
+
+
 def test_referenced_templates_are_found() -> None:
     known = [document.object for document in load_manifests(LIBRARY, "library.yaml")]
     assert check_documents(load_manifests(USER, "wf.yaml"), known) == (1, [])

@@ -68,6 +68,9 @@ def test_submit_and_get(box: Muster) -> None:
     assert re.search(r"└─✔ judge", done.out)
     name = box("list", "-o", "name").ok().out.split()[0].partition("/")[2]
     assert re.search(rf"{name}\s+Succeeded", box("list").ok().out)
+    for words in (("describe", "wf", "@latest"), ("get", "wf", "@latest"), ("get", "wf/@latest")):
+        assert name in box(*words).ok().out
+    assert "condition met" in box("wait", "wf/@latest", "--for=condition=Completed", "--timeout=60s").ok().out
     for word in ("@latest", name, f"wf/{name}"):
         tree = box("get", word).ok().out
         assert f"Name:                {name}" in tree
@@ -198,6 +201,8 @@ def test_dry_runs_and_errors(box: Muster) -> None:
     assert box("lint", "story.yaml").ok().out == "1 object, no mistakes\n"
     other = box("submit", box.file("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"))
     assert "is not a Workflow" in other.err
+    misspelt = box("submit", box.file("misspelt.yaml", WORKFLOW.replace("kind: Workflow", "kind: Workflw")))
+    assert 'unknown kind "Workflw"; did you mean "Workflow"?' in misspelt.err
 
 
 def test_similar_names_are_suggested(box: Muster) -> None:

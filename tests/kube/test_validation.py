@@ -116,7 +116,8 @@ BAD: list[tuple[Kind, Object, Object | None, str, str]] = [
     (builtin.ROLE_BINDING, {"roleRef": {**ROLE_REF, "name": ""}}, None, "roleRef.name", "Required value"),
     (builtin.ROLE_BINDING, {"roleRef": ROLE_REF}, {"roleRef": {**ROLE_REF, "name": "q"}},
      "roleRef", "cannot change roleRef"),
-    (builtin.ROLE_BINDING, {"roleRef": ROLE_REF, "subjects": [{"kind": "ServiceAccount", "name": "s"}]}, None,
+    (builtin.CLUSTER_ROLE_BINDING,
+     {"roleRef": {**ROLE_REF, "kind": "ClusterRole"}, "subjects": [{"kind": "ServiceAccount", "name": "s"}]}, None,
      "subjects[0].namespace", "say in which namespace"),
     (builtin.ROLE_BINDING, {"roleRef": ROLE_REF, "subjects": [{"kind": "User", "name": ""}]}, None,
      "subjects[0].name", "Required value"),
@@ -147,6 +148,12 @@ def test_what_is_refused(kind: Kind, obj: Object, old: Object | None, field: str
     (cause,) = check(kind, obj, old)
     assert cause.field == field
     assert message in cause.message
+
+
+def test_a_service_account_in_a_role_binding_is_of_the_same_namespace_by_default() -> None:
+    binding = {"roleRef": ROLE_REF, "subjects": [{"kind": "ServiceAccount", "name": "s"}]}
+    assert builtin.ROLE_BINDING.validate is not None
+    assert not list(builtin.ROLE_BINDING.validate(a(builtin.ROLE_BINDING, binding), None))
 
 
 @pytest.mark.parametrize("kind", builtin.builtin_kinds(), ids=lambda kind: kind.kind)

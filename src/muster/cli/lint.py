@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,8 @@ from muster.kube.objects import Object, meta, name_of
 
 if TYPE_CHECKING:
     from muster.kube.manifests import Document
+
+_KINDS = ("Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate", "CronWorkflow")
 
 
 def lint(
@@ -49,6 +52,11 @@ def lint(
         raise CommandExit(1)
     if not checked:
         others = sorted({str(document.object.get("kind")) for document in documents})
+        for document in documents:
+            near = get_close_matches(str(document.object.get("kind")), _KINDS, n=1, cutoff=0.8)
+            if near:
+                kind = document.object.get("kind")
+                raise CommandError(f'{document.where("kind")} kind: unknown kind "{kind}"; did you mean "{near[0]}"?')
         hint = f", but {', '.join(others)}; check and run them with `muster run FILE`" if others else ""
         raise CommandError(f"no workflows, templates or cron workflows found in {', '.join(files)}{hint}")
     echo(f"{checked} object{'s' * (checked > 1)}, no mistakes")

@@ -23,7 +23,7 @@ from muster.cli.output import warn
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, NotFound, StorageFull
 from muster.kube.kinds import Catalogue, Kind
-from muster.kube.objects import Object
+from muster.kube.objects import Object, creation_order, name_of
 
 if TYPE_CHECKING:
     from muster.embedded.cluster import EmbeddedCluster
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 RUNTIMES: tuple[Literal["sandbox", "podman", "docker"], ...] = ("sandbox", "podman", "docker")
 _LOOK_SECONDS = 0.5
+LATEST = "@latest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,16 @@ class Session:
         if not all(self._is_known(word) for word in type_words(words)):
             await self.discover()
         with _unknown_type_errors():
-            return parse_targets(words, self.cluster.catalogue)
+            found = parse_targets(words, self.cluster.catalogue)
+        return [await self._resolve_latest(target) if LATEST in target.names else target for target in found]
+
+    async def _resolve_latest(self, target: Target) -> Target:
+        """Replaces `@latest` by the name of the newest object."""
+        page = await self.cluster.list(target.kind, self.namespace if target.kind.namespaced else "")
+        newest = max(page.items, key=creation_order, default=None)
+        if newest is None:
+            raise CommandError(f"{LATEST}: there are no {target.kind.plural} in namespace {self.namespace}")
+        return Target(target.kind, tuple(name_of(newest) if name == LATEST else name for name in target.names))
 
     async def target(self, word: str, default: str = "pods") -> tuple[Kind, str]:
         """Parses TYPE/NAME, or a NAME of the `default` type."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -145,6 +146,8 @@ def _read_documents(files: Sequence[str]) -> list[Document]:
     documents = load_manifest_files(list(files), named=False)
     for document in documents:
         kind = document.object.get("kind")
+        if get_close_matches(str(kind), ["Workflow"], cutoff=0.8) and kind != "Workflow":
+            raise CommandError(f'{document.where("kind")} kind: unknown kind "{kind}"; did you mean "Workflow"?')
         if kind != "Workflow":
             raise CommandError(
                 f"{document.where('kind')} kind: {kind} is not a Workflow; create it with `muster apply -f`, "

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import orjson
 
 from muster.cli.errors import CommandError
-from muster.cli.session import Session
+from muster.cli.session import LATEST, Session
 from muster.kube.cluster import Cluster, StatusRowsCluster
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.objects import Object, creation_order, meta, name_of, namespace_of, parse_time, spec_of, status_of
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from muster.kube.kinds import Kind
 
 
-LATEST = "@latest"
 _WORDS = ("wf", "workflow", "workflows", "workflow.argoproj.io", "workflows.argoproj.io")
 _LIGHT = (
     "metadata,items.metadata,items.spec.priority,items.spec.suspend,items.spec.shutdown,items.spec.arguments,"

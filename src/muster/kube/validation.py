@@ -223,7 +223,9 @@ def validate_role_binding(binding: Object, old: Object | None) -> Iterator[Cause
         at = f"subjects[{number}]"
         if not subject["name"]:
             yield required(f"{at}.name")
-        if subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
+        # In a RoleBinding, the binding's own namespace is meant.
+        is_cluster_wide = binding.get("kind") == "ClusterRoleBinding"
+        if is_cluster_wide and subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
             yield required(f"{at}.namespace", "say in which namespace the ServiceAccount is")
     if old is not None and reference != old.get("roleRef"):
         yield invalid("roleRef", reference, "cannot change roleRef; delete the binding and create it again")

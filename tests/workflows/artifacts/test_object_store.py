@@ -45,9 +45,11 @@ async def test_a_large_file_goes_in_parts(shop: Shop, s3: S3) -> None:
     assert (await shop.fetched(artifact)).stat().st_size == 12_000_000
 
 
-async def test_a_folder_is_a_key_with_keys_below(shop: Shop, s3: S3) -> None:
+@pytest.mark.parametrize("key", ["dir/m", "dir/m/"])
+async def test_a_folder_is_a_key_with_keys_below(shop: Shop, s3: S3, key: str) -> None:
+    """Argo's map-reduce.yaml names one that ends in a slash."""
     place = await bucket(shop, s3)
-    artifact = {"name": "m", "path": "/m", "archive": {"none": {}}, "s3": {**place, "key": "dir/m"}}
+    artifact = {"name": "m", "path": "/m", "archive": {"none": {}}, "s3": {**place, "key": key}}
     shop.file("1", "tree/a")
     shop.file("2", "tree/deep/b")
     await shop.artifacts.save(WORKFLOW, artifact, shop.home / "tree", SCOPE)

@@ -47,6 +47,9 @@ class ObjectArtifactStore:
 
         store, key = await self._open(location), key_of(location)
         with _translate_errors(location):
+            if key.endswith("/"):  # a folder by its name; no object can have it
+                await self._load_folder(store, key, target)
+                return
             try:
                 found = await obstore.get_async(store, key)
             except _not_there():
@@ -66,14 +69,16 @@ class ObjectArtifactStore:
                 inside = [f"/{entry.name}" for entry in beside.walk(source.name) if entry.kind == "file"]
             for each in inside:
                 with beside.file(f"{source.name}{each}") as file:
-                    await obstore.put_async(store, f"{key}{each}", file)
+                    await obstore.put_async(store, f"{key.rstrip('/')}{each}", file)
 
     async def delete(self, location: Location) -> None:
         import obstore
 
         store, key = await self._open(location), key_of(location)
         with _translate_errors(location):
-            keys = [key, *await _below(store, key)]
+            keys = [*([] if key.endswith("/") else [key]), *await _below(store, key)]
+            if not keys:
+                return
             try:
                 await obstore.delete_async(store, keys)
             except _not_there():

@@ -163,8 +163,7 @@ def _check_inputs(frame: Frame, kind: str, scope: Scope) -> None:
     check_names(findings, parameters, f"{path}.parameters", values=True)
     check_names(findings, artifacts, f"{path}.artifacts", values=True)
     scope.names.update(f"inputs.parameters.{p.get('name')}" for p in parameters)
-    if parameters:
-        scope.names.add("inputs.parameters")
+    scope.names.add("inputs.parameters")  # null without any, as in Argo; Hera's runner has it in every script
     for index, artifact in enumerate(artifacts):
         field, name = f"{path}.artifacts[{index}]", artifact.get("name") or ""
         scope.names.add(f"inputs.artifacts.{name}")
