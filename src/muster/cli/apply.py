@@ -13,6 +13,7 @@ from muster.cli.formats import format_objects, parse_format
 from muster.cli.output import echo, warn
 from muster.cli.selection import Selection, namespace_for, read_manifests, select_objects, watch_object
 from muster.cli.session import (
+    LATEST,
     AllNamespaces,
     FieldSelector,
     Files,
@@ -24,7 +25,7 @@ from muster.cli.session import (
     resource_name,
     type_name,
 )
-from muster.cli.workflow_objects import LATEST, find_single_workflow, resolve_workflow_name
+from muster.cli.workflow_objects import find_single_workflow, resolve_workflow_name
 from muster.kube.cluster import Cluster, Propagation
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind

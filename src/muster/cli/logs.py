@@ -16,8 +16,8 @@ from muster.cli.errors import CommandError
 from muster.cli.output import colorize, echo, pick_color, supports_color, warn
 from muster.cli.pod_logs import LogFollower, LogLine, LogSource, split_timestamp
 from muster.cli.selection import format_nothing_found, list_objects, watch_object
-from muster.cli.session import LabelSelector, Session, on_cluster, parse_duration
-from muster.cli.workflow_objects import LATEST, find_workflow, strip_workflow_type, workflow_kind
+from muster.cli.session import LATEST, LabelSelector, Session, on_cluster, parse_duration
+from muster.cli.workflow_objects import find_workflow, strip_workflow_type, workflow_kind
 from muster.kube.cluster import LogQuery
 from muster.kube.controller import Informer
 from muster.kube.errors import BadRequest, NotFound

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import POD
+from muster.kube.objects import name_of, uid_of
 from muster.workflows.executors.pod_spec import claims_of
 from tests.workflows.executors.conftest import Stage, launch_of, shell
 
@@ -176,6 +177,20 @@ async def test_what_runs_is_adopted_after_a_restart_and_collected_once_it_has_en
     await stage.restart()
     await stage.launch(workflow, launch, begun=True)
     assert await stage.end("a") == outcome
+
+
+async def test_a_pending_pod_that_is_deleted_is_created_again(stage: Stage) -> None:
+    workflow = await stage.workflow()
+    template = {**shell("true"), "nodeSelector": {"no": "such-node"}}
+    await stage.launch(workflow, launch_of("a", template))
+    (first,) = (await stage.cluster.list(POD, "default")).items
+    await stage.cluster.delete(POD, name_of(first), "default", grace_seconds=0)
+
+    async with asyncio.timeout(30):
+        async for event in stage.cluster.watch(POD, "default"):
+            if uid_of(event.object) != uid_of(first):
+                break
+    assert not stage.reports.get("a")
 
 
 async def test_a_pod_that_has_gone_is_not_run_again(stage: Stage) -> None:

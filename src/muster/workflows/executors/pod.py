@@ -420,8 +420,19 @@ class PodExecutor:
             return
         if leaf.stopped:
             self._report_end(key, leaf, _stopped_before_start())
+        elif leaf.last_reported is None or leaf.last_reported.phase == "Pending":
+            leaf.pod = ""
+            self._start(self._create_again(key, leaf))
         else:
             self._report_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
+
+    async def _create_again(self, key: Key, leaf: _PodLeaf) -> None:
+        """As Argo does if a Pod is deleted that has not started: nothing has run yet."""
+        try:
+            await self._begin(key, leaf)
+        except (ApiError, ArtifactUnreachable, OSError) as error:
+            message = f"pod deleted, and it could not be created again: {error}"
+            self._report_end(key, leaf, Outcome("Error", message, finished=timestamp()))
 
     def _update(self, key: Key, leaf: _PodLeaf, pod: Object) -> None:
         if leaf.collecting:
