@@ -43,6 +43,7 @@ from muster.workflows.executors.http import HttpExecutor
 from muster.workflows.executors.pod import InputStaging
 from muster.workflows.executors.pod_spec import CannotRun, StagedInputs, build_pod
 from muster.workflows.model import Launch, Node, Outcome
+from tests.http_server import serve_git, serve_http
 
 SECRET = "the admin's token"
 SCOPE = {"workflow.name": "wf", "pod.name": "wf-a"}
@@ -143,35 +144,11 @@ class GitServer:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[GitServer]:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = runner.addresses[0][1]
-        try:
+        async with serve_http(self._answer) as self.port:
             yield self
-        finally:
-            await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        env = {
-            "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.folder), "GIT_HTTP_EXPORT_ALL": "1",
-            "PATH_INFO": request.path, "QUERY_STRING": request.query_string, "REQUEST_METHOD": request.method,
-            "CONTENT_TYPE": request.headers.get("Content-Type", ""), "REMOTE_ADDR": "127.0.0.1",
-            "GIT_PROTOCOL": request.headers.get("Git-Protocol", ""), "GIT_CONFIG_COUNT": "1",
-            "HTTP_CONTENT_ENCODING": request.headers.get("Content-Encoding", ""),
-            "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
-        }  # fmt: skip
-        process = await asyncio.create_subprocess_exec(
-            "git", "http-backend", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=env
-        )
-        output, _ = await process.communicate(await request.content.read())
-        head, _, body = output.partition(b"\r\n\r\n")
-        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
-        status = int(headers.pop("Status", "200").split()[0])
-        return web.Response(status=status, headers=headers, body=body)
+        return await serve_git(request, self.folder)
 
     def _save(self, what: str = ".") -> None:
         self._git("add", what)
@@ -610,17 +587,8 @@ class Recorder:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Recorder]:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self.handle)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = runner.addresses[0][1]
-        try:
+        async with serve_http(self.handle) as self.port:
             yield self
-        finally:
-            await runner.cleanup()
 
 
 @pytest.fixture

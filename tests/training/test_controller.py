@@ -40,6 +40,7 @@ from muster.training.model import RESTART_SCOPE
 from muster.training.registry import JOB_KINDS, training_kinds
 from muster.training.replicas import RESTARTS_ANNOTATION
 from tests.embedded.waiting import run_components, wait_for, wait_for_all
+from tests.http_server import serve_http
 from tests.training.sample_jobs import training_job
 
 KINDS = {(kind.api_version, kind.kind): kind for kind in training_kinds()}
@@ -419,37 +420,27 @@ async def test_an_elastic_paddlejob_announces_how_many_workers_it_wants(cluster:
     heard: asyncio.Queue[str] = asyncio.Queue()
 
     async def kv_put(request: web.Request) -> web.Response:
+        assert request.path == "/v3/kv/put"
         body = await request.json()
         heard.put_nowait("=".join(base64.b64decode(body[part]).decode() for part in ("key", "value")))
         return web.json_response({})
 
-    app = web.Application()
-    app.router.add_post("/v3/kv/put", kv_put)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
     worker = {"replicas": 2, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
-    job = {
-        "apiVersion": "batch.paddlepaddle.org/v1",
-        "kind": "PaddleJob",
-        "metadata": {
-            "name": "job",
-            "namespace": "default",
-            "annotations": {ETCD_ANNOTATION: f"127.0.0.1:{runner.addresses[0][1]}"},
-        },
-        "spec": {"elastic": 1, "worker": worker},
-    }
-    try:
-        async with controlling(cluster):
-            await cluster.create(job)
-            assert await asyncio.wait_for(heard.get(), 30) == "/paddle/default-job/np=2"
-            pods = await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1"))
-            assert {pod["spec"]["restartPolicy"] for pod in pods} == {"OnFailure"}
-            await cluster.patch(PADDLE, "job", "default", {"spec": {"worker": {"replicas": 3}}})
-            assert await asyncio.wait_for(heard.get(), 30) == "/paddle/default-job/np=3"
-            await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1", "job-worker-2"))
-    finally:
-        await runner.cleanup()
+    async with serve_http(kv_put) as port, controlling(cluster):
+        annotations = {ETCD_ANNOTATION: f"127.0.0.1:{port}"}
+        job = {
+            "apiVersion": "batch.paddlepaddle.org/v1",
+            "kind": "PaddleJob",
+            "metadata": {"name": "job", "namespace": "default", "annotations": annotations},
+            "spec": {"elastic": 1, "worker": worker},
+        }
+        await cluster.create(job)
+        assert await asyncio.wait_for(heard.get(), 30) == "/paddle/default-job/np=2"
+        pods = await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1"))
+        assert {pod["spec"]["restartPolicy"] for pod in pods} == {"OnFailure"}
+        await cluster.patch(PADDLE, "job", "default", {"spec": {"worker": {"replicas": 3}}})
+        assert await asyncio.wait_for(heard.get(), 30) == "/paddle/default-job/np=3"
+        await wait_for_all(cluster, POD, have("job-worker-0", "job-worker-1", "job-worker-2"))
 
 
 class Bare(EmbeddedCluster):

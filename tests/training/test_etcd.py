@@ -8,27 +8,22 @@ import pytest
 from aiohttp import web
 
 from muster.training.etcd import EtcdEntry, put_key
+from tests.http_server import serve_http
 
 
 async def test_a_key_is_put() -> None:
     heard: list[dict[str, str]] = []
 
     async def kv_put(request: web.Request) -> web.Response:
+        if request.path != "/v3/kv/put":
+            raise web.HTTPNotFound
         heard.append(await request.json())
         return web.json_response({"header": {}})
 
-    app = web.Application()
-    app.router.add_post("/v3/kv/put", kv_put)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        await put_key(EtcdEntry(f"{host}:{port}", "/paddle/default-job/np", "3"))
+    async with serve_http(kv_put) as port:
+        await put_key(EtcdEntry(f"127.0.0.1:{port}", "/paddle/default-job/np", "3"))
         with pytest.raises(OSError, match="404"):
-            await put_key(EtcdEntry(f"http://{host}:{port}/elsewhere", "k", "v"))
-    finally:
-        await runner.cleanup()
+            await put_key(EtcdEntry(f"http://127.0.0.1:{port}/elsewhere", "k", "v"))
     ((key, value),) = [(base64.b64decode(body["key"]), base64.b64decode(body["value"])) for body in heard]
     assert (key, value) == (b"/paddle/default-job/np", b"3")
 

@@ -17,6 +17,7 @@ from muster.kube.errors import Gone, NotFound, Unavailable
 from muster.kube.objects import name_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import Access
+from tests.http_server import serve_http
 
 
 class Script:
@@ -45,15 +46,11 @@ class Script:
 @asynccontextmanager
 async def client(*answers: Any) -> AsyncIterator[tuple[RemoteCluster, Script]]:
     script = Script(*answers)
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", script.__call__)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    access = Access(f"http://127.0.0.1:{runner.addresses[0][1]}", namespace="team")
-    async with RemoteCluster(access) as cluster:
+    async with (
+        serve_http(script.__call__) as port,
+        RemoteCluster(Access(f"http://127.0.0.1:{port}", namespace="team")) as cluster,
+    ):
         yield cluster, script
-    await runner.cleanup()
 
 
 def pods(*names: str, version: str = "7", **metadata: Any) -> dict[str, Any]:

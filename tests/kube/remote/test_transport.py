@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,22 +21,13 @@ from cryptography.x509.oid import NameOID
 from muster.kube.errors import ApiError, Forbidden, Gone, NotFound, TooManyRequests, Unauthorized, Unavailable
 from muster.kube.remote.kubeconfig import Access, TokenFile
 from muster.kube.remote.transport import Transport, warning_text
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from tests.http_server import Handler, serve_http
 
 
 @asynccontextmanager
 async def server(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-    await site.start()
-    try:
-        yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with serve_http(handler, tls) as port:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
 
 
 @asynccontextmanager

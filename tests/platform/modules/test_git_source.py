@@ -31,6 +31,7 @@ from muster.workflows.artifacts.git_addresses import (
     ref_problem,
     without_credentials,
 )
+from tests.http_server import serve_git, serve_http
 from tests.platform.modules.git_repositories import GitRepository
 
 
@@ -244,45 +245,14 @@ class GitServer:
             raise web.HTTPFound(self.redirect)
         if self.asked[-1] != "Basic " + b64encode(b"ann:hunter2").decode():
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Basic"})
-        process = await asyncio.create_subprocess_exec(
-            "git",
-            "http-backend",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={
-                "PATH": os.environ["PATH"],
-                "GIT_PROJECT_ROOT": str(self.repository.path.parent),
-                "GIT_HTTP_EXPORT_ALL": "1",
-                "PATH_INFO": request.path,
-                "QUERY_STRING": request.query_string,
-                "REQUEST_METHOD": request.method,
-                "CONTENT_TYPE": request.headers.get("Content-Type", ""),
-                "GIT_PROTOCOL": request.headers.get("Git-Protocol", ""),
-                "REMOTE_ADDR": "127.0.0.1",
-                "GIT_CONFIG_COUNT": "1",
-                "GIT_CONFIG_KEY_0": "safe.directory",
-                "GIT_CONFIG_VALUE_0": "*",
-            },
-        )
-        output, _ = await process.communicate(await request.content.read())
-        head, _, body = output.partition(b"\r\n\r\n")
-        headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
-        status = int(headers.pop("Status", "200").split()[0])
-        return web.Response(status=status, headers=headers, body=body)
+        return await serve_git(request, self.repository.path.parent)
 
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[GitServer]:
     git = GitServer(GitRepository(tmp_path / "served" / "repository"))
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", git.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    git.port = runner.addresses[0][1]
-    yield git
-    await runner.cleanup()
+    async with serve_http(git.answer) as git.port:
+        yield git
 
 
 async def fetched(url: str, tmp_path: Path) -> tuple[str, str]:

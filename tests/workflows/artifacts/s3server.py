@@ -11,6 +11,8 @@ from xml.sax.saxutils import escape
 
 from aiohttp import web
 
+from tests.http_server import serve_http
+
 ACCESS_KEY, SECRET_KEY, REGION = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "eu-test-1"
 
 
@@ -25,18 +27,8 @@ class S3:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[S3]:
-        app = web.Application(client_max_size=1 << 30)
-        app.router.add_route("*", "/{bucket}/{key:.*}", self._handle)
-        app.router.add_route("*", "/{bucket}", self._handle)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        self.port = runner.addresses[0][1]
-        try:
+        async with serve_http(self._handle) as self.port:
             yield self
-        finally:
-            await runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.Response:
         body = await request.read()
@@ -47,7 +39,8 @@ class S3:
             self.refused.append(problem)
             text = f"<Error><Code>{problem}</Code><AWSAccessKeyId>{ACCESS_KEY}</AWSAccessKeyId></Error>"
             return web.Response(status=403, text=text)
-        bucket, key = request.match_info["bucket"], unquote(request.match_info.get("key") or "")
+        bucket, _, key = request.match_info["path"].partition("/")
+        key = unquote(key)
         if bucket != "bucket":
             return web.Response(status=404, text="<Error><Code>NoSuchBucket</Code></Error>")
         if request.method == "GET" and not key:

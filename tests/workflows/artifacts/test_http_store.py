@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, ArtifactUnreachable, public_url
+from tests.http_server import serve_http
 from tests.workflows.artifacts.conftest import SCOPE, WORKFLOW, Shop
 
 
@@ -40,14 +41,9 @@ class Site:
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
     site = Site()
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", site.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    site.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield site
-    await runner.cleanup()
+    async with serve_http(site.handle) as port:
+        site.url = f"http://127.0.0.1:{port}"
+        yield site
 
 
 def http(site: Site, path: str, **more: Any) -> dict[str, Any]:

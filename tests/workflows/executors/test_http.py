@@ -6,6 +6,7 @@ import asyncio
 import base64
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Key, Object
 from muster.workflows.executors.http import LARGEST_BODY, HttpExecutor
 from muster.workflows.model import Launch, Node, Outcome
+from tests.http_server import serve_http
 
 WORKFLOW: Object = {"metadata": {"name": "flow", "namespace": "default", "uid": "u-1"}}
 
@@ -44,13 +46,10 @@ class Site:
         return web.Response(text="hello", headers={"x-mine": "1"})
 
 
-async def serve(site: Site, context: ssl.SSLContext | None = None) -> tuple[web.AppRunner, str]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", site.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    return runner, f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
+@asynccontextmanager
+async def serve(site: Site, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    async with serve_http(site.answer, context) as port:
+        yield f"{'https' if context else 'http'}://127.0.0.1:{port}"
 
 
 class Story:
@@ -90,9 +89,8 @@ async def story(tmp_path: Path) -> AsyncIterator[Story]:
 @pytest.fixture
 async def site() -> AsyncIterator[tuple[Site, str]]:
     found = Site()
-    runner, url = await serve(found)
-    yield found, url
-    await runner.cleanup()
+    async with serve(found) as url:
+        yield found, url
 
 
 async def test_a_step_is_a_request_and_its_result_the_answer(story: Story, site: tuple[Site, str]) -> None:
@@ -129,8 +127,8 @@ async def test_answers(
 
 
 async def test_nobody_there(story: Story, site: tuple[Site, str]) -> None:
-    runner, url = await serve(Site())
-    await runner.cleanup()
+    async with serve(Site()) as url:
+        pass
     await story.launch(url=url.replace("//", "//me:secret@"))
     message = (await story.end()).message
     assert message.startswith(f'Get "{url.replace("//", "//me:xxxxx@")}')
@@ -146,15 +144,12 @@ async def test_a_secret_that_is_not_there(story: Story, name: str, key: str) -> 
 
 async def test_certificates_count_unless_the_user_says_otherwise(story: Story, tmp_path: Path) -> None:
     context = ensure_certificates(tmp_path / "identity").server_context()
-    runner, url = await serve(Site(), context)
-    try:
+    async with serve(Site(), context) as url:
         await story.launch(url=url)
         assert (await story.end()).phase == "Failed"
         story.reports.clear()
         await story.launch(url=url, insecureSkipVerify=True)
         assert (await story.end()).phase == "Succeeded"
-    finally:
-        await runner.cleanup()
 
 
 async def test_a_request_that_is_stopped(story: Story, site: tuple[Site, str]) -> None:
