@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI
+from starlette.routing import BaseRoute
 
 from muster import __version__
 from muster.server.platform import (
@@ -147,7 +148,26 @@ def include(
 
 
 def _create_app() -> FastAPI:
-    app = FastAPI(
+    app = _empty_app()
+    app.router.routes.extend(_api_routes())
+    return app
+
+
+@cache
+def _api_routes() -> tuple[BaseRoute, ...]:
+    """The routes of the API. All applications of a process share them, because FastAPI prepares a route when it first
+    looks for one, and preparing all of them takes half a second."""
+    app = _empty_app()
+    for router in ROUTERS:
+        include(app, router)
+    for router in OPEN_ROUTERS:
+        include(app, router, needs_identity=False)
+    check_complete((*ROUTERS, *OPEN_ROUTERS))
+    return tuple(app.router.routes)
+
+
+def _empty_app() -> FastAPI:
+    return FastAPI(
         title="Muster",
         version=__version__,
         description="Workflows with versions, modules, runs, resources and users.",
@@ -157,9 +177,3 @@ def _create_app() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in ROUTERS:
-        include(app, router)
-    for router in OPEN_ROUTERS:
-        include(app, router, needs_identity=False)
-    check_complete((*ROUTERS, *OPEN_ROUTERS))
-    return app
