@@ -79,6 +79,7 @@ async def test_a_dispatcher_that_was_killed_while_it_started_a_job_adopts_it(ser
     await first.close()
     second = make_adapter(server)
     assert await second.start(unclear(make_job()), SPEC, NAME) == external_id
+    assert await second.start(make_job(), SPEC, NAME) == external_id  # even if nobody knows of the first start
     await second.close()
     assert server.creations == {NAME: 1}
 

@@ -84,6 +84,13 @@ class AihcAdapter(ExternalAdapter):
         query = {"action": "CreateJob", "resourcePoolId": self.client.pool, "queueID": body["queue"]}
         return {"method": "POST", "url": self.client.base, "query": query, "body": body}
 
+    async def start(self, job: Job, spec: Spec, name: str) -> str:
+        """Looks for the name even if the dispatcher knows of no earlier start: a look costs one call, and a second job
+        hours of GPUs."""
+        if not job.may_exist and (found := await self.find(job, name)) is not None:
+            return found
+        return await super().start(job, spec, name)
+
     async def create(self, job: Job, spec: Spec, name: str) -> str:
         body = self._body(job, spec, name)
         queue = str(body["queue"])
