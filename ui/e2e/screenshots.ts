@@ -14,6 +14,7 @@ interface Made {
   run: string
   review: string
   cluster: string
+  dispatched: string
 }
 
 const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page) => Promise<unknown>][] = [
@@ -66,6 +67,9 @@ const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page)
       await page.locator("[data-mark]").waitFor()
     },
   ],
+  ["dispatch", () => "/dispatch"],
+  ["dispatch-job", ({ dispatched }) => `/dispatch/${dispatched}`],
+  ["dispatch-job-log", ({ dispatched }) => `/dispatch/${dispatched}?tab=log`],
   ["cluster", () => "/cluster"],
   ["cluster-nodes", () => "/cluster?tab=nodes"],
   ["cluster-queues", () => "/cluster?tab=queues"],
@@ -144,9 +148,21 @@ async function make(page: Page): Promise<Made> {
   const { id: run } = await post("runs", { workflow: workflow_id, name: "Release check, Monday" })
   await post("runs", { workflow: workflow_id, name: "Release check, Tuesday" })
   for (const manifest of JOBS) await post("jobs", { manifest })
+  const dispatched = await makeDispatched(post)
   const cluster = await makeResources()
   await page.waitForTimeout(12_000)
-  return { workflow, run: run as string, review: await makeModules(post), cluster }
+  return { workflow, run: run as string, review: await makeModules(post), cluster, dispatched }
+}
+
+/** Creates jobs of the dispatcher that run, wait and fail. Returns the one that fails. */
+async function makeDispatched(post: (path: string, data: unknown) => Promise<Record<string, string>>): Promise<string> {
+  const job = (name: string, command: string, more = {}) =>
+    post("dispatch/jobs", { name, image: "python:3.11", command: ["sh", "-c", command], ...more })
+  await job("nightly-evaluation", "for i in $(seq 1 900); do echo batch $i; sleep 1; done", { priority: 10 })
+  await job("llm-pretrain-8x", "true", { resources: { gpu: 8 } })
+  await post("dispatch/jobs", { name: "resnet-on-two", manifest: JOBS[0] })
+  const failing = await job("tokenize-corpus", "echo reading the corpus; echo 'KeyError: text' >&2; exit 1")
+  return failing.id as string
 }
 
 /** Creates modules in several states, and reviews for ann to decide. Returns the pending one. */

@@ -242,7 +242,21 @@ const job = createRoute({
   component: lazyRouteComponent(() => import("@/pages/jobs/detail"), "JobPage"),
 })
 
-const jobRoutes = [jobs, newJob, job] as const
+const dispatch = createRoute({
+  getParentRoute: () => shell,
+  path: "/dispatch",
+  validateSearch: texts("q", "adapter", "state", "owner", "days", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/dispatch/list"), "DispatchList"),
+})
+
+const dispatchJob = createRoute({
+  getParentRoute: () => shell,
+  path: "/dispatch/$job",
+  validateSearch: texts("tab"),
+  component: lazyRouteComponent(() => import("@/pages/dispatch/detail"), "DispatchJobPage"),
+})
+
+const jobRoutes = [jobs, newJob, job, dispatch, dispatchJob] as const
 
 const tree = root.addChildren([
   signIn,

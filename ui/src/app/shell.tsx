@@ -12,6 +12,7 @@ import {
   Moon,
   Network,
   Play,
+  Send,
   Server,
   Settings,
   Sun,
@@ -46,6 +47,7 @@ export const NAVIGATION: NavigationItem[] = [
   { to: "/modules", word: "modules", icon: Boxes },
   { to: "/reviews", word: "reviews", icon: ListChecks },
   { to: "/jobs", word: "jobs", icon: Network },
+  { to: "/dispatch", word: "dispatch", icon: Send },
   { to: "/cluster", word: "cluster", icon: Server },
   { to: "/admin", word: "admin", icon: Settings, for: (me) => me.user.role === "admin" },
 ]

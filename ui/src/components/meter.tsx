@@ -6,11 +6,13 @@ interface Props {
   max: number
   /** The value as text: "3 of 8". */
   text: string
+  /** The colour when it is nearly full: a warning, unless that is good. */
+  full?: "warning" | "running"
   className?: string
 }
 
 /** How much of something is in use. Blue, and amber when it is nearly full. */
-export function Meter({ label, value, max, text, className }: Props) {
+export function Meter({ label, value, max, text, full = "warning", className }: Props) {
   const part = max > 0 ? Math.min(1, value / max) : value > 0 ? 1 : 0
   return (
     <div
@@ -27,7 +29,7 @@ export function Meter({ label, value, max, text, className }: Props) {
         width="100%"
         height="100%"
         preserveAspectRatio="none"
-        className={part > 0.9 ? "text-warning" : "text-fill-running"}
+        className={part > 0.9 && full === "warning" ? "text-warning" : "text-fill-running"}
       >
         <rect width={`${part * 100}%`} height="100%" fill="currentColor" />
       </svg>

@@ -9,6 +9,7 @@ export const shellTexts = texts({
   modules: ["Modules", "模块管理"],
   reviews: ["Reviews", "模块审核"],
   jobs: ["Jobs", "训练任务"],
+  dispatch: ["Dispatch", "任务分发"],
   cluster: ["Cluster", "集群"],
   admin: ["Administration", "系统管理"],
   language: ["Language", "语言"],

@@ -1,0 +1,132 @@
+/** Jobs of the dispatcher, on any cluster: lists and details that follow the server by server-sent events. */
+import { queryOptions, useQueryClient } from "@tanstack/react-query"
+import { useEffect, useState } from "react"
+import { api, data, queryClient, type Schema } from "./client"
+import type { LogSource } from "./log"
+import { filledIn } from "./workflows"
+
+export type DispatchJob = Schema<"DispatchJob">
+export type DispatchJobDetail = Schema<"DispatchJobDetail">
+export type DispatchState = DispatchJob["state"]
+export type DispatchEvent = Schema<"DispatchEvent">
+export type Resolution = Schema<"Resolution">
+
+export interface DispatchFilter {
+  q?: string
+  state?: DispatchState[]
+  adapter?: string[]
+  owner?: string
+  since?: string
+  sort?: string
+  cursor?: string
+  limit?: number
+}
+
+interface JobPage {
+  items: DispatchJob[]
+  next: string | null
+  total: number
+}
+
+export const dispatchJobsQuery = (query: DispatchFilter) =>
+  queryOptions({
+    queryKey: ["dispatch", "list", query],
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/dispatch/jobs", { params: { query: filledIn(query) }, signal }).then(data),
+  })
+
+export const adaptersQuery = queryOptions({
+  queryKey: ["dispatch", "adapters"],
+  queryFn: ({ signal }) => api.GET("/api/v1/dispatch/adapters", { signal }).then(data),
+  staleTime: Infinity,
+})
+
+export const dispatchJobQuery = (job: string) =>
+  queryOptions({
+    queryKey: ["dispatch", "one", job],
+    queryFn: ({ signal }) => api.GET("/api/v1/dispatch/jobs/{job}", { params: { path: { job } }, signal }).then(data),
+  })
+
+export function dispatchLog(job: Pick<DispatchJob, "id" | "name">): LogSource {
+  const text = `${address(job.id)}/log`
+  return { text, events: `${text}/events`, name: `${job.name}.log` }
+}
+
+export async function cancelDispatchJob(job: string): Promise<unknown> {
+  return changed(api.POST("/api/v1/dispatch/jobs/{job}/cancel", { params: { path: { job } } }))
+}
+
+export async function restartDispatchJob(job: string): Promise<unknown> {
+  return changed(api.POST("/api/v1/dispatch/jobs/{job}/restart", { params: { path: { job } } }))
+}
+
+export async function resolveDispatchJob(job: string, body: Resolution): Promise<unknown> {
+  return changed(api.POST("/api/v1/dispatch/jobs/{job}/resolve", { params: { path: { job } }, body }))
+}
+
+export async function setDispatchPriority(job: string, priority: number): Promise<unknown> {
+  return changed(api.PATCH("/api/v1/dispatch/jobs/{job}", { params: { path: { job } }, body: { priority } }))
+}
+
+export async function deleteDispatchJob(job: string): Promise<void> {
+  await api.DELETE("/api/v1/dispatch/jobs/{job}", { params: { path: { job } } })
+  void queryClient.invalidateQueries({ queryKey: ["dispatch", "list"] })
+}
+
+/** Keeps lists of jobs up to date. */
+export function useLiveDispatchJobs(): void {
+  const client = useQueryClient()
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const reload = () => {
+      timer ??= setTimeout(() => {
+        timer = undefined
+        void client.invalidateQueries({ queryKey: ["dispatch", "list"] })
+      }, 500)
+    }
+    const source = new EventSource("/api/v1/dispatch/jobs/events")
+    source.addEventListener("reset", reload)
+    source.addEventListener("job", (event) => {
+      const job = JSON.parse(event.data as string) as DispatchJob
+      client.setQueriesData<JobPage>({ queryKey: ["dispatch", "list"] }, (page) =>
+        page?.items.some(({ id }) => id === job.id)
+          ? { ...page, items: page.items.map((each) => (each.id === job.id ? job : each)) }
+          : page,
+      )
+      reload() // the job may be new, or belong to other lists now
+    })
+    return () => {
+      source.close()
+      clearTimeout(timer)
+    }
+  }, [client])
+}
+
+/** Keeps a job up to date. Returns true when it was deleted. */
+export function useLiveDispatchJob(job: string): boolean {
+  const client = useQueryClient()
+  const [gone, setGone] = useState(false)
+  useEffect(() => {
+    setGone(false)
+    const source = new EventSource(`${address(job)}/events`)
+    source.addEventListener("job", (event) =>
+      client.setQueryData(dispatchJobQuery(job).queryKey, JSON.parse(event.data as string) as DispatchJobDetail),
+    )
+    source.addEventListener("gone", () => {
+      setGone(true)
+      source.close()
+    })
+    return () => source.close()
+  }, [client, job])
+  return gone
+}
+
+function address(job: string): string {
+  return `/api/v1/dispatch/jobs/${encodeURIComponent(job)}`
+}
+
+async function changed<T>(request: Promise<T>): Promise<T> {
+  const done = await request
+  void queryClient.invalidateQueries({ queryKey: ["dispatch"] })
+  return done
+}

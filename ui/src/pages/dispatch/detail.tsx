@@ -1,0 +1,288 @@
+import { useQuery } from "@tanstack/react-query"
+import { getRouteApi, Link } from "@tanstack/react-router"
+import { CircleAlert, Hourglass, Trash2 } from "lucide-react"
+import { Fragment, type ReactNode } from "react"
+import {
+  type DispatchEvent,
+  type DispatchJobDetail,
+  dispatchJobQuery,
+  dispatchLog,
+  useLiveDispatchJob,
+} from "@/api/dispatch"
+import { Button } from "@/components/button"
+import { CodeView } from "@/components/code"
+import { Empty, Loading, ProblemView } from "@/components/feedback"
+import { LogView } from "@/components/log-view"
+import { Page } from "@/components/page"
+import { Tabs } from "@/components/tabs"
+import { Duration, Time } from "@/components/time"
+import { commonTexts } from "@/i18n/common"
+import { dispatchTexts } from "@/i18n/dispatch"
+import { useTexts } from "@/i18n/translate"
+import { classes } from "@/lib/classes"
+import { DispatchActions } from "./actions"
+import { DispatchStateBadge, JobState, kindName, Place, Progress } from "./badges"
+import { Owner } from "./list"
+
+const route = getRouteApi("/shell/dispatch/$job")
+
+export function DispatchJobPage() {
+  const w = useTexts(dispatchTexts)
+  const c = useTexts(commonTexts)
+  const { job: id } = route.useParams()
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const found = useQuery(dispatchJobQuery(id))
+  const gone = useLiveDispatchJob(id)
+  const back = (
+    <Link to="/dispatch" className="hover:underline">
+      {w("title")}
+    </Link>
+  )
+  if (gone)
+    return (
+      <Page title={found.data?.name ?? id} above={back}>
+        <Empty
+          icon={Trash2}
+          title={w("wasDeleted")}
+          actions={
+            <Button asChild look="primary">
+              <Link to="/dispatch">{w("toJobs")}</Link>
+            </Button>
+          }
+        />
+      </Page>
+    )
+  if (found.error && !found.data)
+    return (
+      <Page title={id} above={back}>
+        <ProblemView error={found.error} retry={() => void found.refetch()} />
+      </Page>
+    )
+  if (!found.data) return <Loading />
+  const job = found.data
+  const tabs = [
+    { id: "overview", label: w("overview"), content: <Overview job={job} /> },
+    { id: "log", label: w("log"), content: <Log job={job} /> },
+    {
+      id: "request",
+      label: w("request"),
+      content: <CodeView label={w("request")} text={JSON.stringify(job.args, null, 2)} />,
+    },
+  ]
+  return (
+    <Page
+      wide
+      title={job.name}
+      aside={<JobState job={job} />}
+      above={back}
+      lead={
+        <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-[13px]">
+          <Place job={job} />
+          <span>
+            {w("kind")}: {kindName(job.kind, w("container"))}
+          </span>
+          <span>
+            {c("owner")}: <Owner job={job} />
+          </span>
+          {job.attempt > 1 && <span>{w("attemptNumber", { n: job.attempt })}</span>}
+          <span>
+            {w("started")}: <Time at={job.started} />
+          </span>
+          <span>
+            {w("duration")}: <Duration started={job.started} finished={job.ended} />
+          </span>
+        </div>
+      }
+      actions={<DispatchActions job={job} open />}
+    >
+      <Reason job={job} />
+      <Tabs
+        tabs={tabs}
+        value={tabs.some((tab) => tab.id === search.tab) ? search.tab : "overview"}
+        onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
+        inside="pt-4"
+      />
+    </Page>
+  )
+}
+
+/** Why the job waits, failed, or cannot go on by itself. */
+function Reason({ job }: { job: DispatchJobDetail }) {
+  const w = useTexts(dispatchTexts)
+  if (!job.reason && !job.fault) return null
+  if (job.state === "succeeded" || job.state === "running") return null
+  const failed = job.state === "failed"
+  const title = failed ? w("whyFailed") : job.is_unclear ? w("whyUnclear") : w("whyWaiting")
+  const Icon = failed ? CircleAlert : Hourglass
+  return (
+    <section
+      aria-label={title}
+      className={classes(
+        "flex gap-3 rounded-lg border p-3",
+        failed ? "border-failed/40 bg-failed/8" : "border-warning/40 bg-warning/8",
+      )}
+    >
+      <Icon aria-hidden className={classes("mt-0.5 size-4 shrink-0", failed ? "text-failed" : "text-warning")} />
+      <div className="min-w-0 flex-1">
+        <p className="text-[13px] text-muted-foreground">{title}</p>
+        <p className="font-medium break-words">{job.reason || job.fault?.message}</p>
+        {job.is_unclear && <p className="text-[13px]">{w("unclearHelp")}</p>}
+        {failed && job.fault && (
+          <p className="text-[13px] text-muted-foreground">
+            <code className="font-mono">{job.fault.code}</code>
+            {" · "}
+            {job.fault.origin === "job" ? w("originJob") : w("originDispatch")}
+            {job.fault.exit_code !== null && ` · ${w("exitCode", { code: job.fault.exit_code })}`}
+          </p>
+        )}
+        {failed && job.fault && job.fault.log_tail.length > 0 && (
+          <pre
+            aria-label={w("lastLines")}
+            tabIndex={0}
+            role="region"
+            className="mt-2 max-h-48 overflow-auto rounded bg-card p-2 font-mono text-xs"
+          >
+            {job.fault.log_tail.join("\n")}
+          </pre>
+        )}
+      </div>
+    </section>
+  )
+}
+
+function Overview({ job }: { job: DispatchJobDetail }) {
+  const w = useTexts(dispatchTexts)
+  const resources = Object.entries(job.resources).map(([name, value]) => `${name} ${String(value)}`)
+  const metrics = Object.entries(job.metrics).map(([name, value]) => `${name} ${value}`)
+  return (
+    <div className="grid gap-4 xl:grid-cols-[2fr_1fr]">
+      <History events={job.events} />
+      <div className="flex min-w-0 flex-col gap-4">
+        {(job.progress !== null || job.message) && (
+          <Card title={w("progress")}>
+            <div className="p-3">
+              {job.progress !== null && <Progress job={job} />}
+              {job.message && <p className="mt-1 text-[13px] break-words">{job.message}</p>}
+            </div>
+          </Card>
+        )}
+        <Card title={w("place")}>
+          <Facts
+            facts={[
+              [w("adapter"), <Place key="place" job={job} />],
+              [w("namespace"), job.namespace],
+              [w("clusterName"), job.external_name],
+              [w("clusterId"), job.external_id],
+              [w("clusterState"), job.cluster_status],
+              [w("hosts"), job.hosts.join(", ")],
+            ]}
+          />
+          <TrainingJobLink job={job} />
+        </Card>
+        <Card title={w("settings")}>
+          <Facts
+            facts={[
+              [w("id"), job.id],
+              [w("priority"), String(job.priority)],
+              [w("attempt"), String(job.attempt)],
+              [w("retries"), String(job.retries)],
+              [w("timeout"), job.timeout === null ? "" : w("seconds", { n: job.timeout })],
+              [w("resources"), resources.join(", ")],
+              [w("metrics"), metrics.join(", ")],
+              [w("key"), job.key],
+              [w("result"), job.result === null ? "" : JSON.stringify(job.result)],
+            ]}
+          />
+        </Card>
+      </div>
+    </div>
+  )
+}
+
+/** Jobs of this cluster that have a page of their own, as long as their object exists. */
+function TrainingJobLink({ job }: { job: DispatchJobDetail }) {
+  const w = useTexts(dispatchTexts)
+  if (!job.namespace || !job.external_id || job.kind === "container") return null
+  return (
+    <p className="border-t px-3 py-2 text-[13px]">
+      <Link
+        to="/jobs/$namespace/$kind/$name"
+        params={{ namespace: job.namespace, kind: job.kind.toLowerCase(), name: job.external_name }}
+        className="text-primary hover:underline"
+      >
+        {w("openJob")}
+      </Link>
+    </p>
+  )
+}
+
+/** The newest change first. */
+function History({ events }: { events: DispatchEvent[] }) {
+  const w = useTexts(dispatchTexts)
+  return (
+    <section aria-label={w("history")} className="min-w-0 self-start rounded-lg border bg-card">
+      <h2 className="border-b px-3 py-2">{w("history")}</h2>
+      <ol className="divide-y">
+        {[...events].reverse().map((event, index) => (
+          <li key={event.id} className="px-3 py-2 text-[13px]">
+            <p className="flex flex-wrap items-center gap-2">
+              <DispatchStateBadge state={event.state} past={index > 0} />
+              {event.attempt > 0 && (
+                <span className="text-muted-foreground">{w("attemptNumber", { n: event.attempt })}</span>
+              )}
+              <span className="ml-auto">
+                <Time at={event.time} />
+              </span>
+            </p>
+            {event.reason && <p className="mt-0.5 break-words">{event.reason}</p>}
+          </li>
+        ))}
+      </ol>
+    </section>
+  )
+}
+
+function Log({ job }: { job: DispatchJobDetail }) {
+  const w = useTexts(dispatchTexts)
+  const over = job.state === "succeeded" || job.state === "failed" || job.state === "cancelled"
+  if (job.attempt === 0) return <p className="text-muted-foreground">{w("noLog")}</p>
+  return (
+    <section
+      aria-label={w("log")}
+      className="flex h-[calc(100vh-18rem)] min-h-80 min-w-0 flex-col overflow-hidden rounded-lg border bg-card"
+    >
+      <LogView
+        key={job.attempt} // another attempt has another log
+        source={dispatchLog(job)}
+        over={over}
+        label={w("logOf", { name: job.name })}
+      />
+    </section>
+  )
+}
+
+function Card({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section aria-label={title} className="rounded-lg border bg-card">
+      <h2 className="border-b px-3 py-2">{title}</h2>
+      {children}
+    </section>
+  )
+}
+
+/** Facts without a value are left out. */
+function Facts({ facts }: { facts: [name: string, value: ReactNode][] }) {
+  return (
+    <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 p-3 text-[13px]">
+      {facts
+        .filter(([, value]) => value !== null && value !== undefined && value !== "")
+        .map(([name, value]) => (
+          <Fragment key={name}>
+            <dt className="text-muted-foreground">{name}</dt>
+            <dd className="min-w-0 break-words">{value}</dd>
+          </Fragment>
+        ))}
+    </dl>
+  )
+}
