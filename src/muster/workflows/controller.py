@@ -48,6 +48,7 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.workflows.cluster_view import StoreView, store_memos
+from muster.workflows.controller_config import controller_config, with_defaults
 from muster.workflows.engine.budget import set_aside
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import HeldLocks
@@ -83,6 +84,10 @@ _WRITE_PAUSE = 0.1
 _WRITE_FRACTION = 20
 """Writing the row of a large workflow is slow, so it may take at most this fraction of the time."""
 _FIRST_RETRY, _LAST_RETRY = 0.1, 30.0
+_MAX_PARALLELISM = (
+    "Workflow processing has been postponed due to max parallelism limit (parallelism in ConfigMap "
+    "argo/workflow-controller-configmap)"
+)
 _WORKERS, _PER_NAMESPACE = 16, 4
 """Workflows that are looked at at the same time: in all, and of one namespace."""
 _LAUNCHES_AT_ONCE = 20
@@ -243,6 +248,8 @@ class WorkflowController:
         nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
         if not nodes and await self._postpone(key, obj):
             return None
+        if not nodes and not status_of(obj).get("startedAt"):
+            obj = await self._apply_defaults(obj)
         view = self._view(obj)
         if not status_of(obj).get("phase"):
             lint = partial(
@@ -268,8 +275,20 @@ class WorkflowController:
         """Raises BudgetExceeded."""
         return await self._threads.run(uid_of(obj), partial(Run.load, obj, nodes, self._view(obj), self._budgets))
 
+    async def _apply_defaults(self, obj: Object) -> Object:
+        """Adds what the settings of the controller say for all workflows."""
+        defaults = controller_config(self._cluster).workflow_defaults
+        wanted = with_defaults(obj, defaults) if defaults else obj
+        return obj if wanted is obj else await self._cluster.update(wanted)
+
     async def _postpone(self, key: Key, obj: Object) -> bool:
-        """Whether a workflow of a restricted namespace has to wait until others have ended. Its status says so."""
+        """Whether a workflow has to wait until others have ended: there are too many in all, or in its restricted
+        namespace. Its status says so."""
+        limit = controller_config(self._cluster).parallelism
+        if limit and len({*self._active, *self._starting} - {key}) >= limit:
+            self._postponed[key.namespace][key] = None
+            await self._say_pending(obj, _MAX_PARALLELISM)
+            return True
         most = self._budgets.member_running_workflows
         running = sum(other.namespace == key.namespace for other in (*self._active, *self._starting))
         if running < most or not self._view(obj).restricted:
@@ -281,10 +300,13 @@ class WorkflowController:
             f"Workflow processing has been postponed because too many workflows are already running: at most {most} of "
             f"a namespace run at the same time ({setting} in config.yaml)"
         )
+        await self._say_pending(obj, message)
+        return True
+
+    async def _say_pending(self, obj: Object, message: str) -> None:
         status = status_of(obj)
         if status.get("message") != message:
             await self._cluster.update({**obj, "status": {**status, "phase": "Pending", "message": message}})
-        return True
 
     async def _set_aside(self, key: Key, uid: str) -> None:
         """Ends a workflow that has exceeded a budget, as it was stored last."""
@@ -471,15 +493,14 @@ class WorkflowController:
             self._threads.forget(uid_of(obj))
         self._locks.forget(str(key))
         self._wake_waiting()
-        waiting = self._postponed.get(key.namespace)
-        if waiting is not None:
+        for namespace, waiting in list(self._postponed.items()):
             waiting.pop(key, None)
             if waiting:
                 first = next(iter(waiting))
                 del waiting[first]
                 self._queue.enqueue(first)
-            else:
-                del self._postponed[key.namespace]
+            if not waiting:
+                del self._postponed[namespace]
 
     def _wake_waiting(self) -> None:
         for workflow in self._locks.waiting_for_turn():

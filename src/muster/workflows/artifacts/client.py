@@ -40,6 +40,7 @@ from muster.workflows.artifacts.locations import (
 )
 from muster.workflows.artifacts.member_jobs import ConfinedStore, ConfinedWork, MemberAccess
 from muster.workflows.artifacts.stores import ArtifactStore, open_store
+from muster.workflows.controller_config import CONFIG_KEY, parse_controller_config
 
 CONFIG_MAP_NAME = "artifact-repositories"
 DEFAULT_ANNOTATION = "workflows.argoproj.io/default-artifact-repository"
@@ -51,7 +52,8 @@ async def repository_of(
     """Returns the repository that the workflow uses.
 
     In this order: the one fixed in `status.artifactRepositoryRef`, the one named in `spec.artifactRepositoryRef` (in
-    the workflow's or the system namespace), the ConfigMap `artifact-repositories` of the namespace, the default.
+    the workflow's or the system namespace), the ConfigMap `artifact-repositories` of the namespace, the one in the
+    settings of Argo's controller, the default.
     """
     fixed = status_of(workflow).get("artifactRepositoryRef") or {}
     if fixed.get("artifactRepository"):
@@ -64,12 +66,25 @@ async def repository_of(
         if repository is not None:
             return repository if kind_of(repository) else {**LOCAL, **repository}
     if not wanted:
-        return default
+        return await _configured_repository(cluster, namespace_of(workflow)) or default
     name, key = wanted.get("configMap") or CONFIG_MAP_NAME, wanted.get("key") or "(its default)"
     raise ArtifactError(
         f'spec.artifactRepositoryRef: there is no ConfigMap "{name}" with the key "{key}" in the namespace '
         f'"{namespace_of(workflow)}"'
     )
+
+
+async def _configured_repository(cluster: Cluster, namespace: str) -> Mapping[str, Any]:
+    """Returns what the settings of Argo's controller name; nothing if they cannot be read, or in the namespace of a
+    member, who does not have its keys."""
+    try:
+        if is_restricted(await cluster.get(NAMESPACE, namespace)):
+            return {}
+        config = parse_controller_config(await cluster.get(CONFIG_MAP, CONFIG_KEY.name, CONFIG_KEY.namespace))
+    except NotFound:
+        return {}
+    repository = config.artifact_repository
+    return repository if not repository or kind_of(repository) else {**LOCAL, **repository}
 
 
 async def _parse_repository(cluster: Cluster, namespace: str, wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -1,0 +1,94 @@
+"""The settings of Argo's controller that are honoured: ConfigMap `workflow-controller-configmap` in namespace `argo`.
+
+Each setting is a key with YAML, or a field of the key `config`. Only administrators write to the namespace `argo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from muster.kube.builtin import CONFIG_MAP
+from muster.kube.cluster import StatusRowsCluster
+from muster.kube.objects import Key, Object
+
+CONFIG_KEY = Key("argo", "workflow-controller-configmap")
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    artifact_repository: Mapping[str, Any] = field(default_factory=dict)
+    """The repository of workflows that name none."""
+    parallelism: int = 0
+    """How many workflows run at the same time; 0 for any number."""
+    workflow_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What workflows have that do not say otherwise."""
+    problems: tuple[str, ...] = ()
+    """What could not be read."""
+
+
+def controller_config(cluster: StatusRowsCluster) -> ControllerConfig:
+    return parse_controller_config(cluster.peek(CONFIG_MAP, CONFIG_KEY))
+
+
+def parse_controller_config(config_map: Object | None) -> ControllerConfig:
+    """Never raises: a setting that cannot be read is left out and named in `problems`."""
+    data: Mapping[str, Any] = (config_map or {}).get("data") or {}
+    problems: list[str] = []
+
+    def read(key: str, text: Any) -> Any:
+        try:
+            return yaml.safe_load(text) if isinstance(text, str) else None
+        except yaml.YAMLError as error:
+            problems.append(f"{key}: invalid YAML: {error}")
+            return None
+
+    whole = read("config", data.get("config"))
+    found = dict(whole) if isinstance(whole, dict) else {}
+    found |= {key: read(key, data[key]) for key in _TYPES if key in data}
+    values = {}
+    for key, type_ in _TYPES.items():
+        value = found.get(key)
+        if value is None:
+            continue
+        if isinstance(value, type_) and not isinstance(value, bool) and (type_ is not int or value >= 0):
+            values[key] = value
+        else:
+            problems.append(f"{key}: expected {'a map' if type_ is dict else 'a number, 0 or more'}")
+    return ControllerConfig(
+        values.get("artifactRepository") or {},
+        values.get("parallelism") or 0,
+        values.get("workflowDefaults") or {},
+        tuple(problems),
+    )
+
+
+def with_defaults(workflow: Object, defaults: Mapping[str, Any]) -> Object:
+    """Returns the workflow with the defaults for what it does not say itself; a list of its own replaces the default's.
+    Returns the workflow itself if nothing is missing."""
+    wanted = {
+        "metadata": {name: (defaults.get("metadata") or {}).get(name) or {} for name in ("labels", "annotations")},
+        "spec": defaults.get("spec") or {},
+    }
+    merged: Object = _merge(wanted, workflow)
+    for name in ("labels", "annotations"):
+        if not merged["metadata"].get(name):
+            merged["metadata"].pop(name, None)
+    return workflow if merged == workflow else merged
+
+
+def _merge(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**own}
+    for name, value in defaults.items():
+        mine = own.get(name)
+        if mine is None:
+            merged[name] = value
+        elif isinstance(mine, dict) and isinstance(value, dict):
+            merged[name] = _merge(value, mine)
+    return merged
+
+
+_TYPES: Mapping[str, type] = {"artifactRepository": dict, "parallelism": int, "workflowDefaults": dict}
