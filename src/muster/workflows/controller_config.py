@@ -49,9 +49,9 @@ def parse_controller_config(config_map: Object | None) -> ControllerConfig:
     whole = read("config", data.get("config"))
     found = dict(whole) if isinstance(whole, dict) else {}
     found |= {key: read(key, data[key]) for key in _TYPES if key in data}
-    values = {}
+    values: dict[str, Any] = {}
     for key, type_ in _TYPES.items():
-        value = found.get(key)
+        value: Any = found.get(key)
         if value is None:
             continue
         if isinstance(value, type_) and not isinstance(value, bool) and (type_ is not int or value >= 0):
