@@ -37,6 +37,17 @@ def test_only_services_that_change_a_port_need_a_proxy(obj: Object, needed: bool
     assert needs_proxy(obj) is needed
 
 
+@pytest.mark.parametrize(("port", "forwarded"), [(80, False), (1023, False), (1024, True)])
+def test_members_cannot_take_the_machines_low_ports(port: int, forwarded: bool) -> None:
+    told = list[str]()
+    addresses = ServiceAddresses(lambda: "127.0.3.1", lambda _: None, lambda _, problem: told.append(problem))
+    addresses.set_service(service(2000, (port, 8080)), restricted=True)
+    assert bool(addresses.address_of(service())) is forwarded
+    assert bool(told) is not forwarded
+    addresses.set_service(service(2000, (port, 8080)), restricted=False)
+    assert addresses.address_of(service())
+
+
 def test_every_port_leads_to_the_pods_that_have_it() -> None:
     pods = [Backend("127.1.0.1", {"http": 8000}), Backend("127.1.0.2", {})]
     assert build_table([(service((80, 8080), (81, "http")), "127.0.2.1", pods)]) == {

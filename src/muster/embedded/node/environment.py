@@ -52,7 +52,7 @@ def service_variables(pod: Object, context: PodContext) -> dict[str, str]:
     variables: dict[str, str] = {}
     if spec_of(pod).get("enableServiceLinks", True):
         for service in context.services(namespace_of(pod)):
-            variables.update(_service_links(service))
+            variables.update(_service_links(service, context.restricted))
     if context.api is not None:
         variables["KUBERNETES_SERVICE_HOST"] = context.api.host
         variables["KUBERNETES_SERVICE_PORT"] = variables["KUBERNETES_SERVICE_PORT_HTTPS"] = str(context.api.port)
@@ -183,7 +183,7 @@ def _key_value(pod: Object, reference: Mapping[str, Any], kind: str, context: Po
     )
 
 
-def _service_links(service: Object) -> dict[str, str]:
+def _service_links(service: Object, restricted: bool) -> dict[str, str]:
     spec = spec_of(service)
     address = str(spec.get("clusterIP") or "")
     ports: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
@@ -192,7 +192,7 @@ def _service_links(service: Object) -> dict[str, str]:
     # Without a cluster address the name leads to the Pods, unless their ports have to be forwarded.
     host = address or f"{name_of(service)}.{namespace_of(service)}.svc.cluster.local"
     prefix = name_of(service).upper().replace("-", "_")
-    is_forwarded = bool(address) or needs_proxy(service)
+    is_forwarded = bool(address) or needs_proxy(service, restricted=restricted)
     variables = {f"{prefix}_SERVICE_HOST": host, f"{prefix}_SERVICE_PORT": _port(ports[0], is_forwarded)}
     for port in ports:
         number, protocol = _port(port, is_forwarded), str(port.get("protocol") or "TCP")

@@ -230,7 +230,7 @@ class HostsFiles:
         before = self._services.get(key)
         self._services[key] = service
         if self._addresses is not None:
-            self._addresses.set_service(service)
+            self._addresses.set_service(service, restricted=self._is_restricted(key[0]))
         if before is None or _routing(before) != _routing(service):
             self._outdated(key[0])
 

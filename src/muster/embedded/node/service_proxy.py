@@ -24,19 +24,28 @@ from muster.kube.objects import Key, Object, key_of, spec_of
 Table: TypeAlias = dict[str, list[str]]
 """`address:port` -> the `address:port` of the Pods behind it."""
 
+FIRST_FREE_PORT = 1024
 MAX_SERVICES = 64
 """Of one namespace. Every port is a file that the process holds open."""
 MAX_PORTS = 16
 """Of one Service."""
 MAX_CONNECTIONS = 2048
+_LOW_PORT = (
+    "its ports are not forwarded to the targetPort of its Pods, because one is below 1024: use a higher port in the "
+    "Service, or the port of the Pods"
+)
 _CONNECT_SECONDS = 10.0
 _RETRY_SECONDS = 2.0
 _CHUNK = 1 << 16
 
 
-def needs_proxy(service: Object) -> bool:
-    """Whether clients of the Service use another port than its Pods."""
+def needs_proxy(service: Object, *, restricted: bool = False) -> bool:
+    """Whether clients of the Service use another port than its Pods. Members of a `restricted` namespace cannot use
+    ports below 1024: their Pods cannot bind these, and whoever listens on one keeps it from the machine's own programs,
+    which bind all addresses."""
     spec = spec_of(service)
+    if restricted and any(port["port"] < FIRST_FREE_PORT for port in _tcp_ports(service)):
+        return False
     if spec.get("type") not in (None, "", "ClusterIP", "NodePort", "LoadBalancer") or spec.get("clusterIP"):
         return False
     return bool(spec.get("selector")) and any(
@@ -84,8 +93,10 @@ class ServiceAddresses:
         self._starting: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
 
-    def set_service(self, service: Object) -> None:
-        if needs_proxy(service):
+    def set_service(self, service: Object, *, restricted: bool = False) -> None:
+        if needs_proxy(service) and not needs_proxy(service, restricted=restricted):
+            self._on_problem(service, _LOW_PORT)
+        if needs_proxy(service, restricted=restricted):
             self._services[key_of(service)] = service
             if key_of(service) not in self._addresses and self._has_room(key_of(service).namespace):
                 self._addresses[key_of(service)] = self._allocate()
