@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
@@ -81,7 +82,7 @@ class HttpClient:
             raise Transient(f"{self.name}: {self.concurrency} requests are under way, and none has ended") from None
         try:
             async with connection.session.request(
-                method, url, headers=headers, data=body, timeout=limit, allow_redirects=False
+                method, url, headers=headers, data=body, timeout=limit, allow_redirects=False, proxy=_proxy_for(url)
             ) as response:
                 return HttpAnswer(response.status, await response.read(), dict(response.headers))
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -123,7 +124,7 @@ class HttpClient:
         if self._connection is None or self._connection.loop is not loop:
             # A connection per request: a reused one may break just when a job is sent, and leave its start unclear.
             connector = aiohttp.TCPConnector(force_close=True, limit=self.concurrency)
-            session = aiohttp.ClientSession(connector=connector, trust_env=True)
+            session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
             self._connection = _Connection(loop, session, asyncio.Semaphore(self.concurrency))
         return self._connection
 
@@ -238,6 +239,15 @@ async def follow_file(path: Path, *, follow: bool = False, tail: int | None = No
         *complete, rest = (rest + read).split(b"\n")
         for line in complete:
             yield line.decode(errors="replace").rstrip("\r")
+
+
+def _proxy_for(url: str | URL) -> str | None:
+    """Returns the proxy that the environment names. aiohttp's `trust_env` would also read ~/.netrc, whose passwords
+    collide with the Authorization header of a signed request."""
+    target = URL(url)
+    if target.host is None or proxy_bypass(target.host):
+        return None
+    return getproxies().get(target.scheme)
 
 
 def _cause(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -194,6 +195,26 @@ async def test_reads_are_repeated(client: AihcClient, server: AihcServer) -> Non
     with pytest.raises(Transient):
         await client.describe_jobs("q-1")
     assert server.calls["DescribeJobs"] == 6
+
+
+async def test_passwords_in_netrc_are_not_for_aihc(
+    client: AihcClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login someone password secret\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    assert (await client.describe_jobs("q-1"))["totalCount"] == 0
+
+
+async def test_through_the_proxy_of_the_environment(server: AihcServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", server.url)
+    client = AihcClient("http://aihc.example.com", AK, SK, pool="aihc-serverless")
+    assert await client.create_job("q-1", BODY)
+    await client.close()
+    assert server.history[-1].headers["host"] == "aihc.example.com"
 
 
 async def test_a_stranger_behind_the_endpoint(server: AihcServer) -> None:
