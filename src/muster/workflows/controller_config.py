@@ -54,7 +54,8 @@ def parse_controller_config(config_map: Object | None) -> ControllerConfig:
         value: Any = found.get(key)
         if value is None:
             continue
-        if isinstance(value, type_) and not isinstance(value, bool) and (type_ is not int or value >= 0):
+        is_negative = isinstance(value, int) and value < 0
+        if isinstance(value, type_) and not isinstance(value, bool) and not is_negative:
             values[key] = value
         else:
             problems.append(f"{key}: expected {'a map' if type_ is dict else 'a number, 0 or more'}")
