@@ -69,3 +69,39 @@ class Train(Container):
                 os.kill(os.getpid(), 9)
             case "no-capacity" if not (ctx.folder / "room").exists():
                 raise NoCapacity("no licence is free", retry_after=0.01)
+
+
+def wait_for_cancel(ctx: Context) -> None:
+    print("waiting", flush=True)
+    ctx.cancelled.wait(60)
+    print("cancelled", flush=True)
+
+
+def read_key(ctx: Context) -> str:
+    return os.environ["SHOP_KEY"][::-1]
+
+
+def wait_for_file(ctx: Context) -> str:
+    while not (ctx.folder / "go").exists():
+        time.sleep(0.02)
+    return "went"
+
+
+class Ranks(Container):
+    """Runs on several nodes, or as the manifest that it is given."""
+
+    def prepare(self, ctx: Context) -> Spec:
+        command = ("sh", "-c", f"echo rank $RANK of $WORLD_SIZE; touch {ctx.folder}/rank-$RANK")
+        if not ctx.job.args.get("manifest"):
+            return Spec(image="debian:12", command=command)
+        mount = {"name": "jobs", "mountPath": str(ctx.folder)}
+        pod = {
+            "containers": [{"name": "pytorch", "image": "debian:12", "command": command, "volumeMounts": [mount]}],
+            "volumes": [{"name": "jobs", "hostPath": {"path": str(ctx.folder)}}],
+        }
+        roles = {"Master": {"replicas": 1, "restartPolicy": "Never", "template": {"spec": pod}}}
+        spec = {"pytorchReplicaSpecs": roles, "runPolicy": {"cleanPodPolicy": "None"}}
+        return Spec(manifest={"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": spec})
+
+    def submit(self, ctx: Context) -> list[str]:
+        return sorted(path.name for path in ctx.folder.glob("rank-*"))

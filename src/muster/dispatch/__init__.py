@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from muster.dispatch.adapter import DispatcherAdapter
     from muster.dispatch.aihc.adapter import AihcAdapter
     from muster.dispatch.cluster import ClusterAdapter, LocalAdapter
-    from muster.dispatch.dispatcher import Dispatcher, JobHandle, Plan
+    from muster.dispatch.dispatcher import Dispatcher, Plan
     from muster.dispatch.external import ExternalAdapter
+    from muster.dispatch.handle import JobHandle
     from muster.dispatch.store import Event, Page
     from muster.dispatch.timaker.adapter import TimakerAdapter, describe_resource
     from muster.dispatch.timaker.task import TimakerFileSystemDataSource, TimakerJobParser, TimakerTaskInfo
@@ -93,7 +94,7 @@ _LAZY = {
     "DispatcherAdapter": "adapter",
     "Event": "store",
     "ExternalAdapter": "external",
-    "JobHandle": "dispatcher",
+    "JobHandle": "handle",
     "LocalAdapter": "cluster",
     "Page": "store",
     "Plan": "dispatcher",

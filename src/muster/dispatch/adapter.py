@@ -41,6 +41,10 @@ class DispatcherAdapter(Protocol):
     poll_every: float = 2
     """Seconds between two looks at a young job. The interval grows to 30 seconds for jobs that run for an hour."""
 
+    def job_folder(self, job: Job) -> str:
+        """Returns the path under which the job finds its folder; '' if it does not see it."""
+        return job.folder
+
     async def capacity(self) -> Capacity | None:
         """Returns what the cluster has and what is free. None: not known; start and see (NoCapacity)."""
         return None

@@ -26,6 +26,7 @@ from muster.dispatch.kubernetes_objects import (
     build_object,
     build_secret,
     describe_object,
+    folder_in_pod,
     job_kinds,
     measure_capacity,
     secrets_of,
@@ -137,6 +138,9 @@ class ClusterAdapter(DispatcherAdapter):
     def namespace_of(self, job: Job) -> str:
         """Where the objects of a job are. A subclass that uses several namespaces is created with the namespace ''."""
         return self.options.namespace
+
+    def job_folder(self, job: Job) -> str:
+        return folder_in_pod(job, self.options)
 
     async def capacity(self) -> Capacity | None:
         cluster = (await self._connect()).cluster

@@ -9,12 +9,12 @@ import difflib
 import inspect
 import logging
 import os
+import shutil
 import signal
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,11 +29,13 @@ from muster.dispatch.admission import Candidate, Limits, admit, demand_of
 from muster.dispatch.codec import job_to_json, spec_from_json
 from muster.dispatch.context import HOOKS, Container, ErrorMarshaler, default_errors
 from muster.dispatch.database import Database
-from muster.dispatch.errors import DispatchError, InvalidJob, JobCancelled, JobFailed
+from muster.dispatch.errors import DispatchError, InvalidJob
 from muster.dispatch.external import follow_file
+from muster.dispatch.handle import LONGEST_LOOK, JobHandle
 from muster.dispatch.hooks import HookError, HookRunner
-from muster.dispatch.loop import DispatchLoop, JobType, LoopSettings, log_path
-from muster.dispatch.model import Job, JobFault, Line, Resources, Retry, Spec, State
+from muster.dispatch.job_files import log_path
+from muster.dispatch.loop import DispatchLoop, JobType, LoopSettings
+from muster.dispatch.model import Job, Line, Resources, Retry, Spec, State
 from muster.dispatch.run import ERRORS_VARIABLE, FILE_VARIABLE, JOB_VARIABLE
 from muster.dispatch.secrets import mask
 from muster.dispatch.store import Event, Page
@@ -47,7 +49,6 @@ Route = Mapping[str, str] | Callable[[Job], str]
 
 _LARGEST_ARGS = 1 << 20
 _LARGEST_VARIABLE = 96 << 10
-_LONGEST_LOOK = 0.5
 JOB_FILE = "job.json"
 
 
@@ -256,6 +257,11 @@ class Dispatcher:
         self._change(id, restart)
         return JobHandle(self, id)
 
+    def delete(self, id: str) -> None:
+        """Deletes an ended job with its history and its folder."""
+        self.database.write(lambda connection: store.delete_job(connection, id))
+        shutil.rmtree(self.folder / id, ignore_errors=True)
+
     def set_priority(self, id: str, priority: int) -> None:
         self.database.write(lambda connection: store.set_priority(connection, id, priority))
         self._wake()
@@ -293,7 +299,7 @@ class Dispatcher:
                 async for line in self._adapter(job.on).logs(job, follow=follow, tail=tail):
                     yield line
                 return
-            await asyncio.sleep(_LONGEST_LOOK)
+            await asyncio.sleep(LONGEST_LOOK)
 
     # At work
 
@@ -433,12 +439,12 @@ class Dispatcher:
 
     def _function_spec(self, job: Job, type: JobType) -> Spec:
         """Returns how a function runs: a Python that finds it by name. Without an image it is this Python."""
-        described = orjson.dumps(job_to_json(job)).decode()
+        folder = self._adapter(job.on).job_folder(job)
+        described = orjson.dumps(job_to_json(replace(job, folder=folder))).decode()
         env: dict[str, str] = {}
-        if len(described) > _LARGEST_VARIABLE:
-            file = Path(job.folder) / JOB_FILE
-            file.write_text(described)
-            env[FILE_VARIABLE] = str(file)
+        if folder and len(described) > _LARGEST_VARIABLE:
+            (Path(job.folder) / JOB_FILE).write_text(described)
+            env[FILE_VARIABLE] = f"{folder}/{JOB_FILE}"
         else:
             env[JOB_VARIABLE] = described
         if self._errors:
@@ -500,7 +506,7 @@ class Dispatcher:
             with contextlib.suppress(RuntimeError):  # that loop has just ended
                 serving[0].call_soon_threadsafe(serving[1].wake)
 
-    def _stream(self, make: Callable[[], AsyncIterator[Line]]) -> Iterator[Line]:
+    def stream(self, make: Callable[[], AsyncIterator[Line]]) -> Iterator[Line]:
         """Iterates on the loop that serves, whose connections the adapters use, or else on a loop for this call."""
         serving = self._serving
         if serving is not None:
@@ -521,85 +527,6 @@ class Dispatcher:
             finally:
                 for adapter in self.adapters.values():
                     runner.run(adapter.close())
-
-
-class JobHandle(Awaitable[Any]):
-    """A submitted job. It holds nothing but the id, so it can be made again: `dispatcher.get(id)`."""
-
-    def __init__(self, dispatcher: Dispatcher, id: str) -> None:
-        self._dispatcher = dispatcher
-        self.id = id
-
-    def __repr__(self) -> str:
-        return f"JobHandle({self.id!r})"
-
-    def refresh(self) -> Job:
-        """Returns the job as it is now."""
-        return self._dispatcher.job(self.id)
-
-    @property
-    def state(self) -> State:
-        return self.refresh().state
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Waits for the end, and returns the result. Raises JobFailed, JobCancelled, or TimeoutError: then the job goes
-        on, and `result` may be called again."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        pause = 0.01
-        while True:
-            job = self.refresh()
-            if job.has_ended:
-                return result_of(job)
-            if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(f"job {self.id} is {job.state} after {timeout:g} seconds: {job.reason}".rstrip(": "))
-            time.sleep(pause)
-            pause = min(_LONGEST_LOOK, pause * 1.5)
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> Any:
-        pause = 0.01
-        while True:
-            job = await asyncio.to_thread(self.refresh)
-            if job.has_ended:
-                return result_of(job)
-            await asyncio.sleep(pause)
-            pause = min(_LONGEST_LOOK, pause * 1.5)
-
-    def cancel(self, grace: float = 30.0) -> None:
-        """Asks for the end, and returns at once. After `grace` seconds the job is killed."""
-        self._dispatcher.cancel(self.id, grace)
-
-    def restart(self) -> JobHandle:
-        return self._dispatcher.restart(self.id)
-
-    def logs(self, follow: bool = False, tail: int | None = None) -> Iterator[str]:
-        """Yields the lines of the last attempt's log."""
-        make = self._dispatcher.logs(self.id, follow=follow, tail=tail)
-        return (line.text for line in self._dispatcher._stream(lambda: make))
-
-    def events(self, follow: bool = False) -> Iterator[Event]:
-        """Yields what happened to the job; with `follow`, until it has ended."""
-        last, pause = 0, 0.02
-        while True:
-            ended = not follow or self.refresh().has_ended
-            for event in self._dispatcher.events(self.id, last):
-                last, pause = event.id, 0.02
-                yield event
-            if ended:
-                return
-            time.sleep(pause)
-            pause = min(_LONGEST_LOOK, pause * 1.5)
-
-
-def result_of(job: Job) -> Any:
-    """Returns the result of an ended job, or raises why there is none."""
-    if job.state == "succeeded":
-        return job.result
-    if job.state == "cancelled":
-        raise JobCancelled(f"job {job.id} was cancelled")
-    raise JobFailed(job.fault or JobFault("Dispatch.Unknown", job.reason or "it failed", "dispatch"))
 
 
 class _LoopThread:

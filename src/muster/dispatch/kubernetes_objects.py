@@ -70,6 +70,13 @@ def build_object(job: Job, spec: Spec, name: str, options: PodOptions) -> Object
     return _pytorch_job(job, pod, name, options.namespace, labels)
 
 
+def folder_in_pod(job: Job, options: PodOptions) -> str:
+    """Returns where a Pod finds the job's folder: by default under the dispatcher's own path."""
+    if options.folder is None:
+        return ""
+    return f"{options.folder.path.rstrip('/')}/{job.id}" if options.folder.path else job.folder
+
+
 def secrets_of(spec: Spec, options: PodOptions) -> dict[str, Secret]:
     """Returns the variables whose values are keys. They go into a Secret, not into the Pod."""
     env = {**options.env, **spec.env}
@@ -229,7 +236,7 @@ def _volumes(job: Job, spec: Spec, options: PodOptions) -> tuple[list[Object], l
     wanted = list(spec.mounts)
     if options.folder is not None and job.folder:
         base = options.folder
-        path = job.folder if not base.path else f"{base.path.rstrip('/')}/{job.id}"
+        path = folder_in_pod(job, options)
         source = job.folder if base.kind == "hostpath" and not base.source else _join(base.source, job.id)
         wanted.append(Mount(path, source, base.kind, base.name))
     volumes: list[Object] = []

@@ -23,25 +23,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import orjson
 from sqlalchemy import Connection
 
 from muster.dispatch import lifecycle, store
 from muster.dispatch.adapter import DispatcherAdapter
 from muster.dispatch.admission import Limits, admit
 from muster.dispatch.codec import fault_from_json, spec_from_json
-from muster.dispatch.context import ERROR, REPORTS, RESULT, read_json
+from muster.dispatch.context import ERROR, RESULT, read_json
 from muster.dispatch.database import Database
 from muster.dispatch.errors import DispatchError, JobError, Transient, Unclear
 from muster.dispatch.hooks import HookError, HookRunner
+from muster.dispatch.job_files import log_path, read_report, read_tail, write_log
 from muster.dispatch.model import Capacity, Job, JobDescription, JobFault, Resources, Retry, Spec
 
 log = logging.getLogger(__name__)
 
 _LOG_BYTES = 32 << 20
-_LOG_TAIL = 20
-_REPORT_BYTES = 1 << 20
 _LONGEST_POLL = 30.0
+_FAILURES_TO_TELL = 3
 _HOUR = 3600.0
 
 
@@ -320,13 +319,14 @@ class DispatchLoop:
             held, lambda job: lifecycle.advance(job, observed, self._clock(), lost_after=lost_after)
         )
 
-    async def _apply(self, held: _Held, change: Callable[[Job], Job]) -> bool:
-        """Stores a change. If a user has changed the job meanwhile, the change is made to what the user left."""
+    async def _apply(self, held: _Held, change: Callable[[Job], Job], *, always: bool = False) -> bool:
+        """Stores a change. If a user has changed the job meanwhile, the change is made to what the user left. False:
+        this dispatcher does not hold the job any more. `always`: finds that out even if nothing changes."""
         async with held.writing:
             while True:
                 before = held.job
                 after = change(before)
-                if after == before:
+                if after == before and not always:
                     return True
                 if await self._database.run(partial(_save, before, after, self.holder)):
                     break
@@ -376,7 +376,8 @@ class DispatchLoop:
             if self._is_lease_doubtful():
                 return
             held.sending = True
-            if not await self._observe(held, lifecycle.Sending()) or held.job.state != "starting":
+            sending = partial(lifecycle.advance, observed=lifecycle.Sending(), now=self._clock())
+            if not await self._apply(held, sending, always=True) or held.job.state != "starting":
                 return
             if self._is_lease_doubtful():
                 return
@@ -443,6 +444,8 @@ class DispatchLoop:
 
     async def _stop(self, held: _Held) -> None:
         adapter = self._adapters[held.job.on]
+        if not await asyncio.to_thread(log_path(held.job).exists):
+            await self._save_log(held.job)  # a stopped job may take its log with it
         try:
             async with asyncio.timeout(self._settings.call_timeout):
                 await adapter.stop(held.job, held.job.grace)
@@ -522,12 +525,21 @@ class DispatchLoop:
             except Exception as error:
                 failures += 1
                 log.warning("%s: its jobs cannot be described: %s", adapter.name, error)
+                if failures == _FAILURES_TO_TELL:
+                    await self._tell(adapter, str(error) or type(error).__name__)
             if failures:
                 await asyncio.sleep(lifecycle.backoff(failures, adapter.poll_every))
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._next_poll(adapter)):
                     await self._polls[adapter.name].wait()
+
+    async def _tell(self, adapter: DispatcherAdapter, error: str) -> None:
+        """Says on every job of a cluster that it cannot be asked. The next description replaces the reason."""
+        reason = f"{adapter.name} cannot be asked about it: {error}"
+        for held in [h for h in self._held.values() if h.job.on == adapter.name and _is_polled(h.job)]:
+            if held.job.state in {"preparing", "running"} and not held.is_busy:
+                await self._apply(held, lambda job: replace(job, reason=reason))
 
     def _next_poll(self, adapter: DispatcherAdapter) -> float:
         now = _monotonic()
@@ -557,7 +569,7 @@ class DispatchLoop:
         if description is not None and description.state == "failed" and held.job.state in {"preparing", "running"}:
             held.task = asyncio.create_task(self._act(held, partial(self._failed, description)))
             return
-        report = await asyncio.to_thread(_read_report, held.job)
+        report = await asyncio.to_thread(read_report, held.job)
 
         def describe(job: Job) -> Job:
             if job.version != version:
@@ -577,12 +589,12 @@ class DispatchLoop:
         if said is not None and isinstance(said.get("fault"), dict):
             with suppress(DispatchError):
                 fault = replace(fault_from_json(said["fault"]), exit_code=fault.exit_code)
-        tail = await asyncio.to_thread(_tail, log_path(held.job))
+        tail = await asyncio.to_thread(read_tail, log_path(held.job))
         described = replace(description, fault=replace(fault, log_tail=tail or fault.log_tail))
         await self._observe(held, lifecycle.Described(described))
 
     async def _read_report(self, held: _Held) -> None:
-        report = await asyncio.to_thread(_read_report, held.job)
+        report = await asyncio.to_thread(read_report, held.job)
         if report is not None:
             await self._observe(held, report)
 
@@ -624,59 +636,7 @@ class DispatchLoop:
                 log.info("job %s: its log cannot be read: %s", job.id, error)
             return
         if lines:
-            await asyncio.to_thread(_write_lines, path, lines)
-
-
-def log_path(job: Job) -> Path:
-    return Path(job.folder) / f"log.{job.attempt}"
-
-
-def _write_lines(path: Path, lines: list[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", "utf-8", errors="replace")
-
-
-def _tail(path: Path) -> tuple[str, ...]:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 16384))
-            return tuple(line.decode(errors="replace") for line in file.read().splitlines()[-_LOG_TAIL:])
-    except OSError:
-        return ()
-
-
-def _read_report(job: Job) -> lifecycle.Reported | None:
-    """Reads what was appended to `local_reporter.txt` since the last time. Lines that are not JSON are messages."""
-    path, offset = Path(job.folder) / REPORTS, job.tracking.report_offset
-    try:
-        if path.stat().st_size <= offset:
-            return None
-        with path.open("rb") as file:
-            file.seek(offset)
-            complete, newline, _ = file.read(_REPORT_BYTES).rpartition(b"\n")
-    except OSError:
-        return None
-    if not newline:
-        return None
-    progress: float | None = None
-    message, metrics = "", dict[str, float]()
-    for line in complete.splitlines():
-        try:
-            said = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            message = line.decode(errors="replace").strip()[:500] or message
-            continue
-        if isinstance(said, dict):
-            progress = _number(said.get("progress"), progress)
-            message = str(said.get("message") or message)[:500]
-            found = said.get("metrics")
-            if isinstance(found, dict):
-                metrics |= {str(k)[:100]: float(v) for k, v in found.items() if isinstance(v, int | float)}
-    return lifecycle.Reported(offset + len(complete) + 1, progress, message, tuple(metrics.items()))
-
-
-def _number(value: object, default: float | None) -> float | None:
-    return float(value) if isinstance(value, int | float) else default
+            await asyncio.to_thread(write_log, path, lines)
 
 
 def _is_polled(job: Job) -> bool:

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
@@ -135,6 +135,14 @@ def change_job(connection: Connection, id: str, change: Callable[[Job], Job]) ->
         if _write(connection, before, after, **columns):
             notify(connection)
             return replace(after, version=before.version + 1)
+
+
+def delete_job(connection: Connection, id: str) -> None:
+    job = get_job(connection, id)
+    if not job.has_ended:
+        raise InvalidJob(f"job {id} is {job.state}; cancel it first")
+    connection.execute(delete(events).where(events.c.job_id == id))
+    connection.execute(delete(jobs).where(jobs.c.id == id))
 
 
 def set_priority(connection: Connection, id: str, priority: int) -> None:
