@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.dispatch import Capacity, Resources
@@ -89,6 +89,7 @@ JOBS = st.lists(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(JOBS, st.floats(0, 10), st.floats(0, 5), st.integers(0, 5), st.integers(0, 5))
 def test_laws(waiting: list[Candidate], cpu: float, gpu: float, of_type: int, of_project: int) -> None:
     """No more is given away than there is, no limit is exceeded, and every job starts or has a reason."""

@@ -43,8 +43,13 @@ def settings_of(place: str, box: RealServer) -> Iterator[dict[str, str]]:
                 assert len(gateway.creations) == 2
 
 
+_SLOW = pytest.mark.slow  # starts programs for many seconds; the first two show the principle
+
+
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("place", ["local", "cluster", "aihc", "timaker"])
+@pytest.mark.parametrize(
+    "place", ["local", "aihc", pytest.param("cluster", marks=_SLOW), pytest.param("timaker", marks=_SLOW)]
+)
 def test_the_shop_trains_anywhere(place: str, box: RealServer, tmp_path: Path) -> None:
     with settings_of(place, box) as settings:
         env = {**os.environ, "MUSTER_HOME": str(box.home), "SHOP_DATA": str(tmp_path), "TRAIN_ON": place, **settings}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.dispatch import (
@@ -232,6 +232,7 @@ OBSERVATIONS: st.SearchStrategy[Observation] = st.one_of(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(OBSERVATIONS, max_size=30), st.integers(0, 3))
 def test_laws_of_any_history(history: list[Observation], retries: int) -> None:
     """Whatever happens in whatever order: an ended job stays as it is; a job that has been sent is not forgotten before
@@ -250,6 +251,7 @@ def test_laws_of_any_history(history: list[Observation], retries: int) -> None:
         assert job.state in ENDED or job.ended is None
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 10_000), st.floats(0.001, 100), st.floats(0.001, 1000))
 def test_backoff_grows_to_its_limit(tries: int, first: float, longest: float) -> None:
     assert 0 <= backoff(tries, first, longest) <= longest
