@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 _LOG_BYTES = 32 << 20
 _LONGEST_POLL = 30.0
+_GATHER = 0.01
 _FAILURES_TO_TELL = 3
 _HOUR = 3600.0
 
@@ -161,6 +162,7 @@ class DispatchLoop:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.interval):
                     await self._wake.wait()
+                    await asyncio.sleep(_GATHER)  # one round for wishes that come together
 
     async def round(self) -> None:
         """Takes over, obeys, admits."""
