@@ -21,7 +21,7 @@ SECRET = """
     ("example", "folder", "end"),
     [
         ("pytorch", "examples/training", r"replica ([01]): accuracy 0\.\d+, same model everywhere"),
-        ("tensorflow", "examples/training", r"worker (0): loss \S+, weights \["),
+        ("tensorflow", "examples/training", r"worker ([01]): loss \S+, weights \["),
         ("deepspeed", "examples/cooker", r"rank ([01]): accuracy 0\.\d+, same model everywhere"),
     ],
 )
@@ -35,5 +35,5 @@ def test_an_example(prepared: Prepare, example: str, folder: str, end: str) -> N
     muster("submit", f"examples/cooker/{example}.yaml", "--wait", timeout=PATIENCE).ok()
     out = muster("logs", "@latest").ok().out
     learned(out)
-    # A TFJob has succeeded when worker 0 has; worker 1 may be stopped before it prints the end.
-    assert sorted(said(out, end)) == (["0"] if example == "tensorflow" else ["0", "1"]), out
+    # A TFJob has succeeded when worker 0 has. Worker 1 may be stopped before it prints the end.
+    assert set(said(out, end)) >= ({"0"} if example == "tensorflow" else {"0", "1"}), out

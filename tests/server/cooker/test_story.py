@@ -82,7 +82,18 @@ async def ended(url: str, token: str, job: str) -> dict[str, Any]:
             await asyncio.sleep(0.1)
 
 
-async def test_a_job_is_created_runs_and_is_described(muster: Whole) -> None:
+async def log_of_worker(url: str, token: str, job: str) -> str:
+    """Returns the address of the log as soon as something is written."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            pods = (await call(f"{url}/api/jobs/{job}?needDetail=true", token))["job"]["pods"]
+            path = f"{url}/api/jobs/{job}/pods/{pods[-1]['name']}/logs" if len(pods) == 2 else ""
+            if path and (await call(path, token))["logs"]:
+                return path
+            await asyncio.sleep(0.1)
+
+
+async def test_a_job_is_created_runs_and_is_described(muster: Whole, tmp_path: Path) -> None:
     ann = await muster.member("ann")
     bob = await muster.member("bob")
     service = await muster.cluster.get(SERVICE, "mlp-cooker-backend", "kube-system")
@@ -128,6 +139,15 @@ async def test_a_job_is_created_runs_and_is_described(muster: Whole) -> None:
     assert (await ann.get(f"dispatch/jobs/{job}/log?tail=1")).endswith("worker-0 | from the storage root\n")
     assert (await call(f"{url}/api/jobs/{job}", token, "DELETE"))["jobId"] == job
     assert (await call(f"{url}/api/jobs", token, "POST"))["totalCount"] == 0
+
+    # A job has succeeded when its master has. Its worker is removed, but not what the worker wrote.
+    one_waits = "[ $RANK = 1 ] && echo from the worker && sleep 600; while [ ! -e /data/gate ]; do sleep 0.05; done"
+    waiting = {"taskParams": {**TASK, "command": one_waits}}
+    uneven = (await call(f"{url}/api/jobs/create", token, "POST", waiting))["jobId"]
+    worker_log = await log_of_worker(url, token, uneven)
+    (tmp_path / "pfs" / "gate").touch()
+    assert (await ended(url, token, uneven))["status"] == "Succeeded"
+    assert (await call(worker_log, token))["logs"] == ["from the worker"]
 
     # A running job is stopped, and what has no place on this cluster is refused by name.
     sleeper = {**TASK, "command": "sleep 600", "datasources": []}

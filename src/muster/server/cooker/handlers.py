@@ -234,11 +234,12 @@ async def pod_log(call: Call) -> dict[str, Any]:
 
 
 async def _lines_of_pod(call: Call, job: Job, pod: str, after: int) -> AsyncGenerator[tuple[int, Line]]:
-    """Yields lines after this one, with their numbers: from the Pod while it exists, else from what the dispatcher
-    has kept. Raises NotFound for a Pod that is not the job's."""
+    """Yields lines after this one, with their numbers: from the Pods while there are any, else from what the dispatcher
+    has kept. A Pod may be removed before the others; its log is there as long as theirs. Raises NotFound for a Pod
+    that is not the job's."""
     pods = await _pods(call, job)
     if pods:
-        if pod not in map(name_of, pods):
+        if pod not in map(name_of, pods) and not pod.startswith(f"{job.external_name}-"):
             raise NotFoundProblem.of("cooker.pod", pod=pod[:253], pods=[name_of(each) for each in pods])
         source = LogSource(job.labels[NAMESPACE_LABEL], pod, "")
         async for chunk in read_log_lines(call.here.cluster, source, follow=False, ended=_yes, after=after):
