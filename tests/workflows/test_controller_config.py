@@ -39,7 +39,9 @@ async def configure(s: Stage, **data: str) -> None:
         ({"parallelism": "many"}, ControllerConfig(problems=("parallelism: expected a number, 0 or more",))),
         ({"parallelism": "-1"}, ControllerConfig(problems=("parallelism: expected a number, 0 or more",))),
         ({"workflowDefaults": "[]"}, ControllerConfig(problems=("workflowDefaults: expected a map",))),
-        ({"links": "- {name: x}"}, ControllerConfig()),
+        ({"links": "- {name: x, scope: pod, url: http://x}"},
+         ControllerConfig(links=({"name": "x", "scope": "pod", "url": "http://x"},))),
+        ({"columns": "- {name: x}"}, ControllerConfig()),
     ],
 )  # fmt: skip
 def test_parsing(data: dict[str, str], expected: ControllerConfig) -> None:

@@ -401,7 +401,8 @@ def needs_finalizer(workflow: Object) -> bool:
     """Whether the workflow or any template asks for a strategy other than Never."""
     spec = _spec(workflow)
     wishes = [spec.get("artifactGC")]
-    for template in spec.get("templates") or ():
+    stored = status_of(workflow).get("storedTemplates") or {}  # those that a templateRef leads to
+    for template in (*(spec.get("templates") or ()), *stored.values()):
         wishes += [a.get("artifactGC") for a in (template.get("outputs") or {}).get("artifacts") or ()]
     return any(wish and (wish.get("strategy") or "Never") != "Never" for wish in wishes)
 

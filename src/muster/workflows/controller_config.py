@@ -26,6 +26,8 @@ class ControllerConfig:
     """How many workflows run at the same time; 0 for any number."""
     workflow_defaults: Mapping[str, Any] = field(default_factory=dict)
     """What workflows have that do not say otherwise."""
+    links: tuple[Mapping[str, Any], ...] = ()
+    """What Argo's UI shows: name, scope and url."""
     problems: tuple[str, ...] = ()
     """What could not be read."""
 
@@ -58,11 +60,12 @@ def parse_controller_config(config_map: Object | None) -> ControllerConfig:
         if isinstance(value, type_) and not isinstance(value, bool) and not is_negative:
             values[key] = value
         else:
-            problems.append(f"{key}: expected {'a map' if type_ is dict else 'a number, 0 or more'}")
+            problems.append(f"{key}: expected {_EXPECTED[type_]}")
     return ControllerConfig(
         values.get("artifactRepository") or {},
         values.get("parallelism") or 0,
         values.get("workflowDefaults") or {},
+        tuple(link for link in values.get("links") or () if isinstance(link, dict)),
         tuple(problems),
     )
 
@@ -92,4 +95,5 @@ def _merge(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-_TYPES: Mapping[str, type] = {"artifactRepository": dict, "parallelism": int, "workflowDefaults": dict}
+_TYPES: Mapping[str, type] = {"artifactRepository": dict, "parallelism": int, "workflowDefaults": dict, "links": list}
+_EXPECTED: Mapping[type, str] = {dict: "a map", int: "a number, 0 or more", list: "a list"}

@@ -99,6 +99,15 @@ def node(name: str, *artifacts: dict[str, Any]) -> Node:
     return Node(id=name, name=name, type="Pod", outputs={"artifacts": list(artifacts)})
 
 
+def test_a_template_that_a_template_ref_leads_to_can_ask_for_collection() -> None:
+    def with_stored(strategy: str) -> dict[str, Any]:
+        artifact = {"name": "a", "path": "/a", "artifactGC": {"strategy": strategy}}
+        return {**WORKFLOW, "status": {"storedTemplates": {"namespaced/t/x": {"outputs": {"artifacts": [artifact]}}}}}
+
+    assert needs_finalizer(with_stored("OnWorkflowDeletion"))
+    assert not needs_finalizer(with_stored("Never"))
+
+
 async def test_garbage_is_collected_by_strategy(shop: Shop) -> None:
     workflow = {**WORKFLOW, "spec": {"artifactGC": {"strategy": "OnWorkflowDeletion"}}}
     wishes: dict[str, dict[str, Any]] = {

@@ -31,6 +31,7 @@ from muster.server.argo.templates import (
 from muster.server.kubernetes.app import AccessControl
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, send_response
 from muster.server.workers import WorkerPool
+from muster.workflows.controller_config import controller_config
 
 ARGO_VERSION = "v4.0.7"
 """The version of Argo whose API this is."""
@@ -38,7 +39,8 @@ ARGO_VERSION = "v4.0.7"
 
 async def info(request: Request) -> ApiResponse:
     modals = {"feedback": False, "firstTimeUser": False, "newVersion": False}
-    return request.answer({"managedNamespace": "", "links": [], "columns": [], "modals": modals, "navColor": ""})
+    links = list(controller_config(request.api.cluster).links)
+    return request.answer({"managedNamespace": "", "links": links, "columns": [], "modals": modals, "navColor": ""})
 
 
 async def version(request: Request) -> ApiResponse:
