@@ -33,7 +33,7 @@ from muster.platform.users.credentials import (
 )
 from muster.platform.users.sessions import begin_session
 from muster.server.cooker.app import cooker_app, with_cooker
-from muster.server.dispatch.settings import CookerSettings
+from muster.server.dispatch.settings import CookerSettings, DispatchSettings
 from muster.server.http_server import serve_http
 from muster.server.platform.app import platform_app
 from muster.server.platform.services import Services, create_services
@@ -145,6 +145,7 @@ async def serving(
     kinds: Iterable[Kind] = (),
     adapters: Sequence[DispatcherAdapter] = (),
     cooker: CookerSettings | None = None,
+    dispatch: DispatchSettings | None = None,
 ) -> AsyncIterator[Served]:
     """`kinds` are those that the cluster has besides its own, `adapters` those of the dispatcher."""
     catalogue = new_catalogue()
@@ -152,7 +153,13 @@ async def serving(
         catalogue.register(kind)
     folder = platform_folder(home)
     prepare_secrets(folder)
-    settings = Settings(home, AgentSettings(home), web=web or WebSettings(), cooker=cooker or CookerSettings())
+    settings = Settings(
+        home,
+        AgentSettings(home),
+        web=web or WebSettings(),
+        cooker=cooker or CookerSettings(),
+        dispatch=dispatch or DispatchSettings(),
+    )
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

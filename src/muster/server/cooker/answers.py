@@ -73,17 +73,17 @@ def priority_word(number: int) -> str:
     return "high" if number > 0 else "low" if number < 0 else "normal"
 
 
-def describe_job(job: Job, owner: str, queue: str = "", pods: Sequence[Object] | None = None) -> dict[str, Any]:
-    """A job as DescribeJob does. `pods` are for `needDetail`."""
+def describe_job(job: Job, owner: str) -> dict[str, Any]:
+    """A job as DescribeJob does, without its Pods."""
     task: Mapping[str, Any] = job.args.get("task") or {}
-    described: dict[str, Any] = {
+    return {
         "jobId": job.id,
         "name": job.name,
         "status": status_of_job(job),
         "reason": job.reason,
         "jobType": task.get("jobType", ""),
         "resourcePoolId": POOL if job.on != "aihc" else job.on,
-        "queue": task.get("queue") or queue,
+        "queue": task.get("queue") or "",
         "command": task.get("command", ""),
         "jobSpec": task.get("jobSpec") or {},
         "datasources": task.get("datasources") or [],
@@ -94,7 +94,6 @@ def describe_job(job: Job, owner: str, queue: str = "", pods: Sequence[Object] |
         "startedAt": _time(job.started),
         "finishedAt": _time(job.ended),
     }
-    return described if pods is None else {**described, "pods": [describe_pod(pod) for pod in pods]}
 
 
 def describe_pod(pod: Object) -> dict[str, Any]:

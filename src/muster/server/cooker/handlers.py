@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Connection
 
 from muster.dispatch.aihc.adapter import AihcAdapter
+from muster.dispatch.aihc.client import AihcClient
 from muster.dispatch.model import Job, Line, Resources
 from muster.kube.builtin import NODE, POD, QUEUE
 from muster.kube.errors import ApiError
@@ -172,8 +174,15 @@ async def list_jobs(call: Call) -> dict[str, Any]:
 async def get_job(call: Call) -> dict[str, Any]:
     job = await _find(call)
     names = await _owners(call, [job])
-    pods = await _pods(call, job) if call.given("needDetail") in ("true", "1") else None
-    return {"requestId": new_id(), "job": answers.describe_job(job, names.get(job.creator, ""), pods=pods)}
+    described = answers.describe_job(job, names.get(job.creator, ""))
+    if call.given("needDetail") in ("true", "1"):
+        if job.on == AIHC:
+            remote = await _ask_about(call, job, lambda client, queue, id: client.describe_job(queue, id, detail=True))
+            described |= {name: remote[name] for name in ("pods", "jobTimeLine") if name in remote}
+            described.setdefault("pods", [])
+        else:
+            described["pods"] = [answers.describe_pod(pod) for pod in await _pods(call, job)]
+    return {"requestId": new_id(), "job": described}
 
 
 async def stop_job(call: Call) -> dict[str, Any]:
@@ -208,12 +217,17 @@ async def job_events(call: Call) -> dict[str, Any]:
     obj = await _object(call, job)
     if obj is not None:
         found += [event_summary(event) for event in await events_about(call.here.cluster, obj)]
+    if job.on == AIHC:
+        remote = await _ask_about(call, job, _remote_events)
+        found += [_as_event(event) for event in remote.get("events") or ()]
     return {"requestId": new_id(), **answers.describe_events(found)}
 
 
 async def pod_log(call: Call) -> dict[str, Any]:
     """Lines from `marker` on: `nextMarker` is '' at the end of what was written so far."""
     job, pod = await _find(call), call.parameters["pod"]
+    if job.on == AIHC and job.external_id:
+        return await _ask_about(call, job, partial(_remote_log, call, pod))
     most = call.number("maxLines", _LOG_LINES, 10_000)
     room = call.number("chunkSize", _LOG_BYTES, _LOG_BYTES)
     marker = call.given("marker") or "0"
@@ -408,6 +422,43 @@ async def _queues(call: Call) -> list[QueueStatus]:
 async def _pool(call: Call) -> dict[str, Any]:
     nodes = (await call.here.cluster.list(NODE)).items
     return answers.describe_pool("local", nodes)
+
+
+AskAihc: TypeAlias = Callable[[AihcClient, str, str], Awaitable[Mapping[str, Any]]]
+"""A question about a job: the client, the queue, and AIHC's id of the job."""
+
+
+async def _ask_about(call: Call, job: Job, question: AskAihc) -> dict[str, Any]:
+    """Returns what AIHC says about a job; {} if it has not been started there. Raises Unavailable."""
+    identifier, _, queue = (job.external_id or "").partition("@")
+    if not identifier:
+        return {}
+    found = await call.here.dispatch.ask_aihc(
+        lambda aihc: question(aihc.client, queue or aihc.settings.queues[0], identifier)
+    )
+    return found or {}
+
+
+async def _remote_log(call: Call, pod: str, client: AihcClient, queue: str, identifier: str) -> dict[str, Any]:
+    names = ("keywords", "startTime", "endTime", "chunkSize")
+    more = {name: call.given(name) for name in names if call.given(name)}
+    lines = call.number("maxLines", 0, 10_000) or None
+    return await client.describe_job_logs(queue, identifier, pod, marker=call.given("marker"), max_lines=lines, **more)
+
+
+async def _remote_events(client: AihcClient, queue: str, identifier: str) -> dict[str, Any]:
+    return {"events": await client.describe_job_events(queue, identifier)}
+
+
+def _as_event(event: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {name: str(event.get(name) or "") for name in ("reason", "message")}
+    count = event.get("count")
+    return {
+        **texts,
+        "time": str(event.get("lastTimestamp") or ""),
+        "type": str(event.get("type") or "Normal"),
+        "count": count if isinstance(count, int) else 1,
+    }
 
 
 async def _remote_queues(aihc: AihcAdapter, pool: str, wants_details: bool) -> dict[str, Any]:
