@@ -29,10 +29,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.meter import Meter, enter_group
+from benchmarks.noop_job import noop
 from benchmarks.peers import ROOT, python_of
 from sqlalchemy import Connection, insert
 
-from muster.dispatch import Capacity, Context, Dispatcher, DispatcherAdapter, LocalAdapter, Resources, store
+from muster.dispatch import Capacity, Dispatcher, DispatcherAdapter, LocalAdapter, Resources, store
 from muster.dispatch.admission import admit
 from muster.dispatch.codec import to_row
 from muster.dispatch.tables import jobs as jobs_table
@@ -50,10 +51,6 @@ class Figures(NamedTuple):
     submit: float
     submit_cpu: float
     total: float
-
-
-def noop(ctx: Context) -> int:
-    return 0
 
 
 def make_dispatcher(url: str, folder: Path, adapter: DispatcherAdapter) -> Dispatcher:

@@ -30,10 +30,9 @@ from muster.dispatch.codec import job_to_json, spec_from_json
 from muster.dispatch.context import HOOKS, Container, ErrorMarshaler, default_errors
 from muster.dispatch.database import Database
 from muster.dispatch.errors import DispatchError, InvalidJob
-from muster.dispatch.external import follow_file
 from muster.dispatch.handle import LONGEST_LOOK, JobHandle
 from muster.dispatch.hooks import HookError, HookRunner
-from muster.dispatch.job_files import log_path
+from muster.dispatch.job_files import follow_file, log_path
 from muster.dispatch.loop import DispatchLoop, JobType, LoopSettings
 from muster.dispatch.model import Job, Line, Resources, Retry, Spec, State
 from muster.dispatch.run import ERRORS_VARIABLE, FILE_VARIABLE, JOB_VARIABLE

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +20,13 @@ from yarl import URL
 
 from muster.dispatch.adapter import DispatcherAdapter
 from muster.dispatch.errors import DispatchError, Refused, Transient, Unclear
+from muster.dispatch.job_files import follow_file
 from muster.dispatch.model import ClusterState, Job, JobDescription, Line, Spec
 
 Effect: TypeAlias = Literal["read", "change", "create"]
 """What a call does. `change` may be repeated without harm (stop, delete, set); `create` may not."""
 
 LOG_FILE = "log"
-_LOOK_SECONDS = 0.5
 _READ_PAUSES = (0.2, 0.4)
 _DESCRIBE_SECONDS = 30.0
 T = TypeVar("T")
@@ -215,30 +214,6 @@ def unchanged(job: Job) -> JobDescription:
     """Returns a description that says nothing new, for a job about which the cluster could not be asked."""
     state: ClusterState = "preparing" if job.state == "preparing" else "running"
     return JobDescription(state, reason=job.reason, status=job.cluster_status)
-
-
-async def follow_file(path: Path, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[str]:
-    """Yields the lines of a file, which need not exist yet: the last `tail`, or all. With `follow`, goes on until the
-    caller stops."""
-    position = 0
-    if path.exists():
-        with path.open("rb") as file:
-            lines = deque(file, maxlen=tail) if tail is not None else deque(file)
-            position = file.tell()
-        for line in lines:
-            yield line.decode(errors="replace").rstrip("\r\n")
-    rest = b""
-    while follow:
-        await asyncio.sleep(_LOOK_SECONDS)
-        if not path.exists():
-            continue
-        with path.open("rb") as file:
-            file.seek(position)
-            read = file.read()
-            position = file.tell()
-        *complete, rest = (rest + read).split(b"\n")
-        for line in complete:
-            yield line.decode(errors="replace").rstrip("\r")
 
 
 def _proxy_for(url: str | URL) -> str | None:

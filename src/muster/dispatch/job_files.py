@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import orjson
@@ -12,6 +15,7 @@ from muster.dispatch.model import Job
 
 _LOG_TAIL, _TAIL_BYTES = 20, 16 << 10
 _REPORT_BYTES = 1 << 20
+_LOOK_SECONDS = 0.5
 
 
 def log_path(job: Job) -> Path:
@@ -64,3 +68,27 @@ def read_report(job: Job) -> Reported | None:
 
 def _number(value: object, default: float | None) -> float | None:
     return float(value) if isinstance(value, int | float) else default
+
+
+async def follow_file(path: Path, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[str]:
+    """Yields the lines of a file, which need not exist yet: the last `tail`, or all. With `follow`, goes on until the
+    caller stops."""
+    position = 0
+    if path.exists():
+        with path.open("rb") as file:
+            lines = deque(file, maxlen=tail) if tail is not None else deque(file)
+            position = file.tell()
+        for line in lines:
+            yield line.decode(errors="replace").rstrip("\r\n")
+    rest = b""
+    while follow:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if not path.exists():
+            continue
+        with path.open("rb") as file:
+            file.seek(position)
+            read = file.read()
+            position = file.tell()
+        *complete, rest = (rest + read).split(b"\n")
+        for line in complete:
+            yield line.decode(errors="replace").rstrip("\r")
