@@ -81,5 +81,16 @@ test("a log of many megabytes is followed, searched and scrolled", async ({ page
   // A finished log is loaded in one piece.
   await page.reload()
   await expect(line(all + 1)).toContainText("the very last words", { timeout: 60_000 })
+
+  // Lines wrap and have times, and the log fills the screen.
+  await page.getByRole("button", { name: "Wrap lines" }).click()
+  await expect(line(all + 1)).toBeInViewport({ ratio: 1 })
+  await page.getByRole("button", { name: "Show timestamps" }).click()
+  await expect(line(all + 1)).toContainText(/20\d\d-\d\d-\d\dT.* the very last words/, { timeout: 60_000 })
+  await page.getByRole("button", { name: "Full screen" }).click()
+  await expect(line(all + 1)).toBeInViewport({ ratio: 1 })
+  await expectAccessible(page)
+  await page.keyboard.press("Escape")
+  await expect(page.getByRole("heading", { name: "write" })).toBeVisible()
   await rm(folder, { recursive: true, force: true })
 })

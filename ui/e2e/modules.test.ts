@@ -126,7 +126,9 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await leo.getByRole("dialog").getByRole("button", { name: "Reject" }).click()
   await expect(leo.locator("main").getByText("Rejected").first()).toBeVisible()
 
-  // Nia fixes it in a new version and requests publication again.
+  // Nia sees it on her start page, fixes it in a new version and requests publication again.
+  await nia.goto(url("/"))
+  await expect(nia.getByRole("listitem").filter({ hasText: name })).toContainText("The review rejected this module.")
   await nia.goto(url(`/modules/${name}`))
   await expect(nia.getByText("The readme says nothing of the limits").first()).toBeVisible()
   await nia.getByRole("tab", { name: "Versions" }).click()
@@ -205,12 +207,15 @@ test("a failed build says why, and is rebuilt after a fix", async ({ story: { ni
   repository.commit(FILES)
   await nia.locator("main").getByRole("button", { name: "Rebuild" }).click()
   await expect(nia.getByRole("button", { name: "Request publication" })).toBeVisible({ timeout: 60_000 })
+  await nia.getByRole("tab", { name: "Build log" }).click()
+  await expect(nia.getByRole("log")).toContainText("the build starts again")
+  await expect(nia.getByRole("log")).toContainText("the source is valid")
   await nia.getByRole("button", { name: "More" }).click()
   await nia.getByRole("menuitem", { name: "Delete" }).click()
   await nia.getByRole("dialog").getByRole("button", { name: "Delete" }).click()
   await expect(nia.getByRole("heading", { name: "Modules" })).toBeVisible()
   await nia.goto(url(`/modules/${name}`))
-  await expect(nia.getByRole("alert")).toContainText("Not found")
+  await expect(nia.getByRole("alert")).toContainText("Module not found")
 })
 
 test("the module form in Chinese, and on a phone", async ({ story: { nia, stem } }) => {

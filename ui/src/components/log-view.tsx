@@ -212,11 +212,15 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: after news, the lines on screen are requested again.
   useEffect(() => log.want(rows.from, rows.to), [log.want, rows.from, rows.to, log.news])
   useEffect(() => {
-    if (follow && log.count && !wanted) show(log.count - 1, "end")
-  }, [follow, log.count, show, wanted])
+    if (follow && log.count && !wanted && !wrap) show(log.count - 1, "end")
+  }, [follow, log.count, show, wanted, wrap])
   // Wrapped lines are higher than they count: as many of the last ones as there is room for.
   useLayoutEffect(() => {
     if (!wrap || !follow || wanted || !box.current || !lines.current) return
+    if (rows.to < log.count) {
+      putFirst(Math.max(0, log.count - Math.floor(box.current.clientHeight / ROW)))
+      return
+    }
     let left = box.current.clientHeight - ROW
     let fits = rows.to
     for (const line of [...lines.current.children].reverse()) {
@@ -224,7 +228,7 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
       if (left < 0) break
       fits -= 1
     }
-    if (rows.to === log.count && fits > rows.from && fits < rows.to) putFirst(fits)
+    if (fits > rows.from && fits < rows.to) putFirst(fits)
   })
   useEffect(() => {
     if (!full) return
@@ -257,7 +261,7 @@ export function LogView({ source, over, ended, shared, label, empty }: Props) {
         {!shared && (
           <Input
             type="search"
-            className="h-8 w-44"
+            className="h-8 max-w-44 min-w-24 flex-1"
             aria-label={w("searchLog")}
             placeholder={w("searchLog")}
             value={typed}

@@ -33,6 +33,11 @@ export function RunBanner({ run, inspects, openLog }: Props) {
   )
 }
 
+/** The last line says most. */
+function showEnd(element: HTMLElement | null): void {
+  if (element) element.scrollTop = element.scrollHeight
+}
+
 /** The node that failed first, with its exit code and the last lines of its log. */
 function FailedNode({ run, node, openLog }: { run: string; node: string; openLog: (node: string) => void }) {
   const w = useTexts(runTexts)
@@ -40,7 +45,10 @@ function FailedNode({ run, node, openLog }: { run: string; node: string; openLog
   const found = useQuery(runNodeQuery(run, node))
   const attempt = found.data?.attempt_list.at(-1)
   const lines = useQuery({ ...lastLinesQuery(run, node, attempt?.number ?? 0), enabled: Boolean(attempt) })
-  const said = found.data && statusMessage(attempt?.message ? attempt : found.data, language)
+  const told = attempt?.message ? attempt : found.data
+  // The title has the exit code already.
+  const more = told?.message_parts.some(({ code }) => code !== "about" && code !== "status.error-exit")
+  const said = told && more && statusMessage(told, language)
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -60,10 +68,11 @@ function FailedNode({ run, node, openLog }: { run: string; node: string; openLog
       {said && <p className="text-[13px] break-words text-muted-foreground">{said}</p>}
       {lines.data && (
         <pre
+          ref={showEnd}
           tabIndex={0}
           role="region"
           aria-label={w("lastLines")}
-          className="max-h-32 overflow-auto rounded bg-background px-2 py-1 font-mono text-xs break-all whitespace-pre-wrap"
+          className="max-h-36 overflow-auto rounded bg-background px-2 py-1 font-mono text-xs break-all whitespace-pre-wrap"
         >
           {lines.data}
         </pre>
