@@ -7,7 +7,6 @@ message.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import signal
@@ -47,6 +46,8 @@ def main(target: str) -> int:
         context = Context(job, folder, cancelled, dict(job.tracking.kept))
         result = function(context, **job.args)
         if inspect.isawaitable(result):
+            import asyncio  # a third of the time that this program takes to start
+
             result = asyncio.run(_wait(result))
         value = orjson.loads(encode_result(result))
     except (Exception, SystemExit) as error:
