@@ -187,8 +187,11 @@ async def test_a_mistake_is_named(served: Served) -> None:
         ({"name": "x", "manifest": pod, "adapter": "aihc"}, "adapter", "dispatch.manifest"),
         ({"name": "x", "manifest": pod}, "kind", "job.kind"),
         ({"name": "x", "manifest": f"{pod}\n---\n{pod}"}, "manifest", "dispatch.one"),
-        ({**JOB, "resources": {"memory": "lots"}}, "resources", "dispatch.invalid"),
+        ({**JOB, "resources": {"memory": "lots"}}, "resources.memory", None),
+        ({**JOB, "resources": {"memory": "1e999"}}, "resources.memory", None),
         ({**JOB, "priority": 101}, "priority", "field.most"),
+        ({**JOB, "name": "a\0b"}, "args", "cooker.text"),
+        ({**JOB, "env": {"A": "\0"}}, "args", "cooker.text"),
         ({**JOB, "imagee": "x"}, "imagee", "field.unknown"),
     ):
         problem = (await ann("POST", "dispatch/jobs", body)).refused(422)

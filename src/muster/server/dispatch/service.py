@@ -60,6 +60,8 @@ class DispatchService:
             self._dispatcher.container(name)(kind)
         self._wake = asyncio.Event()
         self._watchers = 0
+        self._followed = asyncio.Event()
+        """Set while someone follows."""
 
     def adapters(self) -> list[DispatchAdapter]:
         """This cluster first. It is the only one that takes manifests."""
@@ -142,11 +144,14 @@ class DispatchService:
     async def changes_after(self, last: str) -> AsyncIterator[Event]:
         """Yields changes of jobs after this event. The tables are looked at only while someone follows."""
         self._watchers += 1
+        self._followed.set()
         try:
             async for event in self.feed.after(last):
                 yield event
         finally:
             self._watchers -= 1
+            if not self._watchers:
+                self._followed.clear()
 
     async def until_ended(self, identifier: str, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -171,10 +176,10 @@ class DispatchService:
         """Publishes what changed, whichever server changed it."""
         since, known = datetime.now(UTC), dict[str, int]()
         while True:
-            await asyncio.sleep(_FEED_SECONDS)
-            if not self._watchers:
+            if not self._followed.is_set():
+                await self._followed.wait()
                 since, known = datetime.now(UTC), {}
-                continue
+            await asyncio.sleep(_FEED_SECONDS)
             begin = since - _OVERLAP
             for job in await self._database.read(lambda connection: changed_since(connection, begin)):  # noqa: B023
                 if known.get(job.id) != job.version:

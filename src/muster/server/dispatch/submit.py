@@ -65,6 +65,8 @@ async def submit_job(here: Services, who: Actor, new: NewJob) -> Job:
     """Stores a job. Raises Invalid with everything that is wrong with it."""
     if len(orjson.dumps(dict(new.args))) > _LARGEST_ARGS:
         raise InvalidProblem.field("args", "field.long", most=_LARGEST_ARGS)
+    if has_nul([new.name, new.key, new.team, new.args]):
+        raise InvalidProblem.field("args", "cooker.text", most=_LARGEST_ARGS)
     team, namespace = await here.database.read(lambda connection: _place(connection, who, new.team))
     args, is_here = dict(new.args), here.dispatch.is_this_cluster(new.adapter)
     if "manifest" in args:
@@ -146,6 +148,15 @@ async def check_manifest(here: Services, who: Actor, text: str, team: str = "") 
         raise InvalidProblem.fields([each.to_error() for each in found])
     (document,) = documents
     return _named(document.object, "")
+
+
+def has_nul(value: Any) -> bool:
+    """Whether a text somewhere in the value has a NUL character, which PostgreSQL cannot store."""
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, Mapping):
+        return any(has_nul(each) for pair in value.items() for each in pair)
+    return isinstance(value, list | tuple) and any(map(has_nul, value))
 
 
 def read_resources(given: Mapping[str, Any]) -> Resources:

@@ -47,7 +47,7 @@ class MountBody(RequestBody):
 
 class ResourcesBody(RequestBody):
     cpu: Annotated[float, Field(ge=0, le=1e6)] = 1
-    memory: Annotated[str, Field(max_length=50)] = "1Gi"
+    memory: Annotated[str, Field(max_length=50, pattern=r"^\d{1,12}(\.\d{1,6})?([kMGTP]|[KMGTP]i)?$")] = "1Gi"
     gpu: Annotated[float, Field(ge=0, le=1e6)] = 0
     gpu_type: Annotated[str, Field(max_length=100)] = ""
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 1
