@@ -29,7 +29,7 @@ from muster.dispatch import (
     secret,
     store,
 )
-from muster.dispatch.testing import FakeAdapter
+from muster.dispatch.testing import FakeAdapter, FakeClock
 from tests.dispatch import shop
 
 New = Callable[..., Dispatcher]
@@ -487,3 +487,35 @@ def test_logs_come_from_the_cluster_and_then_from_the_folder(new_dispatcher: New
 def test_a_result_is_waited_for_no_longer_than_asked(new_dispatcher: New) -> None:
     with pytest.raises(TimeoutError, match="is waiting after 0 seconds: waits for a dispatcher"):
         new_dispatcher(FakeAdapter()).submit("train").result(0)
+
+
+def test_an_ended_job_can_be_deleted(new_dispatcher: New, database_url: str) -> None:
+    dispatcher = new_dispatcher(FakeAdapter(), url=database_url)
+    job = dispatcher.submit("train")
+    with pytest.raises(InvalidJob, match="is waiting; cancel it first"):
+        dispatcher.delete(job.id)
+    job.cancel()
+    dispatcher.delete(job.id)
+    with pytest.raises(JobNotFound):
+        dispatcher.get(job.id)
+
+
+def test_a_job_starts_at_its_time_by_a_clock_that_one_turns(new_dispatcher: New) -> None:
+    clock = FakeClock()
+    with new_dispatcher(FakeAdapter(), clock=clock) as dispatcher:
+        job = dispatcher.submit("add", {"a": 1}, at=clock() + timedelta(hours=1))
+        while not job.refresh().reason.startswith("starts at"):
+            pass
+        clock.turn(3601)
+        assert job.result(20) == 1
+
+
+def test_a_cluster_that_cannot_be_asked_is_named_on_its_jobs(new_dispatcher: New) -> None:
+    fake = FakeAdapter()
+    with new_dispatcher(fake) as dispatcher:
+        job = dispatcher.submit("train")
+        until(job, "running")
+        for _ in range(20):
+            fake.fail_next("describe", Transient("gateway is down"))
+        while job.refresh().reason != "fake cannot be asked about it: gateway is down":
+            pass
