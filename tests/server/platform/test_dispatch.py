@@ -65,7 +65,10 @@ async def test_a_job_is_submitted_runs_and_is_described(served: Served, fake: Fa
     done = await until(ann, made["id"], "succeeded")
     assert [event["state"] for event in done["events"]][::3] == ["waiting", "running"]
     assert done["may"] == ["restart", "delete"]
+    folder = served.platform.settings.home / "dispatch" / made["id"]
+    assert folder.exists()
     assert (await ann("DELETE", f"dispatch/jobs/{made['id']}")).status == 204
+    assert not folder.exists()
     (await ann("GET", f"dispatch/jobs/{made['id']}")).refused(404)
 
 

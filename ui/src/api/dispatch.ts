@@ -86,6 +86,7 @@ export function useLiveDispatchJobs(): void {
     }
     const source = new EventSource("/api/v1/dispatch/jobs/events")
     source.addEventListener("reset", reload)
+    source.addEventListener("gone", reload)
     source.addEventListener("job", (event) => {
       const job = JSON.parse(event.data as string) as DispatchJob
       client.setQueriesData<JobPage>({ queryKey: ["dispatch", "list"] }, (page) =>

@@ -197,7 +197,7 @@ async def delete_job(call: Call) -> dict[str, Any]:
     if not job.has_ended:
         await call.here.database.write(lambda connection: stored.cancel_job(connection, call.who, job.id, 10.0))
         await call.here.dispatch.until_ended(job.id, _STOP_SECONDS)
-    await call.here.database.write(lambda connection: stored.delete_job(connection, call.who, job.id))
+    await call.here.dispatch.delete(call.who, job.id)
     return _receipt(job)
 
 

@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, delete, func, select, type_coerce
+from sqlalchemy import Connection, Select, func, select, type_coerce
 
 from muster.dispatch.codec import from_row
 from muster.dispatch.errors import InvalidJob, JobNotFound
 from muster.dispatch.lifecycle import resolved, restarted
 from muster.dispatch.model import ENDED, STATES, Job, JobFault
-from muster.dispatch.store import change_job, get_job, insert_job, list_events, request_cancel, set_priority
-from muster.dispatch.tables import events, jobs
+from muster.dispatch.store import change_job, delete_job, get_job, insert_job, list_events, request_cancel, set_priority
+from muster.dispatch.tables import jobs
 from muster.platform.database.queries import PageRequest, contains_words, select_page
 from muster.platform.database.tables import UtcDateTime
 from muster.platform.errors import ConflictProblem, ForbiddenProblem, InvalidProblem, NotFoundProblem
@@ -189,14 +189,14 @@ def edit_job(connection: Connection, actor: Actor, identifier: str, priority: in
     return replace(job, priority=priority)
 
 
-def delete_job(connection: Connection, actor: Actor, identifier: str) -> None:
-    """Forgets a job that has ended."""
+def remove_job(connection: Connection, actor: Actor, identifier: str) -> Job:
+    """Forgets a job that has ended. Its folder is the caller's business."""
     job = find_job(connection, actor, identifier, "delete")
     if not job.has_ended:
         raise ConflictProblem.of("dispatch.not-ended", state=job.state)
-    connection.execute(delete(events).where(events.c.job_id == job.id))
-    connection.execute(delete(jobs).where(jobs.c.id == job.id, jobs.c.version == job.version))
+    delete_job(connection, job.id)
     write_audit(connection, actor, "delete", "dispatch job", job.id, job.name)
+    return job
 
 
 def events_of(connection: Connection, job: Job) -> list[DispatchEvent]:

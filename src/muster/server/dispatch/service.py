@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -28,9 +29,10 @@ from muster.dispatch.tables import jobs as job_table
 from muster.kube.objects import Object
 from muster.platform.database.database import Database
 from muster.platform.errors import InvalidProblem, UnavailableProblem
+from muster.platform.permissions import Actor
 from muster.platform.records import DispatchAdapter
 from muster.server.dispatch.adapters import MemberClusterAdapter
-from muster.server.dispatch.jobs import changed_since
+from muster.server.dispatch.jobs import changed_since, remove_job
 from muster.server.dispatch.types import JOB_TYPES
 from muster.server.platform.event_feed import Event, EventFeed
 
@@ -129,6 +131,12 @@ class DispatchService:
 
     async def _is_idle(self) -> bool:
         return not await self._is_needed()
+
+    async def delete(self, actor: Actor, identifier: str) -> None:
+        """Deletes a job that has ended, with its history, its log and its folder."""
+        job = await self._database.write(lambda connection: remove_job(connection, actor, identifier))
+        await asyncio.to_thread(shutil.rmtree, self._dispatcher.folder / job.id, ignore_errors=True)
+        self.feed.publish(job, "gone")
 
     # Following
 

@@ -219,8 +219,8 @@ async def resolve_job(job: str, body: Resolution, here: Here, who: Who) -> Dispa
 
 @router.delete("/jobs/{job}", status_code=204, operation_id="delete_dispatch_job")
 async def delete_job(job: str, here: Here, who: Who) -> None:
-    """Deletes a job that has ended, with its history."""
-    await here.database.write(lambda connection: stored.delete_job(connection, who, job))
+    """Deletes a job that has ended, with its history and its log."""
+    await here.dispatch.delete(who, job)
 
 
 @router.get("/jobs/{job}/log", operation_id="get_dispatch_job_log", response_class=Response, responses=_TEXT)
