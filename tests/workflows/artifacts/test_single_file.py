@@ -30,7 +30,7 @@ async def blocks(data: bytes, size: int) -> AsyncIterator[bytes]:
         yield data[start : start + size]
 
 
-@pytest.mark.parametrize("content", [b"", b"x", b"0123456789" * 100_000])
+@pytest.mark.parametrize("content", [b"", b"x", b"0123456789" * 100_000], ids=["empty", "one byte", "a megabyte"])
 @pytest.mark.parametrize("name", ["model.pt", "\u6570\u636e.csv", "n" * 200])
 async def test_a_file_comes_out_of_its_archive(name: str, content: bytes) -> None:
     archive = packed((name, content))
@@ -51,6 +51,7 @@ async def test_a_file_comes_out_of_its_archive(name: str, content: bytes) -> Non
         b"not packed at all",
         b"",
     ],
+    ids=["folder", "file in a folder", "no tar", "short", "not packed", "empty"],
 )
 def test_other_content_is_left_alone(archive: bytes) -> None:
     assert find_single_file(archive) is None
