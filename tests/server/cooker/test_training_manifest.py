@@ -103,7 +103,11 @@ def test_amounts_in_units_of_kubernetes() -> None:
     ("source", "volume", "mount"),
     [
         ({"type": "pfs", "name": "pfs-9"}, {"hostPath": {"path": "/mnt/pfs"}}, {}),
-        ({"type": "pfs", "name": "pfs-9", "sourcePath": "/a/b/"}, {"hostPath": {"path": "/mnt/pfs/a/b"}}, {}),
+        (
+            {"type": "pfs", "name": "pfs-9", "sourcePath": "/a/b/"},
+            {"hostPath": {"path": "/mnt/pfs"}},
+            {"subPath": "a/b"},
+        ),
         (
             {"type": "pfs", "name": "pfs-claim", "sourcePath": "/a", "readOnly": True},
             {"persistentVolumeClaim": {"claimName": "datasets"}},
@@ -115,6 +119,9 @@ def test_amounts_in_units_of_kubernetes() -> None:
             {"subPath": "buckets/datasets"},
         ),
         ({"type": "hostpath", "sourcePath": "/mnt/x"}, {"hostPath": {"path": "/mnt/x"}}, {}),
+        ({"type": "hostpath", "sourcePath": "/mnt/pfs/"}, {"hostPath": {"path": "/mnt/pfs"}}, {}),
+        ({"type": "hostpath", "sourcePath": "/mnt/pfs//a/"}, {"hostPath": {"path": "/mnt/pfs"}}, {"subPath": "a"}),
+        ({"type": "hostpath", "sourcePath": "/mnt/pfs2"}, {"hostPath": {"path": "/mnt/pfs2"}}, {}),
         ({"type": "emptydir"}, {"emptyDir": {}}, {}),
     ],
 )

@@ -134,8 +134,7 @@ def _locate(source: Mapping[str, Any], places: ClusterPlaces, path: str) -> tupl
     if kind == "emptydir":
         return {"emptyDir": {}}, {}
     if kind == "hostpath":
-        # The rules for Pods of members decide whether they may have this folder.
-        return _host_path(source["sourcePath"], path)
+        return _host_path(source["sourcePath"], places.roots.values(), path)
     name, inside = source_name(source)
     place = best_match(places.sources, f"{kind}:{name}")
     if place is None:
@@ -150,7 +149,7 @@ def _locate(source: Mapping[str, Any], places: ClusterPlaces, path: str) -> tupl
         return field_error(path, "storage.read-only", root=root.name)
     if root.claim:
         return _claim(root.claim, folder)
-    return _host_path(posixpath.join(root.host_path or root.path, folder), path)
+    return _root_folder(root, folder)
 
 
 def source_name(source: Mapping[str, Any]) -> tuple[str, str]:
@@ -165,10 +164,23 @@ def _claim(name: str, folder: str) -> tuple[Object, Object]:
     return {"persistentVolumeClaim": {"claimName": name}}, {"subPath": folder} if folder else {}
 
 
-def _host_path(folder: str, path: str) -> tuple[Object, Object] | FieldError:
+def _root_folder(root: StorageRoot, folder: str) -> tuple[Object, Object]:
+    """The rules for Pods of members allow a storage root itself as a volume, and folders in it as subPath."""
+    volume = {"hostPath": {"path": posixpath.normpath(root.host_path or root.path)}}
+    return volume, {"subPath": folder} if folder else {}
+
+
+def _host_path(folder: str, roots: Iterable[StorageRoot], path: str) -> tuple[Object, Object] | FieldError:
     if not folder.startswith("/") or has_parent_folder(folder):
         return field_error(f"{path}.sourcePath", "cooker.source-path", path=folder[:200])
-    return {"hostPath": {"path": posixpath.normpath(folder)}}, {}
+    folder = posixpath.normpath(folder)
+    places = {posixpath.normpath(root.host_path or root.path): root for root in roots if not root.claim}
+    around = [place for place in places if folder.startswith(f"{place}/")]
+    if folder not in places and around:
+        place = max(around, key=len)
+        return _root_folder(places[place], folder.removeprefix(f"{place}/"))
+    # Whether users may have a folder outside of their storage roots, the rules for their Pods decide.
+    return {"hostPath": {"path": folder}}, {}
 
 
 def best_match(patterns: Mapping[str, Any], name: str) -> Any:
