@@ -22,7 +22,8 @@ from tests.server.platform.whole import PATIENCE, Whole, eventually
 TASK = {
     "name": "my-job",
     "jobType": "PyTorchJob",
-    "command": "echo rank $RANK of $WORLD_SIZE; [[ -n $BASH_VERSION ]] && echo in bash; cat /data/words",
+    "command": "echo rank $RANK of $WORLD_SIZE; [[ -n $BASH_VERSION ]] && echo in bash; cat /data/words\n"
+    "while [ $RANK = 0 -a ! -e /data/worker-ended ]; do sleep 0.05; done",
     "jobSpec": {
         "replicas": 2,
         "image": "registry.baidubce.com/aihc-aiak/pytorch:latest",
@@ -82,6 +83,15 @@ async def ended(url: str, token: str, job: str) -> dict[str, Any]:
             await asyncio.sleep(0.1)
 
 
+async def worker_ended(url: str, token: str, job: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            pods = (await call(f"{url}/api/jobs/{job}?needDetail=true", token))["job"]["pods"]
+            if len(pods) == 2 and pods[1]["status"] == "Succeed":
+                return
+            await asyncio.sleep(0.1)
+
+
 async def log_of_worker(url: str, token: str, job: str) -> str:
     """Returns the address of the log as soon as something is written."""
     async with asyncio.timeout(PATIENCE):
@@ -112,6 +122,8 @@ async def test_a_job_is_created_runs_and_is_described(muster: Whole, tmp_path: P
     assert json.dumps(created).count('"success":') == 1
     job = created["data"]["jobId"]
 
+    await worker_ended(url, token, job)  # the end of the master would remove it
+    (tmp_path / "pfs" / "worker-ended").touch()
     done = await ended(url, token, job)
     assert (done["status"], done["jobType"], done["owner"]) == ("Succeeded", "PyTorchJob", "ann"), done
     assert [pod["status"] for pod in done["pods"]] == ["Succeed", "Succeed"]
