@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from muster.dispatch import Container, Context, JobError, JobFault, NoCapacity, Spec
+from muster.dispatch import Container, Context, JobError, JobFault, NoCapacity, Spec, secret
 from muster.dispatch.model import Job
 
 
@@ -105,3 +105,16 @@ class Ranks(Container):
 
     def submit(self, ctx: Context) -> list[str]:
         return sorted(path.name for path in ctx.folder.glob("rank-*"))
+
+
+class Script(Container):
+    """Runs `args["script"]` in a small image, with a key; with `args["manifest"]`, as a PyTorchJob of the user's."""
+
+    def prepare(self, ctx: Context) -> Spec:
+        image, command = "busybox:1.35", ("sh", "-c", ctx.job.args["script"])
+        if not ctx.job.args.get("manifest"):
+            return Spec(image=image, command=command, env={"SHOP_KEY": secret("env:SHOP_KEY")})
+        pod = {"containers": [{"name": "pytorch", "image": image, "command": list(command)}]}
+        roles = {"Master": {"replicas": 1, "restartPolicy": "Never", "template": {"spec": pod}}}
+        spec = {"pytorchReplicaSpecs": roles, "runPolicy": {"cleanPodPolicy": "None", "backoffLimit": 0}}
+        return Spec(manifest={"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": spec})

@@ -112,3 +112,16 @@ def test_a_function_without_a_shared_folder_returns_through_the_pod(
         assert dispatcher.submit("remote-add", {"a": 2, "b": 3}).result(60) == 5
         with pytest.raises(JobFailed, match="runs programs of images only"):
             dispatcher.submit("add", {"a": 2}).result(60)
+
+
+def test_the_key_of_a_training_job_does_not_stay_on_the_cluster(
+    new_dispatcher: New, box: RealServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", "hunter2")
+    dispatcher = new_dispatcher(ClusterAdapter(box.home / "kubeconfig"))
+    dispatcher.container("script", resources=Resources(cpu=0.1, memory="50Mi", nodes=2))(shop.Script)
+    with dispatcher:
+        job = dispatcher.submit("script", {"script": "echo ${#SHOP_KEY}"})
+        job.result(60)
+        assert [line[-3:] for line in job.logs()] == ["| 7", "| 7"]
+        assert leftovers(box, job.id) == []

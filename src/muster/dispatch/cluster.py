@@ -238,9 +238,8 @@ class ClusterAdapter(DispatcherAdapter):
         kind = self._kind(place.resource)
         with suppress(NotFound, Conflict):
             await connection.cluster.delete(kind, place.name, place.namespace, uid=place.uid)
-        if self.options.env or kind is POD:
-            with suppress(NotFound, Forbidden):
-                await connection.cluster.delete(SECRET, place.name, place.namespace)
+        with suppress(NotFound, Forbidden):
+            await connection.cluster.delete(SECRET, place.name, place.namespace)
 
     async def logs(self, job: Job, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[Line]:
         connection = await self._connect()
