@@ -1,7 +1,10 @@
-"""A shop whose dispatchers are killed: `python -m tests.chaos.dispatch_shop FOLDER HOME` runs one.
+"""A shop whose dispatchers are killed: `python -m tests.chaos.dispatch_shop FOLDER local HOME` runs one, or
+`... FOLDER cluster KUBECONFIG`.
 
-Every job writes a line into its folder, so that a job that ran twice is seen. A tenth of the calls to the cluster
-fails: before it is carried out, after it (the answer is lost), or it is slow.
+Every program writes a line into its job's folder, so that a job that ran twice is seen. A tenth of the calls to the
+local cluster fails: before it is carried out, after it (the answer is lost), or it is slow. A kubeconfig leads to a
+cluster through a `FaultyProxy`, which does the same. There, functions see no folder: their results come back through
+their Pods.
 """
 
 from __future__ import annotations
@@ -10,12 +13,15 @@ import asyncio
 import os
 import random
 import sys
+import sysconfig
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from muster.dispatch import (
     Capacity,
+    ClusterAdapter,
     Container,
     Context,
     Dispatcher,
@@ -24,6 +30,7 @@ from muster.dispatch import (
     JobDescription,
     Line,
     LocalAdapter,
+    Mount,
     Resources,
     Spec,
     Transient,
@@ -31,6 +38,7 @@ from muster.dispatch import (
 )
 
 LEDGER = "ledger"
+IMAGE = "python:3.11"
 SMALL = Resources(cpu=0.05, memory="50Mi")
 _SCRIPT = f"import sys; open(sys.argv[1] + '/{LEDGER}', 'a').write('ran\\n')"
 
@@ -105,15 +113,29 @@ class Program(Container):
         return int(ctx.job.args["number"]) ** 2
 
 
-def make_dispatcher(folder: Path, adapter: DispatcherAdapter, share: float = 0.1) -> Dispatcher:
+class RemoteProgram(Program):
+    def prepare(self, ctx: Context) -> Spec:
+        folder = str(ctx.folder)
+        return replace(super().prepare(ctx), image=IMAGE, mounts=(Mount(folder, folder),))
+
+
+def make_adapter(kind: str, place: Path, share: float = 0.1) -> DispatcherAdapter:
+    if kind == "local":
+        return FaultyAdapter(LocalAdapter(home=place), share)
+    code = Path(__file__).parents[2]
+    installed = [str(code), str(code / "src"), sysconfig.get_path("purelib")]  # what a real image would contain
+    adapter = ClusterAdapter(place, env={"PYTHONPATH": os.pathsep.join(installed)})
+    adapter.settle, adapter.poll_every = 0.2, 0.5
+    return adapter
+
+
+def make_dispatcher(folder: Path, kind: str, place: Path) -> Dispatcher:
     url = os.environ.get("SHOP_DATABASE") or f"sqlite:///{folder}/shop.db"
-    dispatcher = Dispatcher(
-        url, adapters=[FaultyAdapter(adapter, share)], folder=folder / "jobs", lease=3, interval=0.3
-    )
-    dispatcher.function("function", resources=SMALL)(square)
-    dispatcher.container("program", resources=SMALL)(Program)
+    dispatcher = Dispatcher(url, adapters=[make_adapter(kind, place)], folder=folder / "jobs", lease=3, interval=0.3)
+    dispatcher.function("function", image="" if kind == "local" else IMAGE, resources=SMALL)(square)
+    dispatcher.container("program", resources=SMALL)(Program if kind == "local" else RemoteProgram)
     return dispatcher
 
 
 if __name__ == "__main__":
-    make_dispatcher(Path(sys.argv[1]), LocalAdapter(home=sys.argv[2])).run()
+    make_dispatcher(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])).run()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import os
 import random
 import signal
@@ -32,7 +33,8 @@ from aiohttp import web
 
 Fault: TypeAlias = Literal["500", "reset", "500 after", "reset after", "lost", "slow"]
 """`500`, `reset`: the call is not carried out. `500 after`, `reset after`: it is, and the client cannot know.
-`lost`: it is, and no answer comes until the client gives up. `slow`: it is, and the answer comes late."""
+`lost`: it is, and no answer comes until the client or the connection gives up. `slow`: it is, and the answer comes
+late."""
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 
@@ -125,6 +127,8 @@ class Loopback:
     """Derive from it: `answer` returns the body of a successful call, or raises Problem."""
 
     slow_seconds = 0.3
+    lost_seconds = math.inf
+    """Seconds after which the connection of a lost answer breaks."""
 
     def __init__(
         self,
@@ -166,6 +170,14 @@ class Loopback:
 
     def refusal(self, problem: Problem) -> tuple[int, dict[str, Any]]:
         raise NotImplementedError
+
+    async def respond(self, request: web.Request, call: Call) -> web.StreamResponse:
+        """Carries the call out."""
+        try:
+            status, body = 200, self.answer(call)
+        except Problem as problem:
+            status, body = self.refusal(problem)
+        return web.json_response(body, status=status, dumps=lambda value: orjson.dumps(value).decode())
 
     def stop_processes(self) -> None:
         """Ends what the server executes."""
@@ -240,19 +252,18 @@ class Loopback:
             return web.json_response(body, status=status)
         if fault == "reset":
             return self._reset(request)
-        try:
-            status, body = 200, self.answer(call)
-        except Problem as problem:
-            status, body = self.refusal(problem)
+        response = await self.respond(request, call)
         if fault == "500 after":
             status, body = self._broken()
-        elif fault == "reset after":
+            return web.json_response(body, status=status)
+        if fault == "reset after":
             return self._reset(request)
-        elif fault == "lost":
+        if fault == "lost":
             await self._until_the_client_gives_up(request)
-        elif fault == "slow":
+            return self._reset(request)
+        if fault == "slow":
             await asyncio.sleep(self.slow_seconds)
-        return web.json_response(body, status=status, dumps=lambda value: orjson.dumps(value).decode())
+        return response
 
     def _broken(self) -> tuple[int, dict[str, Any]]:
         return self.refusal(Problem(500, "InternalError", "an injected fault"))
@@ -267,7 +278,7 @@ class Loopback:
 
     def _reset(self, request: web.Request) -> web.StreamResponse:
         transport = request.transport
-        if transport is not None:
+        if transport is not None and not transport.is_closing():
             connection: socket.socket = transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             transport.abort()
@@ -275,7 +286,10 @@ class Loopback:
 
     async def _until_the_client_gives_up(self, request: web.Request) -> None:
         assert self._done is not None
+        deadline = time.monotonic() + self.lost_seconds
         while request.transport is not None and not request.transport.is_closing() and not self._done.is_set():
+            if time.monotonic() > deadline:
+                return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._done.wait(), 0.02)
 
