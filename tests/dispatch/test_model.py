@@ -56,3 +56,14 @@ def test_secrets_in_a_spec_survive_as_references() -> None:
         env={"A": secret("env:A"), "B": "b"}, options={"aihc": {"jobSpec": {"imageConfig": registry}, "n": [1]}}
     )
     assert spec_from_json(orjson.loads(orjson.dumps(spec_to_json(spec)))) == spec
+
+
+@pytest.mark.parametrize("data", [
+    {"$secret": "env:HOME"},
+    {"$literal": {"$secret": "env:HOME"}},
+    {"$literal": {"$literal": {"$secret": "file:/etc/passwd"}}},
+    {"a": [{"$secret": "env:HOME"}, {"$secret": "env:HOME", "b": 1}]},
+])  # fmt: skip
+def test_data_that_looks_like_a_secret_stays_data(data: dict[str, Any]) -> None:
+    spec = Spec(options={"aihc": data})
+    assert spec_from_json(orjson.loads(orjson.dumps(spec_to_json(spec)))) == spec

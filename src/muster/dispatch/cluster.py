@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
+
 from muster.dispatch.adapter import DispatcherAdapter
 from muster.dispatch.context import ERROR, RESULT, write_json
 from muster.dispatch.errors import DispatchError, NoCapacity, Refused, Transient, Unclear
@@ -54,6 +56,8 @@ from muster.kube.objects import Object, labels_of, name_of, namespace_of, parse_
 
 _UP_SECONDS = 90.0
 _STOP_TRIES = 5
+_LONGEST_LINE = 1 << 20
+"""Of a log. A longer one is cut into pieces, so that reading it takes little memory and linear time."""
 
 
 class _Place(NamedTuple):
@@ -451,13 +455,14 @@ def _default_home() -> Path:
 def _keep_message(job: Job, message: str) -> None:
     """Stores the result or error of a function that had no shared folder to write it to."""
     try:
-        said = json.loads(message)
-    except ValueError:
-        return
+        said = orjson.loads(message)
+    except orjson.JSONDecodeError:
+        return  # also numbers and depths that could not be stored
     if isinstance(said, dict) and job.folder:
         folder = Path(job.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / (RESULT if "result" in said else ERROR), said)
+        with suppress(TypeError):  # nested deeper than it could be shown
+            write_json(folder / (RESULT if "result" in said else ERROR), said)
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
@@ -466,6 +471,9 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
         *complete, rest = (rest + piece).split(b"\n")
         for line in complete:
             yield line.decode(errors="replace")
+        if len(rest) > _LONGEST_LINE:
+            yield rest.decode(errors="replace")
+            rest = b""
     if rest:
         yield rest.decode(errors="replace")
 

@@ -24,14 +24,24 @@ _SAME = (
 def to_row(job: Job) -> dict[str, Any]:
     """Returns the columns of a job. `folder` and `Retry.on` are not stored: they belong to the dispatcher's code."""
     row: dict[str, Any] = {name: getattr(job, name) for name in _SAME}
+    row |= {name: storable(row[name]) for name in ("reason", "message", "cluster_status")}
     row["adapter"] = job.on
     row["after"], row["hosts"] = list(job.after), list(job.hosts)
     row["args"], row["labels"], row["metrics"] = dict(job.args), dict(job.labels), dict(job.metrics)
     row["resources"] = _without_defaults(job.resources, Resources())
     row["retry"] = _without_defaults(job.retry, Retry(), omit="on")
-    row["fault"] = None if job.fault is None else asdict(job.fault)
+    row["fault"] = None if job.fault is None else storable(asdict(job.fault))
     row["tracking"] = _without_defaults(job.tracking, Tracking())
     return row
+
+
+def storable(value: Any) -> Any:
+    """Replaces NUL characters, which a container may print and PostgreSQL cannot store."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, dict):
+        return {name: storable(item) for name, item in value.items()}
+    return [storable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def from_row(row: Mapping[str, Any]) -> Job:
@@ -67,7 +77,7 @@ def _to_json(item: Any) -> Any:
     return dict(item) if isinstance(item, Mapping) else item
 
 
-_REFERENCE = "$secret"
+_REFERENCE, _LITERAL = "$secret", "$literal"
 _TIMES = ("at", "cancel_requested", "next_at", "created", "started", "ended", "changed")
 
 
@@ -89,7 +99,8 @@ def job_from_json(data: Mapping[str, Any]) -> Job:
 def spec_to_json(spec: Spec) -> dict[str, Any]:
     data = asdict(spec)
     data["env"] = {
-        name: {"secret": value.reference} if isinstance(value, Secret) else value for name, value in spec.env.items()
+        name: {"secret": value.reference} if isinstance(value, Secret) else str(value)
+        for name, value in spec.env.items()
     }
     data["options"] = _pack(spec.options)
     return data
@@ -105,11 +116,13 @@ def spec_from_json(data: Mapping[str, Any]) -> Spec:
 
 
 def _pack(value: Any) -> Any:
-    """Options may hold secrets at any depth, such as the password of an image registry."""
+    """Options may hold secrets at any depth, such as the password of an image registry. They may also come from someone
+    who must not have keys: only a `Secret` becomes a reference, never data that looks like one."""
     if isinstance(value, Secret):
         return {_REFERENCE: value.reference}
     if isinstance(value, Mapping):
-        return {name: _pack(item) for name, item in value.items()}
+        packed = {name: _pack(item) for name, item in value.items()}
+        return {_LITERAL: packed} if packed.keys() in ({_REFERENCE}, {_LITERAL}) else packed
     return [_pack(item) for item in value] if isinstance(value, list | tuple) else value
 
 
@@ -117,12 +130,21 @@ def _unpack(value: Any) -> Any:
     if isinstance(value, dict):
         if value.keys() == {_REFERENCE}:
             return Secret(str(value[_REFERENCE]))
+        if value.keys() == {_LITERAL}:
+            value = value[_LITERAL]
         return {name: _unpack(item) for name, item in value.items()}
     return [_unpack(item) for item in value] if isinstance(value, list) else value
 
 
 def fault_from_json(data: Mapping[str, Any]) -> JobFault:
+    """Reads a fault that a hook or a container wrote. Raises InvalidJob."""
     try:
-        return JobFault(**{**data, "log_tail": tuple(data.get("log_tail") or ())})
+        fault = JobFault(**{**data, "log_tail": tuple(data.get("log_tail") or ())})
     except TypeError as error:
         raise InvalidJob(f"that is not a fault: {error}") from None
+    texts = (fault.code, fault.message, fault.hook, *fault.log_tail)
+    if not all(isinstance(text, str) for text in texts) or fault.origin not in ("job", "dispatch"):
+        raise InvalidJob("that is not a fault: code, message, hook and log_tail are texts, origin is job or dispatch")
+    if not isinstance(fault.retryable, bool) or not isinstance(fault.exit_code, int | None):
+        raise InvalidJob("that is not a fault: retryable is true or false, exit_code is a number")
+    return fault

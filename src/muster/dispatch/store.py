@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from muster.dispatch.admission import Admission, Candidate, Demand, demand_of
-from muster.dispatch.codec import from_row, to_row
+from muster.dispatch.codec import from_row, storable, to_row
 from muster.dispatch.database import notify
 from muster.dispatch.errors import InvalidJob, JobNotFound
 from muster.dispatch.lifecycle import CancelRequested, admitted, advance
@@ -336,7 +336,7 @@ def _record(connection: Connection, changed: Sequence[Job]) -> None:
                 "time": job.changed or job.created,
                 "attempt": job.attempt,
                 "state": job.state,
-                "reason": job.reason,
+                "reason": storable(job.reason),
             }
             for job in changed
         ],

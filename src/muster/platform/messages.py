@@ -282,6 +282,7 @@ _DISPATCH: Final[Mapping[str, Template]] = {
         "a job needs either an image with a command, or a manifest", "send one of them, and not the other"
     ),
     "dispatch.manifest": Template("a manifest needs a Kubernetes cluster; {adapter} is none", "use one of {adapters}"),
+    "dispatch.deep": Template("this is nested in more than {most} lists and objects", "make it flatter"),
     "dispatch.one": Template("this text has {count} objects", "send one training job"),
     "dispatch.invalid": Template("{detail}"),
     "dispatch.ended": Template("the job has already {state}"),

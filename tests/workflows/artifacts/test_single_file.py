@@ -55,3 +55,22 @@ async def test_a_file_comes_out_of_its_archive(name: str, content: bytes) -> Non
 )
 def test_other_content_is_left_alone(archive: bytes) -> None:
     assert find_single_file(archive) is None
+
+
+def header(size: int, kind: bytes) -> bytes:
+    """A header with a size that Python's tarfile does not write."""
+    entry = tarfile.TarInfo("x")
+    entry.type = kind
+    block = bytearray(entry.tobuf(tarfile.GNU_FORMAT))
+    block[124:136] = b"\xff" * 4 + size.to_bytes(8, "big", signed=True)
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("size", [-1, -5, -512, -1024, -(1 << 62)])
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.XGLTYPE])
+def test_a_size_below_zero_is_not_followed(size: int, kind: bytes) -> None:
+    """With -512, the header after an extended one is the same one again."""
+    assert find_single_file(gzip.compress(header(size, kind) + bytes(2048))) is None

@@ -74,7 +74,7 @@ class Call:
         text = self.given(name)
         if not text:
             return usual
-        if not text.isdecimal() or not 1 <= int(text[:12]) <= most:
+        if not text.isdecimal() or len(text) > 12 or not 1 <= int(text) <= most:
             raise InvalidProblem.field(name, "cooker.type", wanted=f"a whole number from 1 to {most}")
         return int(text)
 

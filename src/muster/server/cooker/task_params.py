@@ -47,6 +47,9 @@ _NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 _MOST_REPLICAS: Final = 10_000
 _MOST_ITEMS: Final = 1_000
 _LONGEST_TEXT: Final = 200_000
+_MOST_ERRORS: Final = 50
+_MOST_DIGITS: Final = 12
+"""Python refuses to read thousands of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +89,13 @@ class _Reader:
         self.errors: list[FieldError] = []
 
     def wrong(self, path: str, code: str, /, **arguments: Any) -> None:
-        self.errors.append(field_error(path, code, **arguments))
+        if len(self.errors) < _MOST_ERRORS:
+            self.errors.append(field_error(path, code, **arguments))
 
     def fields(self, path: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
         for name in given:
             if name not in known:
-                self.wrong(f"{path}.{name}", "cooker.unknown", fields=list(known))
+                self.wrong(f"{path}.{name[:100]}", "cooker.unknown", fields=list(known))
 
     def text(self, path: str, value: Any, *, required: bool = False) -> str:
         if value is None or value == "":
@@ -125,7 +129,7 @@ class _Reader:
     def whole_number(self, path: str, value: Any, usual: int, most: int) -> int:
         if value is None or value == "":
             return usual
-        if isinstance(value, str) and value.isdecimal():
+        if isinstance(value, str) and value.isdecimal() and len(value) <= _MOST_DIGITS:
             value = int(value)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -305,6 +309,7 @@ def _read_sources(reader: _Reader, value: Any, defaults: TaskDefaults) -> list[d
         "bos": lambda: {"sourcePath": f"{defaults.bucket}/" if defaults.bucket else "", "mountPath": DEFAULT_MOUNT},
     }
     found: list[dict[str, Any]] = []
+    mounts = set[str]()
     for index, item in enumerate(reader.items("taskParams.datasources", value)):
         path = f"taskParams.datasources[{index}]"
         entry = reader.mapping(path, item)
@@ -319,17 +324,19 @@ def _read_sources(reader: _Reader, value: Any, defaults: TaskDefaults) -> list[d
         options = reader.mapping(f"{path}.options", entry.get("options"))
         read_only = options.get("readOnly") if entry.get("readOnly") is None else entry.get("readOnly")
         source["options"] = {**options, "readOnly": reader.boolean(f"{path}.readOnly", read_only)}
-        _check_paths(reader, path, source, found)
+        _check_paths(reader, path, source, mounts)
         found.append(source)
     return found
 
 
-def _check_paths(reader: _Reader, path: str, source: Mapping[str, Any], earlier: Iterable[Mapping[str, Any]]) -> None:
-    mount = source["mountPath"]
-    if not mount.startswith("/") or mount.rstrip("/") == "" or has_parent_folder(mount):
-        reader.wrong(f"{path}.mountPath", "storage.path", path=mount[:200])
-    elif any(each["mountPath"].rstrip("/") == mount.rstrip("/") for each in earlier):
+def _check_paths(reader: _Reader, path: str, source: Mapping[str, Any], earlier: set[str]) -> None:
+    """Adds the mount to the `earlier` ones."""
+    mount = source["mountPath"].rstrip("/")
+    if not mount.startswith("/") or has_parent_folder(mount):
+        reader.wrong(f"{path}.mountPath", "storage.path", path=source["mountPath"][:200])
+    elif mount in earlier:
         reader.wrong(f"{path}.mountPath", "storage.same-path", path=mount[:200])
+    earlier.add(mount)
     if has_parent_folder(source["sourcePath"]):
         reader.wrong(f"{path}.sourcePath", "cooker.source-path", path=source["sourcePath"][:200])
 

@@ -34,6 +34,7 @@ from muster.platform.records import (
     Subject,
 )
 from muster.platform.users.audit import write_audit
+from muster.platform.users.teams import team_to_share_with
 
 NAMESPACE_LABEL: Final = "muster.dev/namespace"
 """The label of a job with the namespace of its objects on this cluster."""
@@ -118,7 +119,7 @@ def _filtered(query: Select[Any], actor: Actor, only: DispatchFilter) -> Select[
     return query
 
 
-def changed_since(connection: Connection, since: datetime, most: int = 500) -> list[Job]:
+def changed_since(connection: Connection, since: datetime, most: int) -> list[Job]:
     """Returns jobs that changed at this time or later, the oldest change first."""
     at = func.coalesce(jobs.c.changed, jobs.c.created)
     query = select(jobs).where(type_coerce(at, UtcDateTime()) >= since).order_by(at).limit(most)
@@ -158,6 +159,7 @@ def restart_job(connection: Connection, actor: Actor, identifier: str) -> Job:
     job = find_job(connection, actor, identifier, "restart")
     if not job.has_ended:
         raise ConflictProblem.of("dispatch.not-ended", state=job.state)
+    team_to_share_with(connection, actor, job.project)  # its Pods run in the namespace of the team
     write_audit(connection, actor, "restart", "dispatch job", job.id, job.name)
     return _changed(connection, job, lambda before: restarted(before, datetime.now(UTC)))
 

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,7 @@ _IDLE_SECONDS: Final = 30.0
 """How long the dispatcher stays when there is nothing to do."""
 _FEED_SECONDS: Final = 1.0
 _END_SECONDS: Final = 0.2
+_MOST_CHANGES: Final = 500
 _OVERLAP: Final = timedelta(seconds=2)
 """A transaction may have begun before one that was seen already."""
 
@@ -182,18 +184,21 @@ class DispatchService:
 
     async def _publish(self) -> None:
         """Publishes what changed, whichever server changed it."""
-        since, known = datetime.now(UTC), dict[str, int]()
+        since, known, most = datetime.now(UTC), dict[str, int](), _MOST_CHANGES
         while True:
             if not self._followed.is_set():
                 await self._followed.wait()
                 since, known = datetime.now(UTC), {}
             await asyncio.sleep(_FEED_SECONDS)
-            begin = since - _OVERLAP
-            for job in await self._database.read(lambda connection: changed_since(connection, begin)):  # noqa: B023
+            look = partial(changed_since, since=since - _OVERLAP, most=most)
+            found = await self._database.read(look)
+            for job in found:
                 if known.get(job.id) != job.version:
-                    known[job.id] = job.version
                     self.feed.publish(job, "job")
                 since = max(since, job.changed or job.created)
+            known = {job.id: job.version for job in found}
+            # More may have changed within the overlap than one look returns. The next one must see beyond these.
+            most = most * 2 if len(found) == most else _MOST_CHANGES
 
     # What only AIHC knows
 

@@ -6,6 +6,7 @@ is decided again when they are created.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -43,6 +44,8 @@ from muster.server.platform.services import Services
 NO_RESOURCES: Final = Resources(cpu=0, memory="0")
 """Of a manifest: the cluster's own scheduler decides when its gang starts, and says why it waits."""
 _LARGEST_ARGS: Final = 1_000_000
+_DEEPEST_ARGS: Final = 100
+"""Answers contain them, and JSON of more than 250 levels cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class NewJob:
 
 async def submit_job(here: Services, who: Actor, new: NewJob) -> Job:
     """Stores a job. Raises Invalid with everything that is wrong with it."""
+    if is_deeper(new.args, _DEEPEST_ARGS):
+        raise InvalidProblem.field("args", "dispatch.deep", most=_DEEPEST_ARGS)
     if len(orjson.dumps(dict(new.args))) > _LARGEST_ARGS:
         raise InvalidProblem.field("args", "field.long", most=_LARGEST_ARGS)
     if has_nul([new.name, new.key, new.team, new.args]):
@@ -126,7 +131,7 @@ async def check_manifest(here: Services, who: Actor, text: str, team: str = "") 
         raise InvalidProblem.field("manifest", "dispatch.one", count=count)
     _, namespace = await here.database.read(lambda connection: _place(connection, who, team))
     try:
-        documents = load_manifests(text, SOURCE, named=False)
+        documents = await asyncio.to_thread(load_manifests, text, SOURCE, named=False)
     except ManifestError as error:
         raise InvalidProblem.fields([unreadable_finding(error).to_error()]) from None
     try:
@@ -148,6 +153,19 @@ async def check_manifest(here: Services, who: Actor, text: str, team: str = "") 
         raise InvalidProblem.fields([each.to_error() for each in found])
     (document,) = documents
     return _named(document.object, "")
+
+
+def is_deeper(value: Any, most: int) -> bool:
+    """Whether lists and mappings are nested in more than this many levels."""
+    level: list[Any] = [value]
+    for _ in range(most):
+        groups = [each.values() if isinstance(each, Mapping) else each for each in level if _is_nested(each)]
+        level = [each for group in groups for each in group]
+    return any(map(_is_nested, level))
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, Mapping | list | tuple)
 
 
 def has_nul(value: Any) -> bool:

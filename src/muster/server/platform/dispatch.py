@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -23,7 +22,7 @@ from muster.server.dispatch.jobs import MOST_PRIORITY, DispatchFilter
 from muster.server.dispatch.submit import NO_RESOURCES, NewJob, check_manifest, read_resources, submit_job
 from muster.server.dispatch.types import CONTAINER, MANIFEST
 from muster.server.platform.event_feed import Event
-from muster.server.platform.rest import Paging, RequestBody, Search
+from muster.server.platform.rest import Moment, Paging, RequestBody, Search
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, download, event_stream, last_event_id
@@ -102,8 +101,8 @@ async def all_jobs(
     type: Annotated[list[str] | None, Query(description="One or more types.")] = None,
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
     team: Annotated[str, Query(description="The id or name of a team.")] = "",
-    since: Annotated[datetime | None, Query(description="Created at this time or later.")] = None,
-    until: Annotated[datetime | None, Query(description="Created before this time.")] = None,
+    since: Annotated[Moment | None, Query(description="Created at this time or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Created before this time.")] = None,
 ) -> Page[DispatchJob]:
     """Lists jobs by created, name, state, adapter or priority; the newest first. Jobs that another program submitted
     have no owner and are visible to admins only."""
@@ -321,7 +320,7 @@ async def _log_events(here: Services, who: Actor, identifier: str, last: str) ->
     """Event ids are `attempt.line`. A client that comes back gets the lines after that one."""
     job = await found_job(here, who, identifier)
     attempt, _, line = last.partition(".")
-    seen = int(line) if attempt == str(job.attempt) and line.isdecimal() else 0
+    seen = int(line) if attempt == str(job.attempt) and line.isdecimal() and len(line) < 19 else 0
     number = 0
     async for each in here.dispatch.logs(identifier, follow=True):
         number += 1

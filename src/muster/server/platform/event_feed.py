@@ -12,6 +12,9 @@ from typing import Any
 from muster.kube.budgets import Budgets, setting_name
 from muster.platform.errors import TooManyRequestsProblem
 
+_LONGEST_NUMBER = 18
+"""Digits. Python refuses to read thousands of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -64,7 +67,7 @@ class EventFeed:
     def _position(self, last: str) -> int | None:
         """None if events after it were dropped, or if the id is not from this feed."""
         number = last.removeprefix(self._epoch) if last.startswith(self._epoch) else ""
-        if not number.isdecimal() or int(number) > self._number:
+        if not number.isdecimal() or len(number) > _LONGEST_NUMBER or int(number) > self._number:
             return None
         oldest = self._place(self._kept[0].id) if self._kept else self._number + 1
         return int(number) if int(number) >= oldest - 1 else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -41,7 +40,7 @@ from muster.platform.runs.status import Masks
 from muster.platform.status_messages import explain
 from muster.server.object_checks import rehearse_manifests
 from muster.server.platform.event_feed import Event
-from muster.server.platform.rest import ApiModel, Paging, RequestBody, Search, build_record, vars_of
+from muster.server.platform.rest import ApiModel, Moment, Paging, RequestBody, Search, build_record, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
@@ -116,8 +115,8 @@ async def all_jobs(
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
     run: Annotated[str, Query(description="The id of the run that created them.")] = "",
     namespace: str = "",
-    since: Annotated[datetime | None, Query(description="Created at this time or later.")] = None,
-    until: Annotated[datetime | None, Query(description="Created before this time.")] = None,
+    since: Annotated[Moment | None, Query(description="Created at this time or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Created before this time.")] = None,
 ) -> Page[Job]:
     """Lists jobs by created, started, finished, name, kind, state or namespace; the newest first. Jobs created outside
     the platform have no owner and are visible to admins only."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Annotated, Any, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import orjson
 from fastapi import Depends, Header, Request, Response
@@ -12,11 +13,16 @@ from fastapi import Query as Query_fastapi
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Query
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
 
 from muster.platform.database.queries import MAX_LIMIT, PageRequest
 from muster.platform.errors import BadRequestProblem, InvalidProblem
 from muster.platform.messages import field_error
+
+Moment: TypeAlias = Annotated[
+    datetime, AfterValidator(lambda given: given if given.tzinfo else given.replace(tzinfo=UTC))
+]
+"""A time in a query parameter; UTC if it names no time zone."""
 
 _parameters: dict[Callable[..., Any], list[str]] = {}
 

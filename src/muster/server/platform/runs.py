@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -26,7 +25,7 @@ from muster.platform.runs.runs import (
 )
 from muster.platform.workflows.versions import document_of
 from muster.server.platform.event_feed import Event, EventFeed
-from muster.server.platform.rest import IfMatch, Paging, RequestBody, Search, etag, json_response, vars_of
+from muster.server.platform.rest import IfMatch, Moment, Paging, RequestBody, Search, etag, json_response, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
@@ -84,8 +83,8 @@ async def all_runs(
     version: Annotated[str, Query(description="Its id; with a workflow also its number or name.")] = "",
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
     team: Annotated[str, Query(description="The id or name of a team.")] = "",
-    since: Annotated[datetime | None, Query(description="Created at this time or later.")] = None,
-    until: Annotated[datetime | None, Query(description="Created before this time.")] = None,
+    since: Annotated[Moment | None, Query(description="Created at this time or later.")] = None,
+    until: Annotated[Moment | None, Query(description="Created before this time.")] = None,
 ) -> Response:
     """Lists runs by created, started, finished, name, state, workflow, version or owner; the newest first."""
     only = RunFilter(q, tuple(state or ()), workflow, version, owner, team, since, until)

@@ -36,6 +36,8 @@ def find_single_file(head: bytes) -> SingleFile | None:
         while True:
             entry = tarfile.TarInfo.frombuf(unpacked[offset : offset + tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
             offset += tarfile.BLOCKSIZE
+            if entry.size < 0:
+                return None  # a header can say so, and the offset must only grow
             if entry.type not in _EXTENDED:
                 break
             content = unpacked[offset : offset + entry.size]
