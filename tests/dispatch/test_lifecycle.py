@@ -43,6 +43,7 @@ from muster.dispatch.lifecycle import (
     next_act,
     resolved,
     restarted,
+    taken_over,
 )
 from muster.dispatch.model import ENDED, Tracking
 
@@ -185,6 +186,24 @@ def test_an_unclear_start_is_looked_for_where_the_cluster_can_be_asked() -> None
     assert not before.may_exist
     assert next_act(after, NOW + timedelta(seconds=6)) is None
     assert next_act(after, NOW + timedelta(seconds=8)) == "start"
+
+
+def test_a_start_is_looked_for_soon_however_many_dispatchers_ended_meanwhile() -> None:
+    ended = start_failed(Unclear("the dispatcher ended"), settle=2)
+    job = job_in("starting", tracking=Tracking(sent=True))
+    for number in range(20):
+        job = taken_over(job, ended, NOW + timedelta(minutes=number))
+        assert job.tracking.unclear and job.tracking.tries == 1
+        assert job.next_at == NOW + timedelta(minutes=number, seconds=2)  # the last one may just have sent it
+
+
+def test_a_take_over_does_not_shorten_a_wait_and_changes_nothing_else() -> None:
+    ended = start_failed(Unclear("the dispatcher ended"), settle=2)
+    later = NOW + timedelta(minutes=1)
+    waits = job_in("starting", next_at=later, tracking=Tracking(sent=True, unclear=True, tries=6))
+    assert taken_over(waits, ended, NOW).next_at == later
+    for job in (job_in("starting"), job_in("running"), job_in("starting", tracking=Tracking(sent=True, on_hold=True))):
+        assert taken_over(job, ended, NOW) == job
 
 
 def test_a_retry_waits_longer_each_time_and_has_a_new_name() -> None:

@@ -192,6 +192,17 @@ def restarted(job: Job, now: datetime) -> Job:
     )
 
 
+def taken_over(job: Job, failed: StartFailed, now: datetime) -> Job:
+    """Returns a job that another dispatcher takes over. If the former one ended while it called `start`, the cluster
+    may have the job, or not. Dispatchers that end one after the other are no reason to look for it less often."""
+    if job.state != "starting" or not job.tracking.sent or job.tracking.on_hold:
+        return job
+    if not job.tracking.unclear:
+        return advance(job, failed, now)
+    settled = now + timedelta(seconds=failed.settle)
+    return replace(job, next_at=max(job.next_at or settled, settled), changed=now)
+
+
 def resolved(job: Job, how: Literal["again", "fail", "adopt"], external_id: str, now: datetime) -> Job:
     """Returns a job whose start was unclear, after a user has looked on the cluster."""
     clear = replace(job.tracking, unclear=False, on_hold=False)
