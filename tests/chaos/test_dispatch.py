@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from muster.dispatch import Job
+from muster.kube.builtin import POD
 from tests.chaos.dispatch_crew import PATIENCE, Crew
 from tests.chaos.dispatch_shop import LEDGER, make_dispatcher
 from tests.chaos.faulty_proxy import ProxyProcess
@@ -65,13 +66,19 @@ def weather(folder: Path, kind: str, place: Path, storm: Storm) -> Sequence[Job]
 
 
 def weather_on_cluster(folder: Path, server: RealServer, storm: Storm, seed: int) -> str:
-    """Returns the number of calls and faults."""
+    """Returns the figures."""
     with ProxyProcess(server.home / "kubeconfig", folder / "kubeconfig", fault_rate=0.1, seed=seed) as proxy:
         jobs = weather(folder, "cluster", proxy.kubeconfig, storm)
         counts = proxy.counts()
     assert counts["creations"] == {f"Pod/{job.external_name}": 1 for job in jobs}  # each once, and nothing else
     assert sum(counts["faults"].values()) > 0
-    return f"{len(jobs)} jobs, calls {counts['calls']}, faults {counts['faults']}"
+    left = asyncio.run(pods_of(server))
+    return f"{len(jobs)} jobs, calls {counts['calls']}, faults {counts['faults']}, {left} Pods not removed"
+
+
+async def pods_of(server: RealServer) -> int:
+    async with server.client() as cluster:
+        return len((await cluster.list(POD, "default")).items)
 
 
 @pytest.mark.timeout(240)

@@ -382,6 +382,7 @@ def test_cancel_in_every_state_and_twice(new_dispatcher: New, state: str) -> Non
         job.cancel(grace=1)
         job.cancel(grace=1)
         if state == "stopping":
+            until(job, "cancelling")
             fake.set_state(job.id, "cancelled")
         with pytest.raises(JobCancelled):
             job.result(20)
@@ -437,6 +438,21 @@ def test_a_stop_that_fails_is_tried_again(new_dispatcher: New) -> None:
             job.result(20)
         assert "cannot be stopped yet: gateway is down" in [event.reason for event in job.events()]
         assert fake.wait_for(job.id).grace == 7
+
+
+def test_what_a_job_left_is_removed_in_spite_of_a_fault(new_dispatcher: New) -> None:
+    tries: list[str] = []
+
+    class Forgetful(FakeAdapter):
+        async def release(self, job: Job) -> None:
+            tries.append(job.id)
+            if len(tries) < 3:
+                raise Transient("500 Internal Server Error")
+
+    with new_dispatcher(Forgetful()) as dispatcher:
+        job = dispatcher.submit("add", {"a": 1})
+        assert job.result(20) == 1
+    assert tries == [job.id] * 3
 
 
 def test_restart_runs_an_ended_job_again(new_dispatcher: New) -> None:

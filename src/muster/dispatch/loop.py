@@ -42,6 +42,7 @@ _LOG_BYTES = 32 << 20
 _LONGEST_POLL = 30.0
 _GATHER = 0.01
 _FAILURES_TO_TELL = 3
+_RELEASE_PAUSES = (0.2, 1.0, 3.0)
 _HOUR = 3600.0
 
 
@@ -272,11 +273,8 @@ class DispatchLoop:
         return replace(job, folder=str(self._settings.folder / job.id), retry=retry)
 
     def _after_takeover(self, job: Job) -> Job:
-        """A job whose former dispatcher ended while it called `start` may be on the cluster, or not."""
-        if job.state != "starting" or not job.tracking.sent or job.tracking.on_hold:
-            return job
         error = Unclear("the dispatcher that started it ended before the answer came")
-        return lifecycle.advance(job, _start_failed(error, self._adapters[job.on]), self._clock())
+        return lifecycle.taken_over(job, _start_failed(error, self._adapters[job.on]), self._clock())
 
     def _kick(self, held: _Held) -> None:
         """Starts what is to be done about the job now, if anything."""
@@ -491,10 +489,23 @@ class DispatchLoop:
             except HookError as error:
                 note = f"clean failed: {error.fault.message}"
         if held.job.external_id is not None:
-            with suppress(Exception):  # what is left over on a cluster costs little, and must not keep the job
-                async with asyncio.timeout(self._settings.call_timeout):
-                    await self._adapters[held.job.on].release(held.job)
+            await self._release(held.job)
         return note
+
+    async def _release(self, job: Job) -> None:
+        """Removes what an attempt left on its cluster, keys among it. A cluster that cannot be reached for long must
+        not keep the job from ending."""
+        adapter = self._adapters[job.on]
+        try:
+            async with asyncio.timeout(self._settings.call_timeout):
+                for pause in _RELEASE_PAUSES:
+                    with suppress(Exception):
+                        await adapter.release(job)
+                        return
+                    await asyncio.sleep(pause)
+                await adapter.release(job)
+        except Exception as error:
+            log.warning("job %s: what it left on %s could not be removed: %s", job.id, adapter.name, error)
 
     async def _function_result(self, job: Job) -> Any:
         found = await asyncio.to_thread(read_json, Path(job.folder) / RESULT, job.attempt)
