@@ -83,6 +83,23 @@ _BODIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
     ("POST", "storage", {"name": "s", "path": "/data", "host_path": "/tmp", "claim": "", "read_only": True}),
     ("POST", "reviews/x/reject", {"reason": "r"}),
+    (
+        "POST",
+        "dispatch/jobs",
+        {
+            "name": "d",
+            "image": "busybox",
+            "command": ["true"],
+            "env": {"A": "b"},
+            "mounts": [{"path": "/x", "source": "y", "kind": "claim", "name": "z", "read_only": True}],
+            "resources": {"cpu": 1, "memory": "1Gi", "gpu": 0, "nodes": 1},
+            "priority": 1,
+            "timeout": 60,
+            "key": "k",
+        },
+    ),
+    ("PATCH", "dispatch/jobs/x", {"priority": 1}),
+    ("POST", "dispatch/jobs/x/resolve", {"how": "adopt", "external_id": "x"}),
     ("POST", "session", {"name": "member", "password": "x"}),
     ("POST", "link", {"secret": "x"}),
 )
@@ -109,7 +126,42 @@ _LISTS = (
     "workflows/demo/versions/1/manifest",
     "jobs/default/pytorchjobs/x",
     "nodes",
+    "dispatch/adapters",
+    "dispatch/jobs",
+    "dispatch/jobs/x",
+    "dispatch/jobs/x/log",
 )
+_TASK = {
+    "name": "t",
+    "jobType": "PyTorchJob",
+    "command": "true",
+    "queue": "default",
+    "priority": "normal",
+    "jobSpec": {
+        "replicas": 1,
+        "image": "busybox",
+        "resources": [{"name": "cpu", "quantity": 1}],
+        "envs": [{"name": "A", "value": "b"}],
+        "enableRDMA": False,
+    },
+    "datasources": [{"type": "emptydir", "mountPath": "/x", "options": {"readOnly": True}}],
+    "labels": [{"key": "a", "value": "b"}],
+    "maxRetries": 1,
+    "timeout": 60,
+}
+_COOKER: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
+    ("POST", "jobs/create", {"taskParams": _TASK, "team": "", "key": "k"}),
+    ("POST", "jobs/create", {"taskParams": orjson.dumps(_TASK).decode()}),
+    ("POST", "jobs", {"pageSize": 10, "pageNumber": 1, "status": "Running", "keyword": "a", "queue": "q"}),
+    ("POST", "login/account", {"ak": "member", "sk": "x", "type": "account"}),
+    ("GET", "jobs", None),
+    ("GET", "jobs/x", None),
+    ("GET", "jobs/x/pods/y/logs", None),
+    ("GET", "resources/queues", None),
+    ("GET", "resources/pools/muster", None),
+    ("GET", "apps/x", None),
+)
+"""MLP Cooker's API, below /api."""
 _JOB = {
     "apiVersion": "kubeflow.org/v1",
     "kind": "PyTorchJob",
@@ -129,9 +181,13 @@ def new_request(random: Random) -> FuzzRequest:
             return FuzzRequest("GET", (*v1, *random.choice(_LISTS).split("/")), (("limit", "2"),))
         case 1:
             # Half of them are mutated as text, half as the object in it.
-            where = random.choice((("graphs", "import"), ("jobs", "validate"), ("jobs",)))
+            where = random.choice((("graphs", "import"), ("jobs", "validate"), ("jobs",), ("dispatch", "jobs")))
             obj = new_workflow(random) if where[0] == "graphs" else _JOB
-            return FuzzRequest("POST", (*v1, *where), body={"manifest": _mutated_text(obj, random)})
+            name = {"name": "d"} if where[0] == "dispatch" else {}
+            return FuzzRequest("POST", (*v1, *where), body={**name, "manifest": _mutated_text(obj, random)})
+        case 2:
+            method, path, sent = random.choice(_COOKER)
+            return FuzzRequest(method, ("api", *path.split("/")), body=sent)
     method, path, body = random.choice(_BODIES)
     return FuzzRequest(method, (*v1, *path.split("/")), body=body)
 

@@ -14,6 +14,7 @@ import uvloop
 
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.users.credentials import local_token, platform_folder
+from muster.training.registry import training_kinds
 from tests.platform.graphs.samples import seed_example
 from tests.server.platform.served import serving
 
@@ -22,7 +23,7 @@ async def main(home: Path) -> None:
     logging.basicConfig(filename=home / "log", level=logging.WARNING)
     database = await Database.open(sqlite_url(home / "platform.db"), survives_power_cut=False)
     try:
-        async with serving(database, home) as served:
+        async with serving(database, home, kinds=training_kinds()) as served:
             member = await served.user("member")
             secret = (await member.post("tokens", {"name": "fuzz"}))["secret"]
             admin = local_token(platform_folder(home))
