@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from muster.embedded.node.isolation import probe_isolation
-from muster.embedded.node.pod_context import ContainerError
+from muster.embedded.node.pod_context import ConfigError
 from muster.embedded.node.volumes import EmptyDir, container_mounts, sub_path
 from muster.kube.objects import status_of
 from tests.embedded.node.harness import Node
@@ -97,7 +97,7 @@ def test_a_sub_path_leads_out_of_the_volume(tmp_path: Path, inside: str) -> None
     (tmp_path / "v").mkdir()
     (tmp_path / "v/link").symlink_to(tmp_path / "secret")
     (tmp_path / "v/chain").symlink_to("link")
-    with pytest.raises(ContainerError):
+    with pytest.raises(ConfigError):
         sub_path("v", EmptyDir(str(tmp_path / "v")), inside, "c")
     assert list((tmp_path / "secret").iterdir()) == []
 
@@ -107,7 +107,7 @@ def test_a_variable_leads_a_sub_path_out_of_the_volume(tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
     wanted = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/x", "subPathExpr": "$(NAME)"}]}
     for value in ("../secret", "/etc", "a/../../b"):
-        with pytest.raises(ContainerError):
+        with pytest.raises(ConfigError):
             container_mounts(wanted, {"v": EmptyDir(str(tmp_path / "v"))}, {"NAME": value})
 
 
@@ -129,7 +129,7 @@ def test_a_link_changes_its_target_while_folders_are_created(tmp_path: Path) -> 
     swapping.start()
     try:
         for number in range(300):
-            with suppress(OSError, ContainerError):
+            with suppress(OSError, ConfigError):
                 sub_path("v", EmptyDir(str(root)), f"a/{number}/deep", "c")
     finally:
         ended.set()

@@ -80,7 +80,7 @@ class NotReady(Exception):
 
 
 class ConfigError(NotReady):
-    """The environment refers to an object that does not exist yet."""
+    """The environment refers to an object that does not exist yet, or a mount to a place outside of its volume."""
 
 
 class InvalidAnnotation(ConfigError):

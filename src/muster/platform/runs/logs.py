@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from muster.kube.budgets import setting_name
 from muster.kube.cluster import Cluster, LogQuery
-from muster.kube.errors import ApiError, BadRequest, NotFound
+from muster.kube.errors import ApiError, BadRequest, NotFound, Unavailable
 from muster.kube.file_names import fit_component, path_component
 from muster.kube.objects import timestamp
 
@@ -157,7 +157,7 @@ async def _chunks(
             async for chunk in cluster.logs(place.pod, place.namespace, query):
                 yield chunk
             return
-        except (BadRequest, NotFound):
+        except (BadRequest, NotFound, Unavailable):
             if over:
                 return
         await asyncio.sleep(_LOOK_SECONDS)
