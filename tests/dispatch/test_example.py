@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,8 +52,9 @@ _SLOW = pytest.mark.slow  # starts programs for many seconds; the first two show
     "place", ["local", "aihc", pytest.param("cluster", marks=_SLOW), pytest.param("timaker", marks=_SLOW)]
 )
 def test_the_shop_trains_anywhere(place: str, box: RealServer, tmp_path: Path) -> None:
-    with settings_of(place, box) as settings:
-        env = {**os.environ, "MUSTER_HOME": str(box.home), "SHOP_DATA": str(tmp_path), "TRAIN_ON": place, **settings}
+    # Every Pod has a /tmp of its own, so jobs could not see each other's files there.
+    with settings_of(place, box) as settings, tempfile.TemporaryDirectory(dir="/var/tmp") as data:
+        env = {**os.environ, "MUSTER_HOME": str(box.home), "SHOP_DATA": data, "TRAIN_ON": place, **settings}
         muster = [sys.executable, "-m", "muster", "dispatch"]
         log = (tmp_path / "dispatcher.log").open("wb")
         dispatcher = subprocess.Popen([*muster, "run", "jobs:dispatcher"], cwd=EXAMPLE, env=env, stderr=log)

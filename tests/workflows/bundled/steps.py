@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -31,9 +32,7 @@ class Step:
         self, folder: Path, name: str, parameters: Mapping[str, str], files: Mapping[str, str] | None = None
     ) -> None:
         self.folder = folder
-        text = script(name)
-        for path in ("/mlp-cooker", "/aihc", "/tmp", "/dev/termination-log"):
-            text = text.replace(f'"{path}', f'"{folder}{path}')
+        text = re.sub('"(?=/(mlp-cooker|aihc|tmp|dev/termination-log))', f'"{folder}', script(name))
         for path, content in {"/tmp/.keep": "", "/dev/.keep": "", **(files or {})}.items():
             (folder / path.strip("/")).parent.mkdir(parents=True, exist_ok=True)
             (folder / path.strip("/")).write_text(content)
