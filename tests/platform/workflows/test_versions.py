@@ -155,9 +155,12 @@ async def test_invalid_version_names(team: Team, name: str) -> None:
         await team(lambda c: add_version(c, team["ann"], "demo", new, look))
 
 
-@pytest.mark.parametrize("name", ["", " a", "a/b", "a\nb", "x" * 101])
-async def test_invalid_workflow_names(team: Team, name: str) -> None:
-    with pytest.raises(InvalidProblem, match="is not a valid"):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("", "enter a name"), *((name, "is not a valid") for name in (" a", "a/b", "a\nb", "x" * 101))],
+)
+async def test_invalid_workflow_names(team: Team, name: str, message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message):
         await team.made(name=name)
     await team.made(name="数据处理 demo")
     with pytest.raises(ConflictProblem, match="already"):
