@@ -123,7 +123,7 @@ def list_events(connection: Connection, id: str, after: int = 0, limit: int = 10
 
 
 def change_job(connection: Connection, id: str, change: Callable[[Job], Job]) -> Job:
-    """Changes a job by a user's wish, whoever holds it. Raises what `change` raises."""
+    """Changes a job as a user asked, also if a dispatcher holds it. Raises what `change` raises."""
     while True:
         before = get_job(connection, id)
         after = change(before)

@@ -1,6 +1,6 @@
 """Runs jobs on Tencent's timaker, through Ti-Gateway.
 
-timaker can be asked for a job by its id only, not by a name. So if the answer to a start does not come, nobody can tell
+timaker can be asked for a job by its id only, not by a name. So if the answer to a start does not come, it is not known
 whether the job exists. It is then never started again silently: `on_unclear` says what follows.
 """
 

@@ -81,7 +81,7 @@ class Identity:
         async with asyncio.TaskGroup() as group:
             for informer in (*self._roles, *self._bindings):
                 group.create_task(informer.run(), name=f"identity {informer.kind.plural}")
-            # Not before the informers: until they have synced, nobody has any rights.
+            # Not before the informers: until they have synced, no user has any rights.
             try:
                 await self._ensure_default_roles()
             finally:

@@ -135,7 +135,7 @@ def required_folders(
     the settings names, this program, and all of PATH."""
     environments = (os.path.dirname(path.rstrip("/")) for path in settings.path)
     files = [os.path.normpath(word) for word in (*settings.command, *settings.args) if word.startswith("/")]
-    # Nobody needs the whole of /tmp: of a file that is directly there, only the file is mounted.
+    # The whole of /tmp is never mounted: of a file that is directly there, only the file is.
     named = (file if os.path.dirname(file) == SCRATCH else os.path.dirname(file) for file in files)
     return (*environments, settings.working_dir, *named, *program, *env.get("PATH", "").split(os.pathsep))
 

@@ -1,6 +1,6 @@
 """The dispatcher of the server: it runs beside the platform, on the platform's database.
 
-It works only while there are jobs that have not ended, so that a server that nobody dispatches with costs nothing.
+It works only while there are jobs that have not ended, so that a server without such jobs costs nothing.
 Servers that share a database share the work: each job is held by one of them, and the others take over what a server
 leaves that is killed. Hooks run in a process of their own, and the database is used on threads, so that nothing here
 blocks the server.
