@@ -253,6 +253,14 @@ class NodeFiles(Protocol):
         """Returns the folder that a container sees as its /tmp."""
         ...
 
+    def volume_folder(self, pod: Object, volume: str) -> str:
+        """Returns the folder of an emptyDir volume on the disk."""
+        ...
+
+    def nfs_folder(self, server: str, path: str) -> str:
+        """Returns the folder where an NFS share is mounted; '' if it is not."""
+        ...
+
 
 # Annotations by which a Pod asks the embedded node agent for more than Kubernetes' own
 # fields can express.

@@ -389,6 +389,7 @@ class AgentFiles:
     def __init__(self, settings: AgentSettings) -> None:
         self._pods = settings.pods
         self._logs = str(settings.log_folder)
+        self._nfs = settings.nfs
 
     def output(self, pod: Object, container: str, index: int) -> Path | None:
         folder = output_folder(self._pods, uid_of(pod), container)
@@ -423,6 +424,12 @@ class AgentFiles:
 
     def scratch_folder(self, pod: Object, container: str) -> str:
         return scratch_folder(f"{self._pods}/{path_component(uid_of(pod))}", container)
+
+    def volume_folder(self, pod: Object, volume: str) -> str:
+        return f"{self._pods}/{path_component(uid_of(pod))}/volumes/{path_component(volume)}"
+
+    def nfs_folder(self, server: str, path: str) -> str:
+        return self._nfs.get(f"{server}:{path}", "")
 
     def log_owners(self, kind: str) -> set[tuple[str, str]]:
         return {(namespace, uid) for namespace, uid, _ in owned_logs(self._logs, kind)}

@@ -1,0 +1,1 @@
+"""Workspaces: notebooks, TensorBoards, volumes, and the metrics that jobs and runs write."""
