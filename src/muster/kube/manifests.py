@@ -106,6 +106,19 @@ def parse_mapping(text: str, source: str) -> Document | None:
     return None
 
 
+def parse_mappings(text: str, source: str) -> list[Document]:
+    """Returns all documents of a text, each of which is a mapping of no particular kind. No key may be set twice."""
+    found = []
+    for node in _compose(text, source):
+        if isinstance(node, yaml.ScalarNode) and node.value == "":
+            continue
+        value = _Values(text, source, strict=True).of(node)
+        if not isinstance(value, dict):
+            raise ManifestError("expected `name: value` lines", source, node.start_mark.line + 1, 1, text)
+        found.append(Document(value, source, node))
+    return found
+
+
 def parse_values(text: str, source: str) -> list[Any]:
     """Returns the documents of a text, whatever they are; empty ones are skipped."""
     nodes = [n for n in _compose(text, source) if not (isinstance(n, yaml.ScalarNode) and n.value == "")]

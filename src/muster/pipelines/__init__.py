@@ -1,0 +1,1 @@
+"""Kubeflow Pipelines: compiled pipelines (IR) run on the workflow engine."""
