@@ -1,18 +1,22 @@
-"""HTTP servers on free ports of this machine: one whose answers a test writes, and one for git repositories."""
+"""HTTP servers on free ports of this machine: one whose answers a test writes, and one for git repositories.
+`reserve_port` is for servers that cannot say which port they got."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import secrets
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
 from aiohttp import web
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_RESERVABLE = 10_000
 
 
 @asynccontextmanager
@@ -47,3 +51,18 @@ async def serve_git(request: web.Request, folder: Path) -> web.Response:
     headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
     status = int(headers.pop("Status", "200").split()[0])
     return web.Response(status=status, headers=headers, body=body)
+
+
+def reserve_port() -> int:
+    """Returns a port for a server that must be told its port before it listens. No other test on this machine gets it
+    while this process lives, and no connection by chance: it is below the ports that Linux hands out itself (32,768 and
+    up) and below the port leases of embedded clusters (20,000 and up)."""
+    first = secrets.randbelow(_RESERVABLE)
+    for number in range(_RESERVABLE):
+        port = 10_000 + (first + number) % _RESERVABLE
+        with socket.socket(socket.AF_UNIX) as claim, socket.socket() as probe, suppress(OSError):
+            claim.bind(f"\0muster-test-port-{port}")  # an abstract name: it is free again when this process ends
+            probe.bind(("127.0.0.1", port))
+            claim.detach()
+            return port
+    raise OSError("no port between 10,000 and 19,999 is free")

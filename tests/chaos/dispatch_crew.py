@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 PATIENCE = 120.0
+ROOT = Path(__file__).parents[2]
+"""Where `python -m tests...` finds its modules."""
 
 
 class Crew:
@@ -20,7 +22,7 @@ class Crew:
         self.kills = 0
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command, stdout=self._log, stderr=self._log, start_new_session=True)
+        return subprocess.Popen(self._command, stdout=self._log, stderr=self._log, start_new_session=True, cwd=ROOT)
 
     def kill_one(self) -> None:
         number = random.randrange(len(self._members))

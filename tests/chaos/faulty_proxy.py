@@ -17,6 +17,7 @@ import orjson
 import yaml
 from aiohttp import web
 
+from tests.chaos.dispatch_crew import ROOT
 from tests.dispatch.loopback import Call, Loopback, Problem, program_arguments, run_program
 
 _CONNECTION_HEADERS = {"host", "connection", "transfer-encoding", "content-length"}
@@ -86,9 +87,11 @@ class ProxyProcess:
         self._command = [sys.executable, "-m", "tests.chaos.faulty_proxy", str(kubeconfig), str(output), *options]
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self._process.stdout is not None
-        self._url = self._process.stdout.readline().split()[-1]
+        said = self._process.stdout.readline()
+        assert said, f"the proxy ended with {self._process.wait()}; its error is above"
+        self._url = said.split()[-1]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -32,7 +32,7 @@ class Storm:
     pause: float
 
 
-FEW = Storm(jobs=16, dispatchers=2, kills=5, pause=1.0)
+FEW = Storm(jobs=12, dispatchers=2, kills=4, pause=0.5)
 MANY = Storm(jobs=200, dispatchers=3, kills=50, pause=2.0)
 
 
@@ -81,13 +81,11 @@ async def pods_of(server: RealServer) -> int:
         return len((await cluster.list(POD, "default")).items)
 
 
-@pytest.mark.slow  # failed once beside tests of supervisors, and the cause is not known
 @pytest.mark.timeout(240)
 def test_a_few_jobs_survive_their_dispatchers(shared_server: RealServer, tmp_path: Path) -> None:
     weather(tmp_path, "local", shared_server.home, FEW)
 
 
-@pytest.mark.slow  # failed once beside tests of supervisors, and the cause is not known
 @pytest.mark.timeout(240)
 def test_a_few_jobs_on_a_cluster(shared_server: RealServer, tmp_path: Path) -> None:
     weather_on_cluster(tmp_path, shared_server, FEW, seed=1)

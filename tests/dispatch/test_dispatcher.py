@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +30,7 @@ from muster.dispatch import (
     secret,
     store,
 )
+from muster.dispatch.loop import DispatchLoop
 from muster.dispatch.testing import FakeAdapter, FakeClock
 from tests.dispatch import shop
 
@@ -289,21 +291,20 @@ def test_a_start_whose_result_cannot_be_stored_is_not_repeated(
     new_dispatcher: New, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake, save = FakeAdapter(finds=False), store.save_job
-    failures: list[str] = []
 
-    def save_but_not_the_first_id(connection: Connection, before: Job, after: Job, holder: str) -> bool:
-        if after.external_id is not None and not failures:
-            failures.append(after.external_id)
+    def save_without_ids(connection: Connection, before: Job, after: Job, holder: str) -> bool:
+        # Every time: writes that are committed together are tried again one by one if one of them fails.
+        if after.external_id is not None:
             raise OSError("the database cannot be reached")
         return save(connection, before, after, holder)
 
-    monkeypatch.setattr(store, "save_job", save_but_not_the_first_id)
+    monkeypatch.setattr(store, "save_job", save_without_ids)
     with new_dispatcher(fake) as dispatcher:
         handle = dispatcher.submit("train")
         for event in handle.events(follow=True):
             if event.reason.startswith("start unclear: "):
                 break
-    assert len(failures) == len(fake.started) == 1
+    assert len(fake.started) == 1
 
 
 def test_an_unclear_start_is_held_where_the_cluster_cannot_be_asked(new_dispatcher: New) -> None:
@@ -401,6 +402,41 @@ def test_cancel_while_the_start_is_unclear_stops_what_was_started(new_dispatcher
         with pytest.raises(JobCancelled):
             job.result(30)
         assert fake.wait_for(job.id).state == "cancelled"
+
+
+def test_a_cancel_during_another_write_keeps_its_grace(new_dispatcher: New, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, save, read, cancel = FakeAdapter(), store.save_job, store.read_wishes, DispatchLoop._cancel
+    is_read, is_writing, is_noted = threading.Event(), threading.Event(), threading.Event()
+
+    def read_wishes(connection: Connection, holder: str) -> list[store.Wish]:
+        wishes = read(connection, holder)
+        if any(wish.cancel_requested for wish in wishes) and not is_read.is_set():
+            is_read.set()
+            assert is_writing.wait(20)
+        return wishes
+
+    def save_job(connection: Connection, before: Job, after: Job, holder: str) -> bool:
+        if after.reason == "waits for its image" and not is_writing.is_set():
+            is_writing.set()
+            assert is_noted.wait(20)
+        return save(connection, before, after, holder)
+
+    async def note_cancel(loop: DispatchLoop, held: Any) -> None:
+        is_noted.set()
+        await cancel(loop, held)
+
+    with new_dispatcher(fake) as dispatcher:
+        job = dispatcher.submit("train")
+        until(job, "running")
+        monkeypatch.setattr(store, "read_wishes", read_wishes)
+        monkeypatch.setattr(store, "save_job", save_job)
+        monkeypatch.setattr(DispatchLoop, "_cancel", note_cancel)
+        job.cancel(grace=0)
+        assert is_read.wait(20)
+        fake.set_state(job.id, "preparing", "waits for its image")
+        with pytest.raises(JobCancelled):
+            job.result(20)
+        assert fake.wait_for(job.id).grace == 0
 
 
 def test_success_wins_over_a_late_cancel(new_dispatcher: New) -> None:

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
@@ -18,6 +17,7 @@ import pytest
 from muster.training.kinds.paddlecloud import ETCD_ANNOTATION
 from tests.cli.commands import Muster
 from tests.frameworks.conftest import ROOT
+from tests.http_server import reserve_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -40,10 +40,7 @@ spec:
 def etcd(tmp_path: Path) -> Iterator[str]:
     if shutil.which("etcd") is None:
         subprocess.run([ROOT / "scripts" / "apt-install", "etcd-server"], check=True)
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        client, peer = (f"http://127.0.0.1:{s.getsockname()[1]}" for s in (one, other))
+    client, peer = (f"http://127.0.0.1:{reserve_port()}" for _ in range(2))
     flags = {
         "data-dir": str(tmp_path / "etcd"), "listen-client-urls": client, "advertise-client-urls": client,
         "listen-peer-urls": peer, "initial-advertise-peer-urls": peer, "initial-cluster": f"default={peer}",

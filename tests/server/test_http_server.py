@@ -19,12 +19,7 @@ from starlette.websockets import WebSocket
 from muster.embedded.auth.certificates import Certificates, ensure_certificates
 from muster.server.http_server import open_listener, serve_https
 from muster.server.pidfile import ServerError
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.http_server import reserve_port
 
 
 def port_of(listener: socket.socket) -> int:
@@ -32,7 +27,7 @@ def port_of(listener: socket.socket) -> int:
 
 
 def test_the_last_port_is_tried_before_the_default(tmp_path: Path) -> None:
-    usual, remembered = free_port(), tmp_path / "port"
+    usual, remembered = reserve_port(), tmp_path / "port"
     with open_listener("127.0.0.1", 0, remembered, usual=usual) as first:
         assert port_of(first) == usual
         with open_listener("127.0.0.1", 0, tmp_path / "other", usual=usual) as second:

@@ -220,9 +220,11 @@ class ClusterAdapter(DispatcherAdapter):
                     if uid_of(obj) != place.uid or describe_object(obj, ()).state in ENDED_STATES:
                         return
                     # Only as it was read: an object that has just succeeded must not be deleted.
+                    # Gone means ended: the Pods of a job go first, and a grace of 0 would remove a Pod that still runs.
                     await connection.cluster.delete(
-                        kind, place.name, place.namespace, propagation="Foreground", uid=place.uid,
-                        resource_version=version_of(obj), grace_seconds=max(0, round(grace)) if kind is POD else None,
+                        kind, place.name, place.namespace, uid=place.uid, resource_version=version_of(obj),
+                        propagation="Background" if kind is POD else "Foreground",
+                        grace_seconds=max(1, round(grace)) if kind is POD else None,
                     )  # fmt: skip
                 except Conflict:
                     continue

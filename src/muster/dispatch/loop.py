@@ -332,7 +332,10 @@ class DispatchLoop:
                     break
                 if not await self._reload(held):
                     return False
-            held.job = replace(after, version=before.version + 1)
+            noted, held.job = held.job, replace(after, version=before.version + 1)
+            if noted.cancel_requested is not None and before.cancel_requested is None:
+                # A user cancelled it during the write. `_obey` noted that, and reads it only once.
+                held.job = replace(held.job, cancel_requested=noted.cancel_requested, grace=noted.grace)
         if after.state in {"preparing", "stopping", "cancelling"}:
             self._poll_soon(held)
         if after.has_ended or after.state in store.QUEUED:

@@ -46,8 +46,8 @@ import pytest
 
 from tests.cli.commands import PATIENCE, Muster
 from tests.dispatch.aihc_server import AK, SERVERLESS, SK, AihcServer
+from tests.http_server import reserve_port
 from tests.server.argo.test_argo_command import ARGO, CACHE
-from tests.server.test_http_server import free_port
 
 BUILT = CACHE / "cluster/kubernetes-v1.35.4/bin/kubectl"
 KUBECTL = os.environ.get("MUSTER_TEST_KUBECTL") or (str(BUILT) if BUILT.exists() else shutil.which("kubectl") or "")
@@ -112,7 +112,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guide]:
     muster = Muster(folder / "home", folder)
     for each in ("home", "bin", "pfs/bucket/datasets"):
         (folder / each).mkdir(parents=True)
-    port = free_port()
+    port = reserve_port()
     programs = Path(sys.executable).parent
     muster.file("home/config.yaml", SETTINGS.format(port=port, programs=programs, folder=folder))
     (folder / "bin/argo").symlink_to(ARGO)

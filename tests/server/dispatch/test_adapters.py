@@ -13,7 +13,7 @@ from muster.dispatch.aihc.adapter import AihcAdapter
 from muster.dispatch.model import Job, Spec
 from muster.dispatch.timaker.adapter import TimakerAdapter
 from muster.embedded.cluster import EmbeddedCluster
-from muster.kube.builtin import new_catalogue
+from muster.kube.builtin import POD, new_catalogue
 from muster.server.dispatch.adapters import MemberClusterAdapter, create_adapters, with_expiry
 from muster.server.dispatch.jobs import NAMESPACE_LABEL
 from muster.server.dispatch.settings import AihcSettings, DispatchSettings, TimakerSettings
@@ -49,6 +49,19 @@ def test_objects_are_in_the_namespace_of_the_user(cluster: EmbeddedCluster) -> N
     made = adapter.request(job(labels={NAMESPACE_LABEL: "user-ann"}), spec, "name")
     assert made["metadata"]["namespace"] == "user-ann"
     assert adapter.request(job(), spec, "name")["metadata"]["namespace"] == "default"
+
+
+async def test_a_stopped_pod_is_gone_only_when_nothing_of_it_runs(cluster: EmbeddedCluster) -> None:
+    adapter, spec = MemberClusterAdapter(cluster, "default"), Spec("python:3.11", ("true",))
+    waiting, running = [await adapter.start(job(), spec, name) for name in ("waiting", "running")]
+    await cluster.patch(POD, "running", "default", {"spec": {"nodeName": "node"}})
+    for external_id in (waiting, running):
+        await adapter.stop(job(external_id=external_id), grace=0)
+    (left,) = (await cluster.list(POD, "default")).items
+    assert left["metadata"]["name"] == "running"
+    assert left["metadata"]["deletionGracePeriodSeconds"] == 1
+    assert "finalizers" not in left["metadata"], "it owns nothing, so it waits for no garbage collector"
+    await adapter.close()
 
 
 def test_an_ended_training_job_is_deleted_after_a_day_unless_it_says_otherwise() -> None:

@@ -246,3 +246,20 @@ async def test_adapters_are_listed(served: Served) -> None:
         {"name": "cluster", "is_default": True, "takes_manifests": True},
         {"name": "aihc", "is_default": False, "takes_manifests": False},
     ]
+
+
+async def test_a_job_that_comes_during_a_look_at_the_tables_is_not_missed(database: Database, tmp_path: Path) -> None:
+    looks: list[str] = []
+    async with serving(database, tmp_path / "home", adapters=[FakeAdapter()]) as running:
+        dispatch = running.platform.dispatch
+
+        async def is_needed() -> bool:
+            looks.append("look")
+            if len(looks) == 1:
+                dispatch.wake()
+                return False
+            return True
+
+        async with asyncio.timeout(PATIENCE):
+            await dispatch._until(is_needed, 3600)
+    assert len(looks) == 2

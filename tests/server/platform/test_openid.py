@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from muster.platform.database.database import Database
 from muster.platform.settings import OidcSettings, WebSettings
+from tests.http_server import reserve_port
 from tests.server.platform.served import Client, Served, serving
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -24,9 +24,7 @@ ANN = {"sub": "ann-at-id", "preferred_username": "Ann", "name": "Ann Lee", "emai
 
 @pytest.fixture
 async def issuer() -> AsyncIterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = reserve_port()
     users = ["--user-claims", orjson.dumps(ANN).decode()]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "oidc_provider_mock", "--port", str(port), "--require-nonce", "true", *users,

@@ -121,8 +121,10 @@ class DispatchService:
         await asyncio.to_thread(self._dispatcher.close)
 
     async def _until(self, holds: Callable[[], Awaitable[bool]], seconds: float) -> None:
-        while not await holds():
-            self._wake.clear()
+        while True:
+            self._wake.clear()  # before the look: what is said during it is not lost
+            if await holds():
+                return
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._wake.wait()

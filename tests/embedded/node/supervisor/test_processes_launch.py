@@ -9,6 +9,12 @@ import pytest
 from muster.embedded.node.supervisor.processes import Command, Identity, StartError, find_program, launch
 
 
+@pytest.fixture(autouse=True)
+def _back_to_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`launch` enters the directory of the command in its own process, which here is that of many other tests."""
+    monkeypatch.chdir(Path.cwd())
+
+
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     for folder in ("first", "second", "second/folder"):
@@ -68,15 +74,12 @@ def test_a_missing_working_directory_is_named(ends_with_parent: bool) -> None:
 
 @pytest.mark.parametrize("ends_with_parent", [False, True])
 def test_a_process_leads_its_own_session_with_only_its_descriptors(tmp_path: Path, ends_with_parent: bool) -> None:
-    here, shell = os.getcwd(), "echo $$ $(cut -d' ' -f6 /proc/$$/stat) $(ls /proc/$$/fd); grep SigIgn /proc/$$/status"
+    shell = "echo $$ $(cut -d' ' -f6 /proc/$$/stat) $(ls /proc/$$/fd); grep SigIgn /proc/$$/status"
     inherited = {fd for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}") and _inherits(fd)}
     with open(tmp_path / "out", "w") as file, open("/dev/null") as nothing:
         stdio = (nothing.fileno(), file.fileno(), file.fileno())
         command = Command(["sh", "-c", shell], {"PATH": os.environ["PATH"]}, "/", stdio, Identity(None, None))
-        try:
-            pid = launch(command, ends_with_parent=ends_with_parent)
-        finally:
-            os.chdir(here)
+        pid = launch(command, ends_with_parent=ends_with_parent)
     assert os.waitpid(pid, 0)[1] == 0
     numbers, ignored = (tmp_path / "out").read_text().splitlines()
     own, session, *descriptors = numbers.split()
@@ -92,11 +95,7 @@ def test_a_process_gets_the_identity_it_is_to_have(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w") as file:
         identity = Identity(1234, 2345, (3456, 4567))
         command = Command(["id"], {"PATH": os.environ["PATH"]}, "/", (0, file.fileno(), 2), identity)
-        here = os.getcwd()
-        try:
-            pid = launch(command, ends_with_parent=False)
-        finally:
-            os.chdir(here)
+        pid = launch(command, ends_with_parent=False)
     assert os.waitpid(pid, 0)[1] == 0
     assert (tmp_path / "out").read_text() == "uid=1234 gid=2345 groups=2345,3456,4567\n"
 
