@@ -28,6 +28,8 @@ class Budgets:
     """What a Pod may write to its own disk space: /tmp, emptyDir volumes and its layer of a root file system."""
     member_volume_megabytes: int = 204_800
     """What the volumes of a restricted namespace may use together, where claims are folders of this machine."""
+    environment_megabytes: int = 20_480
+    """Python environments that Pods share. Those that were not used for the longest time are removed first."""
     pod_sessions: int = 64
     """Commands (`kubectl exec`) and forwarded ports that are open in one Pod at the same time."""
     output_megabytes: int = 10_240

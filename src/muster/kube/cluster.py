@@ -269,6 +269,11 @@ class NodeFiles(Protocol):
 # The paths are copied when the container has ended, and the copies are kept as long as the Pod object exists; see
 # `muster.kube.cluster`. The container may write these paths wherever they are: only it sees them, and the
 # machine's own files do not change.
+# muster.dev/pip-install: [["pandas==2.2.0"], ["kfp==2.17.0", "--no-deps"]]
+# The container begins with these `pip install` commands. It may start in an environment that has all this already, and
+# where pip then returns at once; see `muster.embedded.node.python_environments`.
+# muster.dev/builds-environment: "3f0c..."
+# The Pod builds the environment with this key. The agent itself creates such Pods.
 # muster.dev/containers: {"leading": ["a", "b"], "after": {"b": ["a"]}, "retries": 1, "retrySeconds": 0.5}
 # The Pod ends when its leading containers have ended or one of them has failed. A container starts when those in
 # its `after` have succeeded.
@@ -277,5 +282,7 @@ class NodeFiles(Protocol):
 
 
 KEEP_FILES_ANNOTATION = "muster.dev/keep-files"
+PIP_INSTALL_ANNOTATION = "muster.dev/pip-install"
+BUILD_ENVIRONMENT_ANNOTATION = "muster.dev/builds-environment"
 CONTAINERS_ANNOTATION = "muster.dev/containers"
 STOP_ANNOTATION = "muster.dev/stop"

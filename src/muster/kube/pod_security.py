@@ -23,7 +23,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from muster.kube.cluster import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
+from muster.kube.cluster import (
+    BUILD_ENVIRONMENT_ANNOTATION,
+    CONTAINERS_ANNOTATION,
+    KEEP_FILES_ANNOTATION,
+    PIP_INSTALL_ANNOTATION,
+    STOP_ANNOTATION,
+)
 from muster.kube.objects import (
     Object,
     annotations_of,
@@ -53,6 +59,7 @@ QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 DEFAULT_QUEUE: Final = "default"
 
 _RUN_OBJECT = re.compile(r"run-([0-9a-z]{26})")
+_ENVIRONMENT_KEY = re.compile(r"[0-9a-f]{32}")
 _RUN_PART = re.compile(r"run-([0-9a-z]{26})(-.*)?", re.DOTALL)
 
 
@@ -307,7 +314,7 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-_USERS_OWN = frozenset({f"{PREFIX}restart-scope", f"{PREFIX}longest-text", f"{PREFIX}node"})
+_USERS_OWN = frozenset({PIP_INSTALL_ANNOTATION, f"{PREFIX}restart-scope", f"{PREFIX}longest-text", f"{PREFIX}node"})
 """Annotations with our prefix that users may write."""
 _FINALIZERS = ("foregroundDeletion", "orphan", "batch.kubernetes.io/job-tracking", "kubernetes.io/pvc-protection")
 _PROFILES = (
@@ -319,6 +326,11 @@ _OUR_ANNOTATIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
     KEEP_FILES_ANNOTATION: lambda value: _output_paths(value) is not None,
     CONTAINERS_ANNOTATION: lambda value: _json_object(value) is not None,
     STOP_ANNOTATION: _is_number,
+    PIP_INSTALL_ANNOTATION: lambda value: isinstance(value, str),
+    # An environment is for the Pods of its namespace only, so a member may also build one that is not what it seems.
+    BUILD_ENVIRONMENT_ANNOTATION: lambda value: (
+        isinstance(value, str) and _ENVIRONMENT_KEY.fullmatch(value) is not None
+    ),
     f"{PREFIX}script": lambda value: True,
     f"{PREFIX}attempt": _is_number,
     f"{PREFIX}restarts": lambda value: _json_object(value) is not None,

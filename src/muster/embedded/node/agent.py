@@ -41,6 +41,7 @@ from muster.embedded.node.pod_context import ReferencedObjects
 from muster.embedded.node.pod_status import has_ended
 from muster.embedded.node.pod_worker import PodWorker
 from muster.embedded.node.preparation import NodeContext
+from muster.embedded.node.python_environments import PythonEnvironments
 from muster.embedded.node.scratch_space import (
     PERIOD_SECONDS,
     ScratchSchedule,
@@ -80,6 +81,7 @@ log = logging.getLogger(__name__)
 _CHECK_SECONDS = 15.0
 _LOG_SECONDS = 600.0
 _HOSTS_SECONDS = 0.05
+_ENVIRONMENTS_SECONDS = 3600.0
 
 
 class Agent:
@@ -129,6 +131,10 @@ class Agent:
         )
         self._references = ReferencedObjects(cluster, self._hosts, settings.api, self._reference_changed)
         self._logs = Logs(str(settings.log_folder))
+        environment = machine_environment(shims, settings.environment)
+        self._environments = PythonEnvironments(
+            cluster, settings, self.isolation, environment.get("PATH", ""), self._pods.values
+        )
         id_ranges = IdRanges(settings.home / "id-ranges.json")
         self._context = WorkerContext(
             cluster=cluster,
@@ -136,7 +142,7 @@ class Agent:
             node=NodeContext(
                 settings,
                 self.isolation,
-                machine_environment(shims, settings.environment),
+                environment,
                 limits_cpu=can_limit()[1],
                 shims=str(shims),
                 first_id=id_ranges.first_id if self.isolation == "namespaces" else None,
@@ -147,6 +153,7 @@ class Agent:
             devices=DeviceAllocator(self.machine.devices),
             logs=self._logs,
             starter=self._zygote,
+            environments=self._environments,
             nodes={},
             is_restricted=self._is_restricted,
             notify=str(settings.run / "agent.sock"),
@@ -181,6 +188,7 @@ class Agent:
                 group.create_task(self._check_periodically(), name="agent check")
                 group.create_task(self._drop_old_logs(), name="agent logs")
                 group.create_task(self._watch_scratch_space(), name="agent scratch space")
+                group.create_task(self._sweep_environments(), name="agent environments")
                 self.ready.set()
         finally:
             asyncio.get_running_loop().remove_reader(hints)
@@ -405,6 +413,12 @@ class Agent:
             folder, limits = str(self.settings.log_folder), self.settings.logs
             await asyncio.to_thread(drop_old_logs, folder, live, limits, time.time(), ended)
             await asyncio.sleep(_LOG_SECONDS)
+
+    async def _sweep_environments(self) -> None:
+        while True:
+            namespaces = (await self._cluster.list(NAMESPACE)).items
+            await self._environments.sweep({name_of(namespace) for namespace in namespaces})
+            await asyncio.sleep(_ENVIRONMENTS_SECONDS)
 
 
 def _needs_reconcile(before: Object, after: Object) -> bool:

@@ -16,7 +16,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -61,7 +61,8 @@ PASSED_ON = (
     "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CUDA_HOME", "CUDA_PATH", "NVIDIA_DRIVER_CAPABILITIES", "ROCM_PATH",
     "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT", "PYENV_VERSION", "JAVA_HOME", "GOROOT",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_INDEX_URL", "PIP_CONFIG_FILE",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_TRUSTED_HOST", "PIP_CERT", "PIP_CONFIG_FILE", "PIP_DEFAULT_TIMEOUT",
 )  # fmt: skip
 """The variables of the server's own environment that containers see. The others may hold secrets."""
 
@@ -126,6 +127,12 @@ def plan_launch(
     required = () if settings.rootfs else required_folders(settings, env)
     where = cwd or ("/" if settings.rootfs else SCRATCH)
     return LaunchPlan((*command, *args), env, where, settings.rootfs, pattern, required, not cwd)
+
+
+def enter_environment(plan: LaunchPlan, path: str, interpreter: str) -> LaunchPlan:
+    """The programs of a Python environment come first. `interpreter` is the installation that it needs."""
+    env = {**plan.env, "PATH": f"{path}/bin{os.pathsep}{plan.env.get('PATH', CONTAINER_PATH)}", "VIRTUAL_ENV": path}
+    return replace(plan, env=env, required_folders=(*plan.required_folders, path, interpreter))
 
 
 def required_folders(
@@ -205,12 +212,14 @@ def explain_missing_program(image: str) -> str:
     )
 
 
-def describe_source(image: str, mapped: str, rootfs: str) -> str:
+def describe_source(image: str, mapped: str, rootfs: str, environment: str = "") -> str:
     """What the event says in place of `Pulled`."""
     if rootfs:
         return f'Running "{image}" in the root file system that "{mapped}" is mapped to (no image is pulled)'
     if mapped:
         return f'Running "{image}" as a process of this machine, mapped by "{mapped}" (no image is pulled)'
+    if environment:
+        return f'Running "{image}" in an environment of {environment} (no image is pulled)'
     return f'Running "{image}" in the environment of this machine (no image is pulled)'
 
 

@@ -46,6 +46,7 @@ from muster.embedded.node.pod_status import (
     start_time,
 )
 from muster.embedded.node.preparation import PodPaths, prepare, termination_grace, write_pod_file
+from muster.embedded.node.python_environments import PodEnvironment
 from muster.embedded.node.supervisor.contract import POD_FILE, JournalEntry, PreparedPod
 from muster.embedded.node.supervisor.output_files import remove_tree
 from muster.embedded.node.supervisor_client import SupervisorGone, ZygoteError, request_stop
@@ -249,7 +250,8 @@ class PodWorker:
             engine = await context.engine_for(pod)
             if engine is not None:
                 await self._pulls.ensure(engine, pod, context.recorder)
-            self._prepare(engine, deadline)
+            environment = await context.environments.ensure(pod) if engine is None else None
+            self._prepare(engine, deadline, environment)
         except NotReady as problem:
             if problem.fails_pod:
                 await self._fail(problem.reason, problem.message)
@@ -279,7 +281,7 @@ class PodWorker:
         self.supervisor_lost = False
         return None
 
-    def _prepare(self, engine: ImageEngine | None, deadline: float | None) -> None:
+    def _prepare(self, engine: ImageEngine | None, deadline: float | None, environment: PodEnvironment | None) -> None:
         pod, context = self._pod, self._context
         layout = PodPaths(
             self.folder,
@@ -290,7 +292,14 @@ class PodWorker:
         spec = spec_of(pod)
         devices = context.devices.allocate(self.uid, spec.get("containers") or (), spec.get("initContainers") or ())
         prepared = prepare(
-            pod, self._pod_context(), layout, context.node, engine=engine, deadline=deadline, devices=devices
+            pod,
+            self._pod_context(),
+            layout,
+            context.node,
+            engine=engine,
+            deadline=deadline,
+            devices=devices,
+            environment=environment,
         )
         if prepared.ignored:
             fields = ", ".join(prepared.ignored)

@@ -21,6 +21,7 @@ from muster.embedded.node.images import (
     SCRATCH,
     LaunchPlan,
     describe_source,
+    enter_environment,
     explain_missing_program,
     hidden_folders,
     interpreter_folders,
@@ -40,6 +41,7 @@ from muster.embedded.node.pod_context import (
 )
 from muster.embedded.node.pod_status import containers_of
 from muster.embedded.node.probes import hook_of, probe_of
+from muster.embedded.node.python_environments import PodEnvironment
 from muster.embedded.node.supervisor.contract import (
     POD_FILE,
     ContainerRole,
@@ -135,7 +137,7 @@ class Prepared:
 def prepare(
     pod: Object, context: PodContext, paths: PodPaths, node: NodeContext, *,
     engine: ImageEngine | None = None, deadline: float | None = None,
-    devices: Mapping[str, Mapping[str, str]] | None = None,
+    devices: Mapping[str, Mapping[str, str]] | None = None, environment: PodEnvironment | None = None,
 ) -> Prepared:  # fmt: skip
     """Prepares a Pod and creates everything except the Pod's own file. Raises NotReady if something is missing."""
     spec, settings = spec_of(pod), node.settings
@@ -145,7 +147,14 @@ def prepare(
         volumes = {name: _for_engine(pod, name, volume) for name, volume in volumes.items()}
     resolved_containers = [
         resolve_container(
-            pod, container, role, context, node, engine, (devices or {}).get(container.get("name") or "") or {}
+            pod,
+            container,
+            role,
+            context,
+            node,
+            engine,
+            (devices or {}).get(container.get("name") or "") or {},
+            environment,
         )
         for container, role in containers_of(spec)
     ]
@@ -165,7 +174,7 @@ def prepare(
         prepare_container(
             pod,
             resolved,
-            _mounts(resolved, volumes, str(settings.home)),
+            [*_environment_mounts(environment), *_mounts(resolved, volumes, str(settings.home))],
             paths,
             node,
             engine=engine,
@@ -200,7 +209,7 @@ def prepare(
     if first_id is not None:
         prepared["firstId"] = first_id
     notes = {
-        p.name: describe_source(p.image, p.plan.mapped, p.plan.rootfs)
+        p.name: describe_source(p.image, p.plan.mapped, p.plan.rootfs, environment.description if environment else "")
         for p in resolved_containers
         if p.plan is not None
     }
@@ -243,10 +252,12 @@ def write_pod_file(folder: str, pod: PreparedPod) -> None:
 
 def resolve_container(
     pod: Object, container: Mapping[str, Any], role: ContainerRole, context: PodContext, node: NodeContext,
-    engine: ImageEngine | None, devices: Mapping[str, str],
+    engine: ImageEngine | None, devices: Mapping[str, str], environment: PodEnvironment | None = None,
 ) -> ResolvedContainer:  # fmt: skip
     """Resolves everything that can be missing, and changes nothing. Raises NotReady."""
     plan = plan_launch(container, node.settings.images, node.environment, node.shims) if engine is None else None
+    if plan is not None and environment is not None and not plan.mapped and not environment.source:
+        plan = enter_environment(plan, environment.path, environment.interpreter.folder)
     base = {"HOSTNAME": hostname_of(pod), **devices}
     if plan is not None:
         base = {**plan.env, **base}
@@ -368,6 +379,12 @@ def _mounts(resolved: ResolvedContainer, volumes: Mapping[str, Volume], home: st
     for mount in mounts:
         mount["owners"] = "same" if mount["source"].startswith(f"{home}/") else "folder"
     return mounts
+
+
+def _environment_mounts(environment: PodEnvironment | None) -> list[Mount]:
+    """A Pod that builds an environment has a folder for it, where the environment will be. Its files have the ids of
+    the Pod on this machine, because containers see them as they are."""
+    return [_bind(environment.source, environment.path)] if environment is not None and environment.source else []
 
 
 def _for_engine(pod: Object, name: str, volume: Volume) -> Volume:

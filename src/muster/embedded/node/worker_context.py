@@ -14,6 +14,7 @@ from muster.embedded.node.logs import Logs
 from muster.embedded.node.machine import DeviceAllocator
 from muster.embedded.node.pod_context import ContainerError, EngineNotReady, InvalidAnnotation, ReferencedObjects
 from muster.embedded.node.preparation import NodeContext
+from muster.embedded.node.python_environments import PythonEnvironments
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.settings import RUNTIME_ANNOTATION
 from muster.kube.cluster import Cluster
@@ -41,6 +42,7 @@ class WorkerContext:
     devices: DeviceAllocator
     logs: Logs
     starter: Starter
+    environments: PythonEnvironments
     nodes: dict[str, Object]
     """The nodes whose Pods run on this machine."""
     is_restricted: Callable[[str], bool]
