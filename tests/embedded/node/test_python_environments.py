@@ -215,6 +215,7 @@ async def test_pods_share_an_environment_and_no_changes(node: Node, index: tuple
     assert [place.name for place in folder.iterdir()] == [Path(places.pop().strip()).name]
 
 
+@pytest.mark.slow
 @needs_isolation
 async def test_a_build_that_fails_leaves_the_error_to_the_pod(
     node: Node, index: tuple[dict[str, Any], list[str]]
