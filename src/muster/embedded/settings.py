@@ -101,6 +101,8 @@ class AgentSettings:
     runtime: RuntimeName = "sandbox"
     images: Mapping[str, ImageSettings] = field(default_factory=dict)
     """By image name. `*` and `?` match as in a shell; the longest pattern wins."""
+    usual_images: Mapping[str, ImageSettings] = field(default_factory=dict)
+    """The same for images that `images` does not map, such as those of notebooks."""
     nfs: Mapping[str, str] = field(default_factory=dict)
     """`server:/path` -> the folder of this machine where it is mounted."""
     environment: Mapping[str, str] = field(default_factory=dict)

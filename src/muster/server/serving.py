@@ -15,9 +15,10 @@ from muster.embedded.auth.kubeconfig import ensure_admin_kubeconfig
 from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.image_engine import EngineProblem, ImageEngine, find_engine
+from muster.embedded.node.images import match_image
 from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.operations import AgentFiles
-from muster.embedded.settings import ApiAccess, RuntimeName
+from muster.embedded.settings import ApiAccess, ImageSettings, RuntimeName
 from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
 from muster.kube.builtin import NAMESPACE, new_catalogue
 from muster.kube.encryption import EncryptionError
@@ -47,6 +48,11 @@ from muster.workflows.kinds import workflow_kinds
 from muster.workflows.lint import find_problems
 from muster.workflows.metrics import MetricRegistry
 from muster.workflows.model import Executor, ReportOutcome
+from muster.workspaces.controller import WorkspaceController
+from muster.workspaces.culling import Culler
+from muster.workspaces.environments import READY, Environments, jupyter_command, jupyter_variables
+from muster.workspaces.images import HOME, TENSORBOARD, WorkspaceImage
+from muster.workspaces.kinds import workspace_kinds
 
 
 class WorkflowServices(NamedTuple):
@@ -92,6 +98,40 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
     return WorkflowServices(artifacts, metrics)
 
 
+def with_workspace_images(settings: Settings) -> tuple[Settings, Environments | None]:
+    """Returns the settings with an environment for every image of workspaces, and what installs these. With an image
+    engine, the images themselves are run."""
+    agent = settings.agent
+    if agent.runtime != "sandbox":
+        return settings, None
+    is_mapped = partial(match_image, images=agent.images)
+    folder = settings.home / "environments"
+    environments = Environments(folder, settings.workspaces, is_mapped=lambda image: bool(is_mapped(image)))
+
+    def mapped(image: WorkspaceImage) -> ImageSettings:
+        path = (str(environments.folder_of(image) / "bin"),)
+        if image is TENSORBOARD:
+            return ImageSettings(path)
+        return ImageSettings(path, env=jupyter_variables(), command=jupyter_command(), working_dir=HOME)
+
+    listed = [each for each in (*settings.workspaces.images, TENSORBOARD) if each.requirements]
+    images = {pattern: mapped(image) for image in listed for pattern in image.patterns}
+    return replace(settings, agent=replace(agent, usual_images=images)), environments
+
+
+def start_workspace_controllers(box: Box, settings: Settings, environments: Environments | None) -> None:
+    controller = WorkspaceController(
+        box.cluster,
+        box.recorder("workspace-controller"),
+        environment=environments.status_of if environments is not None else lambda image: READY,
+    )
+    if environments is not None:
+        environments.on_change = controller.environments_changed
+        box.run_component(environments)
+    box.run_component(controller)
+    box.run_component(Culler(box.cluster, box.recorder("notebook-culler"), settings.workspaces))
+
+
 @dataclass(frozen=True, slots=True)
 class RunningServer:
     cluster: EmbeddedCluster
@@ -108,7 +148,8 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
     environment = {**SHARED_NETWORK_ENV, **settings.agent.environment}
     settings = replace(settings, agent=replace(settings.agent, environment=environment))
     catalogue = new_catalogue()
-    for kind in (*training_kinds(), *workflow_kinds()):
+    settings, environments = with_workspace_images(settings)
+    for kind in (*training_kinds(), *workflow_kinds(), *workspace_kinds()):
         catalogue.register(kind)
     with claim_home(home) as announce, open_listener(settings.host, settings.port, home / "port") as listener:
         engine = await _engine(settings.agent.runtime)
@@ -125,6 +166,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
             gang = GangSettings(always=settings.gang)
             box.run_component(TrainingController(box.cluster, box.recorder("training-controller"), JOB_KINDS, gang))
             workflows = start_workflow_controllers(box, settings)
+            start_workspace_controllers(box, settings, environments)
             async with AsyncExitStack() as stack:
                 workers = await stack.enter_async_context(WorkerPool(settings.budgets))
                 apis = argo_app(

@@ -30,6 +30,7 @@ from muster.server.dispatch.settings import (
     read_cooker_settings,
     read_dispatch_settings,
 )
+from muster.workspaces.images import WORKSPACES_SCHEMA, WorkspaceSettings, read_workspace_settings
 
 CONFIG_FILE = "config.yaml"
 
@@ -44,6 +45,7 @@ SCHEMA: Schema = obj({
     "modules": MODULES_SCHEMA,
     "dispatch": DISPATCH_SCHEMA,
     "cooker": COOKER_SCHEMA,
+    "workspaces": WORKSPACES_SCHEMA,
 })  # fmt: skip
 
 
@@ -66,6 +68,7 @@ class Settings(BoxSettings):
     modules: ModuleSettings = field(default_factory=ModuleSettings)
     dispatch: DispatchSettings = field(default_factory=DispatchSettings)
     cooker: CookerSettings = field(default_factory=CookerSettings)
+    workspaces: WorkspaceSettings = field(default_factory=WorkspaceSettings)
 
     @classmethod
     def load(cls, home: Path) -> Settings:
@@ -92,6 +95,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
     try:
         web = read_web_settings(config)
         dispatch, cooker = read_dispatch_settings(config), read_cooker_settings(config)
+        workspaces = read_workspace_settings(config)
     except ValueError as error:
         raise SettingsError(f"{home / CONFIG_FILE} {error}") from None
     return Settings(
@@ -111,4 +115,5 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         modules=read_module_settings(config),
         dispatch=dispatch,
         cooker=cooker,
+        workspaces=workspaces,
     )

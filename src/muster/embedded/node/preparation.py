@@ -25,6 +25,7 @@ from muster.embedded.node.images import (
     explain_missing_program,
     hidden_folders,
     interpreter_folders,
+    match_image,
     plan_launch,
 )
 from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK, OWNER_LINK
@@ -255,7 +256,10 @@ def resolve_container(
     engine: ImageEngine | None, devices: Mapping[str, str], environment: PodEnvironment | None = None,
 ) -> ResolvedContainer:  # fmt: skip
     """Resolves everything that can be missing, and changes nothing. Raises NotReady."""
-    plan = plan_launch(container, node.settings.images, node.environment, node.shims) if engine is None else None
+    settings = node.settings
+    is_mapped = match_image(str(container.get("image") or ""), settings.images)
+    images = settings.images if is_mapped else settings.usual_images
+    plan = plan_launch(container, images, node.environment, node.shims) if engine is None else None
     if plan is not None and environment is not None and not plan.mapped and not environment.source:
         plan = enter_environment(plan, environment.path, environment.interpreter.folder)
     base = {"HOSTNAME": hostname_of(pod), **devices}
