@@ -11,7 +11,7 @@ PLACEHOLDER = re.compile(r"NAME|AREA|NNNN")
 
 def test_every_file_in_the_table_exists() -> None:
     rows = [row for row in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if row.startswith("| add ")]
-    assert len(rows) == 16
+    assert len(rows) >= 16
     missing = [path for row in rows for path in _paths(row) if not _exists(path)]
     assert missing == []
 
