@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.workspaces.metric_lines import MAX_LINE_VALUES, LineState, check_pattern, read_lines
+from muster.workspaces.metric_lines import (
+    MAX_LINE_VALUES,
+    LineState,
+    LogPosition,
+    check_pattern,
+    comparable_time,
+    read_lines,
+    read_log,
+)
 
 FRAMEWORK_LINES = [
     ("loss=0.12", {"loss": 0.12}, 0),
@@ -103,3 +111,31 @@ def test_one_line_has_a_limited_number_of_values_and_a_log_of_names() -> None:
 @given(st.text(max_size=60), st.sampled_from(["", r"(?P<x>[^ ]+)", r"(\w+)=(\w+)"]))
 def test_no_line_raises(line: str, pattern: str) -> None:
     read_lines([(1.0, line)], pattern, LineState())
+
+
+LOG = [
+    "2026-11-17T18:00:00.1Z loss=1",
+    "2026-11-17T18:00:00.12Z loss=2",
+    "2026-11-17T18:00:00.12Z loss=3",
+    "2026-11-17T18:00:00.12Z loss=4",
+    "2026-11-17T18:00:01Z loss=5",
+    "2026-11-17T18:00:01Z loss=6",
+]
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=6))
+def test_a_log_is_read_once_although_it_is_asked_for_by_time(reads: list[tuple[int, int]]) -> None:
+    """Each read sees the log up to some line, from the second of the last line that was read, or earlier."""
+    state, position, found, written = LineState(), LogPosition(), [], 0
+    for more, earlier in [*reads, (6, 0)]:
+        start = next((at for at, line in enumerate(LOG) if comparable_time(line.split()[0]) >= position.time), 0)
+        written = min(max(written, start) + more, len(LOG))
+        chunk, position = read_log("\n".join(LOG[max(start - earlier, 0) : written]), "", state, position)
+        state = chunk.state
+        found += [scalar.value for scalar in chunk.scalars]
+    assert found == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def test_times_of_log_lines_are_exact() -> None:
+    chunk, _ = read_log("2026-11-17T18:00:00.25Z loss=1\nno time here\n", "", LineState(), LogPosition())
+    assert [scalar.time for scalar in chunk.scalars] == [1794938400.25]

@@ -205,6 +205,12 @@ _RUNS: Final[Mapping[str, Template]] = {
     "run.output": Template('the output "{name}" is not available', "the node is {state}"),
     "run.file": Template('the file of the output "{name}" was deleted'),
     "run.artifact": Template("{detail}"),
+    "metrics.pattern": Template(
+        "the pattern of log lines is not valid: {detail}", "use a regular expression of RE2 with a named group"
+    ),
+    "metrics.subject": Template(
+        '"{given}" is not a run, a node or a job', "write run:ID, node:RUN/NODE or job:NAMESPACE/KIND/NAME"
+    ),
 }
 
 _RESOURCES: Final[Mapping[str, Template]] = {

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from muster.workflows.lang.errors import ExpressionError
@@ -42,6 +44,7 @@ _PAIR = re.compile(
 _BARE_NAMES = re.compile(r"(?i)step|steps|global_step|iteration|iter|it|epoch|\w*loss|acc|accuracy|acc@\d+|lr|ppl")
 """Names that may be followed by a number without a sign between them."""
 _LEADING_STEP = re.compile(r"\s*\[(\d{1,15})\]\s")
+_FRACTION = re.compile(r"\.(\d{1,9})")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -58,6 +61,15 @@ class LineChunk(NamedTuple):
     scalars: list[Scalar]
     state: LineState
     problem: str = ""
+
+
+class LogPosition(NamedTuple):
+    """How far a log was read. Logs are asked for by time, so what was read already comes again."""
+
+    time: str = ""
+    """Of the last line, in a form that can be compared."""
+    lines: int = 0
+    """How many lines have this time."""
 
 
 def check_pattern(pattern: str) -> str:
@@ -102,6 +114,31 @@ def read_lines(lines: Iterable[tuple[float, str]], pattern: str, state: LineStat
     return LineChunk(found, LineState(step, counts), problem)
 
 
+def read_log(text: str, pattern: str, state: LineState, position: LogPosition) -> tuple[LineChunk, LogPosition]:
+    """Reads whole lines that begin with their time, and skips those up to `position`."""
+    last, count, again = position.time, position.lines, 0
+    new: list[tuple[float, str]] = []
+    for line in text.split("\n"):
+        time, _, rest = line.partition(" ")
+        moment = comparable_time(time)
+        if not moment or moment < last:
+            continue
+        if moment == position.time and again < position.lines:
+            again += 1
+            continue
+        last, count = moment, count + 1 if moment == last else 1
+        new.append((_seconds(moment), rest))
+    return read_lines(new, pattern, state), LogPosition(last, count)
+
+
+def comparable_time(time: str) -> str:
+    """RFC 3339 with nanoseconds, without a zone: Kubernetes leaves out zeros at the end. '' if it is no time."""
+    if len(time) < 20 or time[10] != "T":
+        return ""
+    fraction = _FRACTION.match(time, 19)
+    return time[:19] + "." + (fraction[1] if fraction is not None else "").ljust(9, "0")
+
+
 def parse_number(text: str) -> float | None:
     """A number as programs print it; None for other texts."""
     try:
@@ -129,6 +166,18 @@ def _pairs(regex: Regex, text: str) -> Iterator[tuple[str, float]]:
             value = parse_number(group.strip())
             if name and value is not None:
                 yield name[:_MAX_NAME_LENGTH], value
+
+
+@lru_cache(maxsize=16)
+def _second(moment: str) -> float:
+    try:
+        return datetime.fromisoformat(moment + "+00:00").timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _seconds(moment: str) -> float:
+    return _second(moment[:19]) + int(moment[20:]) / 1e9
 
 
 def _whole(value: float, otherwise: int | None) -> int | None:

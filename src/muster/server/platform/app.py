@@ -21,6 +21,7 @@ from muster.server.platform import (
     dispatch,
     jobs,
     logs,
+    metrics,
     module_versions,
     modules,
     resources,
@@ -87,6 +88,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     cluster.router,
     dispatch.router,
     logs.job_logs_router,
+    metrics.router,
     _about,
 )
 OPEN_ROUTERS: tuple[APIRouter, ...] = (_health, sessions.open_router, sessions.openid_router)

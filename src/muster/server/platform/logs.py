@@ -50,7 +50,7 @@ async def log_of_node(
 ) -> Response:
     """Returns what has been written so far, as text."""
     found = await found_node(here, who, run, node)
-    source, _ = await _place(here, found, attempt, pod, container)
+    source, _ = await log_place(here, found, attempt, pod, container)
     masks = await here.runs.masks(run)
 
     check = partial(found_node, here, who, run, node)
@@ -90,7 +90,7 @@ class _Wanted:
 async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) -> AsyncIterator[Event]:
     number, after = _decoded(last)
     found = await _until_begun(here, who, wanted)
-    place, attempt = await _place(here, found, number or wanted.attempt, wanted.pod, wanted.container)
+    place, attempt = await log_place(here, found, number or wanted.attempt, wanted.pod, wanted.container)
     count = attempt.number if attempt is not None else 0
     masks = await here.runs.masks(wanted.run)
 
@@ -127,7 +127,7 @@ async def _until_begun(here: Services, who: Actor, wanted: _Wanted) -> FoundNode
     return found
 
 
-async def _place(
+async def log_place(
     here: Services, found: FoundNode, number: int | None, pod: str, container: str
 ) -> tuple[LogSource | None, Attempt | None]:
     """Returns the source of the log; None if nothing has started."""
@@ -143,7 +143,7 @@ async def _place(
     if attempt is None:
         return None, None
     if not attempt.pod:
-        replicas = sorted(await training_pods(here, found), key=_rank)
+        replicas = sorted(await training_pods(here, found), key=leader_first)
         leader = LogSource(found.run.namespace, name_of(replicas[0]), container) if replicas else None
         return leader, attempt
     newest = not any(each.pod == attempt.pod and each.number > attempt.number for each in found.attempts)
@@ -155,7 +155,7 @@ async def _place(
     return place, attempt
 
 
-def _rank(pod: Object) -> tuple[bool, str]:
+def leader_first(pod: Object) -> tuple[bool, str]:
     """Sorts the leading replica of a training job first."""
     labels = labels_of(pod)
     leads = labels.get("training.kubeflow.org/job-role") == "master" or "master" in name_of(pod)

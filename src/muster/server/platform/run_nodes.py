@@ -91,7 +91,7 @@ async def one_node(run: str, node: str, here: Here, who: Who) -> RunNodeDetail:
 async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodSummary]:
     """Lists the node's existing Pods with their containers."""
     found = await found_node(here, who, run, node)
-    pods, masks = await _pods(here, found), await here.runs.masks(run)
+    pods, masks = await node_pods(here, found), await here.runs.masks(run)
     return [build_record(PodSummary, _explained(masks.anything(pod_summary(pod)))) for pod in pods]
 
 
@@ -102,7 +102,7 @@ async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[
     masks = await here.runs.masks(run)
     told = []
     for name in dict.fromkeys(
-        [a.pod for a in found.attempts if a.pod] + [name_of(p) for p in await _pods(here, found)]
+        [a.pod for a in found.attempts if a.pod] + [name_of(p) for p in await node_pods(here, found)]
     ):
         page = await here.cluster.list(EVENT, found.run.namespace, fields=f"involvedObject.name={name}")
         told += [build_record(KubernetesEvent, masks.anything(event_summary(event))) for event in page.items]
@@ -182,7 +182,7 @@ async def _workflow(here: Services, run_id: str) -> Object | None:
         return None
 
 
-async def _pods(here: Services, found: FoundNode) -> list[Object]:
+async def node_pods(here: Services, found: FoundNode) -> list[Object]:
     """The Pods of its attempts and of its training job."""
     pods: dict[str, Object] = {}
     for attempt in found.attempts:

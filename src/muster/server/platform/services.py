@@ -39,6 +39,7 @@ from muster.platform.workflows.versions import ContextLoader
 from muster.server.dispatch.adapters import create_adapters
 from muster.server.dispatch.service import DispatchService
 from muster.server.platform.event_feed import EventFeed, OpenStreams
+from muster.server.platform.metric_cache import MetricCache
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
 from muster.workflows.artifacts.client import ArtifactClient
@@ -79,6 +80,8 @@ class Services:
     """Check texts of users. Without them, as in tests, a thread does."""
     load_context: ContextLoader = graph_context
     """Finds what a graph document refers to."""
+    metrics: MetricCache = field(default_factory=MetricCache)
+    """The scalars that jobs and nodes have written."""
     logins: LoginLimits = field(default_factory=LoginLimits)
     run_owners: dict[str, RunOwner] = field(default_factory=dict)
     """The owners of runs that created jobs. They never change, so they are kept."""
