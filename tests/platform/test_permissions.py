@@ -43,6 +43,24 @@ dispatch job     cancel           ALO    write
 dispatch job     restart          ALO    write
 dispatch job     resolve          ALO    write
 dispatch job     delete           AO     write
+experiment       view             ALTO   read
+experiment       create           *      write
+experiment       archive          ALO    write
+experiment       delete           AO     write
+pipeline         view             ALTO   read
+pipeline         create           *      write
+pipeline         edit             ALTO   write
+pipeline         delete           ALO    write
+pipeline run     view             ALTO   read
+pipeline run     create           *      write
+pipeline run     stop             ALO    write
+pipeline run     retry            ALO    write
+pipeline run     archive          ALO    write
+pipeline run     delete           AO     write
+recurring run    view             ALTO   read
+recurring run    create           *      write
+recurring run    edit             ALO    write
+recurring run    delete           AO     write
 module           view             ALOP   read
 module           use              OP     write
 module           inspect          ALO    read

@@ -62,6 +62,16 @@ class Budgets:
     """API tokens of one user that are valid."""
     user_dispatch_jobs: int = 10_000
     """Jobs of the dispatcher of one user, with those that have ended."""
+    user_experiments: int = 10_000
+    """Experiments of one user."""
+    user_pipelines: int = 10_000
+    """Kubeflow pipelines of one user."""
+    pipeline_versions: int = 10_000
+    """Versions of one Kubeflow pipeline."""
+    user_pipeline_runs: int = 100_000
+    """Runs of Kubeflow pipelines of one user, with those that have ended."""
+    user_recurring_runs: int = 1_000
+    """Recurring runs of one user."""
     user_sessions: int = 100
     """Sessions of one user. One more ends the one that was not used for the longest time."""
     workflow_nodes: int = 20_000

@@ -336,6 +336,51 @@ _DISPATCH: Final[Mapping[str, Template]] = {
     ),
 }
 
+_PIPELINES: Final[Mapping[str, Template]] = {
+    "pipelines.route": Template("Kubeflow Pipelines has no {method} {path} here", "see docs/pipelines.md"),
+    "pipelines.json": Template("the body is not valid JSON: {detail}", "send a JSON object"),
+    "pipelines.type": Template("this must be {wanted}"),
+    "pipelines.unknown": Template("there is no such field", "use one of {fields}"),
+    "pipelines.name": Template('"{name}" cannot be used as a name', f"use at most {_LINE}"),
+    "pipelines.taken": Template('there is already a {kind} "{name}"', "choose another name"),
+    "pipelines.tags": Template(
+        "the tags are too many or too long", "use at most {most}, each of at most 256 characters"
+    ),
+    "pipelines.filter": Template("{detail}"),
+    "pipelines.sort": Template('cannot sort by "{sort}"', 'use "FIELD", "FIELD asc" or "FIELD desc"'),
+    "pipelines.sort-field": Template('cannot sort by "{name}"', _ONE_OF),
+    "pipelines.page-size": Template("{size} is not a valid page size", "use a whole number from 1 to {most}"),
+    "pipelines.page-token": Template("this is not a valid page token", "use next_page_token of the page before"),
+    "pipelines.page-other": Template(
+        "the page token belongs to a list with another filter or order", "send the same, or neither"
+    ),
+    "pipelines.large": Template("the pipeline is too large", "a package and the files in it have at most {most} MB"),
+    "pipelines.package": Template(
+        'the package "{name}" cannot be used: {detail}', "upload a .yaml or .json file, or one in a .zip or .tar.gz"
+    ),
+    "pipelines.upload": Template(
+        "the upload cannot be read: {detail}", "send the package as the form field uploadfile"
+    ),
+    "pipelines.spec": Template("the pipeline cannot be used: {detail}"),
+    "pipelines.parameters": Template("the parameters do not fit the pipeline: {detail}"),
+    "pipelines.source": Template("a run needs one pipeline", "send either pipeline_spec or pipeline_version_reference"),
+    "pipelines.default-experiment": Template('the experiment "Default" cannot be deleted'),
+    "pipelines.experiment-archived": Template('the experiment "{name}" is archived', "unarchive it first"),
+    "pipelines.unarchive-experiment": Template("the experiment of the run is archived", "unarchive the experiment"),
+    "pipelines.has-versions": Template(
+        'the pipeline "{name}" has {count} versions', "delete them first, or send cascade=true"
+    ),
+    "pipelines.no-version": Template('the pipeline "{name}" has no version', "upload one"),
+    "pipelines.ended": Template("the run has ended: it is {state}"),
+    "pipelines.retry": Template("only a run that failed can be retried; this one is {state}"),
+    "pipelines.gone": Template("the Workflow of the run is gone", "create a new run"),
+    "pipelines.trigger": Template("{detail}"),
+    "pipelines.concurrency": Template("{given} is not a valid max_concurrency", "use a whole number from 1 to 10"),
+    "pipelines.url": Template("pipelines are not loaded from addresses", "upload the file"),
+    "pipelines.artifact": Template('the task has no output artifact "{name}"', _ONE_OF),
+    "pipelines.no-content": Template("{detail}"),
+}
+
 _POD_POLICY: Final[Mapping[str, Template]] = {
     **{f"confined.{rule}": Template(*text) for rule, text in RULES.items()},
     "confined.repository": Template(
@@ -491,8 +536,8 @@ _GRAPHS: Final[Mapping[str, Template]] = {
 }
 
 CATALOG: Final[Mapping[str, Template]] = {
-    **_REQUESTS, **_USERS, **_WORKFLOWS, **_RUNS, **_RESOURCES, **_MODULES, **_JOBS, **_DISPATCH, **_POD_POLICY,
-    **_GRAPHS,
+    **_REQUESTS, **_USERS, **_WORKFLOWS, **_RUNS, **_RESOURCES, **_MODULES, **_JOBS, **_DISPATCH, **_PIPELINES,
+    **_POD_POLICY, **_GRAPHS,
 }  # fmt: skip
 
 

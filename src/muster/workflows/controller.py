@@ -52,7 +52,6 @@ from muster.workflows.controller_config import controller_config, with_defaults
 from muster.workflows.engine.budget import set_aside
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import HeldLocks
-from muster.workflows.engine.task_resolver import TaskResolver
 from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.limits import BudgetExceeded
@@ -132,7 +131,7 @@ class WorkflowController:
 
     `executors` builds the executor for each kind of leaf, given the function to report outcomes to. `lint` validates a
     workflow before it starts. `metrics` collects the workflows' custom metrics. `budgets` limit what a workflow may
-    use. `resolver_for` returns the TaskResolver of workflows that are not written in Argo's language alone.
+    use.
     """
 
     def __init__(
@@ -143,10 +142,8 @@ class WorkflowController:
         lint: Lint,
         metrics: MetricRegistry | None = None,
         budgets: Budgets | None = None,
-        resolver_for: Callable[[Object], TaskResolver | None] = lambda workflow: None,
     ) -> None:
         self._cluster = cluster
-        self._resolver_for = resolver_for
         self._recorder = recorder
         self._executors = executors(self.report)
         self._lint = lint
@@ -276,11 +273,7 @@ class WorkflowController:
 
     async def _load(self, obj: Object, nodes: dict[str, Node]) -> Run:
         """Raises BudgetExceeded."""
-
-        def load() -> Run:
-            return Run.load(obj, nodes, self._view(obj), self._budgets, self._resolver_for(obj))
-
-        return await self._threads.run(uid_of(obj), load)
+        return await self._threads.run(uid_of(obj), partial(Run.load, obj, nodes, self._view(obj), self._budgets))
 
     async def _apply_defaults(self, obj: Object) -> Object:
         """Adds what the settings of the controller say for all workflows."""

@@ -22,6 +22,7 @@ AREAS = [path.parent.name for path in Path(muster.platform.__path__[0]).glob("*/
 async def test_migrations_create_exactly_the_tables_of_the_code(empty_database_url: str) -> None:
     for area in AREAS:
         importlib.import_module(f"muster.platform.{area}.tables")
+    importlib.import_module("muster.platform.database.pipeline_tables")
 
     def differences(connection: Connection) -> list[object]:
         context = MigrationContext.configure(connection, opts={"compare_type": True})

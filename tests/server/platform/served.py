@@ -35,6 +35,7 @@ from muster.platform.users.sessions import begin_session
 from muster.server.cooker.app import cooker_app, with_cooker
 from muster.server.dispatch.settings import CookerSettings, DispatchSettings
 from muster.server.http_server import serve_http
+from muster.server.pipelines.app import pipelines_app, with_pipelines
 from muster.server.platform.app import platform_app
 from muster.server.platform.services import Services, create_services
 from muster.server.settings import Settings
@@ -165,7 +166,7 @@ async def serving(
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with EmbeddedCluster(home / "store", catalogue, durability="process") as cluster:
             platform = await create_services(database, cluster, settings, url, adapters=adapters)
-            app = with_cooker(platform_app(platform), cooker_app(platform))
+            app = with_cooker(with_pipelines(platform_app(platform), pipelines_app(platform)), cooker_app(platform))
             async with serve_http(app, listener):
                 yield Served(url, platform, folder)
             await platform.dispatch.close()

@@ -148,6 +148,7 @@ class _Hosted:
         await asyncio.to_thread(_load)
         from muster.platform.database.database import Database, sqlite_url
         from muster.server.cooker.app import cooker_app, with_cooker
+        from muster.server.pipelines.app import pipelines_app, with_pipelines
         from muster.server.platform.app import background_tasks, platform_app
         from muster.server.platform.services import create_services
 
@@ -161,7 +162,8 @@ class _Hosted:
             services = await create_services(
                 database, self._cluster, self._settings, self._url, self._artifacts, self._workers
             )
-            self._app, self._services, self._trouble = platform_app(services), services, ""
+            self._app = with_pipelines(platform_app(services), pipelines_app(services))
+            self._services, self._trouble = services, ""
             if self._settings.cooker.enabled:
                 self._cooker = cooker_app(services)
                 self._app = with_cooker(self._app, self._cooker)
@@ -183,6 +185,7 @@ class _Hosted:
 def _load() -> None:
     """Imports the platform and the libraries behind it."""
     import muster.server.cooker.app
+    import muster.server.pipelines.app
     import muster.server.platform.app  # noqa: F401
 
 

@@ -225,13 +225,42 @@ COOKER_RULES: Final[Mapping[str, RouteRule]] = {
 """The routes of MLP Cooker's API, with their whole paths (server/cooker/app.py). They take tokens only, no sessions."""
 
 
+PIPELINES_RULES: Final[Mapping[str, RouteRule]] = {
+    "GET healthz": public("it says that the server responds; kfp.Client asks before anything else"),
+    "GET experiments": rule("experiment", "view"),
+    "POST experiments": rule("experiment", "create"),
+    "GET experiments/{experiment_id}": rule("experiment", "view"),
+    "DELETE experiments/{experiment_id}": rule("experiment", "delete"),
+    "POST experiments/{experiment_id}:archive": rule("experiment", "archive"),
+    "POST experiments/{experiment_id}:unarchive": rule("experiment", "archive"),
+    "GET pipelines": rule("pipeline", "view"),
+    "POST pipelines": rule("pipeline", "create"),
+    "POST pipelines/create": rule("pipeline", "create"),
+    "POST pipelines/upload": rule("pipeline", "create"),
+    "POST pipelines/upload_version": rule("pipeline", "edit"),
+    "GET pipelines/names/{name}": rule("pipeline", "view"),
+    "GET pipelines/{pipeline_id}": rule("pipeline", "view"),
+    "PATCH pipelines/{pipeline_id}": rule("pipeline", "edit"),
+    "DELETE pipelines/{pipeline_id}": rule("pipeline", "delete"),
+    "GET pipelines/{pipeline_id}/versions": rule("pipeline", "view"),
+    "POST pipelines/{pipeline_id}/versions": rule("pipeline", "edit"),
+    "GET pipelines/{pipeline_id}/versions/{version_id}": rule("pipeline", "view"),
+    "PATCH pipelines/{pipeline_id}/versions/{version_id}": rule("pipeline", "edit"),
+    "DELETE pipelines/{pipeline_id}/versions/{version_id}": rule("pipeline", "edit"),
+}
+"""The routes of Kubeflow Pipelines, below /apis/v2beta1 (server/pipelines/app.py)."""
+
+
 class OtherRoutes(NamedTuple):
     paths: str
     rule: str
 
 
 OTHER_ROUTES: Final = (
-    OtherRoutes("platform port: all paths outside of /api/", "public: files of the web UI, the same for everyone"),
+    OtherRoutes(
+        "platform port: all paths outside of /api/ and /apis/v2beta1/",
+        "public: files of the web UI, the same for everyone",
+    ),
     OtherRoutes("API port: /healthz, /livez, /readyz", "public: `ok`; the reason of a failure needs a token"),
     OtherRoutes("API port: /version", "public: the version, as in Kubernetes"),
     OtherRoutes(
@@ -300,6 +329,9 @@ token needs. The owner of a run, job, module, ... is the user who created it.
 _COOKER_HEAD: Final = """MLP Cooker's API ([cooker.md](cooker.md)) is at the Service `mlp-cooker-backend:5002`, at
 `cooker.port`, and at these paths of the platform's port. It takes API tokens, but no sessions.
 """
+_PIPELINES_HEAD: Final = """The API of Kubeflow Pipelines ([pipelines.md](pipelines.md)) is below `/apis/v2beta1` of the
+platform's port. It takes API tokens and sessions.
+"""
 _COLUMNS: Final = "| method | path | rule | who | scope |"
 _RULER: Final = "| --- | --- | --- | --- | --- |"
 
@@ -320,6 +352,8 @@ def routes_document() -> str:
     lines += [_row(key, found) for key, found in ROUTE_RULES.items()]
     lines += ["", *_COOKER_HEAD.splitlines(), "", _COLUMNS, _RULER]
     lines += [_row(key, found) for key, found in COOKER_RULES.items()]
+    lines += ["", *_PIPELINES_HEAD.splitlines(), "", _COLUMNS, _RULER]
+    lines += [_row(key.replace(" ", " /"), found) for key, found in PIPELINES_RULES.items()]
     lines += ["", "| other routes | rule |", "| --- | --- |"]
     lines += [f"| {other.paths} | {other.rule} |" for other in OTHER_ROUTES]
     return "\n".join(lines) + "\n"

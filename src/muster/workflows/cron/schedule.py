@@ -4,6 +4,9 @@ Five fields (minute, hour, day of month, month, day of week) with `*`, `?`, list
 one of `@yearly`, `@monthly`, `@weekly`, `@daily`, `@hourly` and `@every 1h30m`. If both days are restricted, either may
 match. When clocks go forward, times in the skipped hour do not occur; when they go back, times in the repeated hour
 occur twice.
+
+Kubeflow Pipelines uses version 1 of robfig/cron: seconds come first, and the day of week may be left out
+(`parse_schedule_with_seconds`).
 """
 
 from __future__ import annotations
@@ -53,6 +56,8 @@ class _Values(NamedTuple):
     """The field is `*` or `?`: the other day field decides."""
 
 
+_ON_THE_MINUTE = _Values(frozenset({0}), is_free=False)
+
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS = (
@@ -62,6 +67,7 @@ _FIELDS = (
     _Field("month", 1, 12, _MONTHS),
     _Field("day of week", 0, 6, _DAYS),
 )
+_SECOND = _Field("second", 0, 59)
 _WORDS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -80,6 +86,7 @@ class Schedule(NamedTuple):
     """Nanoseconds between two occurrences; 0 if the fields decide."""
     fields: tuple[_Values, ...]
     zone: Zone
+    seconds: _Values = _ON_THE_MINUTE
 
     def next_after(self, when: datetime) -> datetime | None:
         """Returns the first time after `when`, or None if there is none within five years. `@every` counts from
@@ -118,20 +125,10 @@ class Schedule(NamedTuple):
 def parse_schedule(text: str, timezone: str = "") -> Schedule:
     """Parses a schedule. `timezone` is a name such as Asia/Tokyo; the default is the local time of this machine. A
     schedule may start with its own zone (`CRON_TZ=UTC 0 0 * * *`). Raises ScheduleError."""
-    rest = text.strip()
-    if not rest:
-        raise ScheduleError("empty spec string")
-    if rest.startswith(("TZ=", "CRON_TZ=")):
-        head, _, rest = rest.partition(" ")
-        timezone, rest = head.partition("=")[2], rest.strip()
-    zone = _zone(timezone)
+    rest, zone = _split_zone(text, timezone)
     if rest.startswith("@every "):
         return Schedule(_every(rest), (), zone)
-    if rest.startswith("@"):
-        if rest not in _WORDS:
-            raise ScheduleError(f"unrecognized descriptor: {rest}; one of {', '.join(_WORDS)}, @every 1h30m")
-        rest = _WORDS[rest]
-    parts = rest.split()
+    parts = _descriptor(rest).split()
     if len(parts) != len(_FIELDS):
         raise ScheduleError(
             f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]; they are "
@@ -140,12 +137,49 @@ def parse_schedule(text: str, timezone: str = "") -> Schedule:
     return Schedule(0, tuple(_read(part, field) for part, field in zip(parts, _FIELDS, strict=True)), zone)
 
 
+@lru_cache(maxsize=1024)
+def parse_schedule_with_seconds(text: str, timezone: str = "") -> Schedule:
+    """Parses a schedule of robfig/cron v1: second, minute, hour, day of month, month and, optionally, day of week. Five
+    fields are those without the day of week. Raises ScheduleError."""
+    rest, zone = _split_zone(text, timezone)
+    if rest.startswith("@"):
+        return parse_schedule(rest, timezone)._replace(zone=zone)
+    parts = rest.split()
+    if len(parts) not in (5, 6):
+        raise ScheduleError(
+            f"expected 5 to 6 fields, found {len(parts)}: [{' '.join(parts)}]; they are second, "
+            f"{', '.join(field.name for field in _FIELDS)} (the last may be left out)"
+        )
+    second, *others = [*parts, "*"][:6]
+    fields = tuple(_read(part, field) for part, field in zip(others, _FIELDS, strict=True))
+    return Schedule(0, fields, zone, _read(second, _SECOND))
+
+
+def _split_zone(text: str, timezone: str) -> tuple[str, Zone]:
+    rest = text.strip()
+    if not rest:
+        raise ScheduleError("empty spec string")
+    if rest.startswith(("TZ=", "CRON_TZ=")):
+        head, _, rest = rest.partition(" ")
+        timezone, rest = head.partition("=")[2], rest.strip()
+    return rest, _zone(timezone)
+
+
+def _descriptor(text: str) -> str:
+    if not text.startswith("@"):
+        return text
+    if text not in _WORDS:
+        raise ScheduleError(f"unrecognized descriptor: {text}; one of {', '.join(_WORDS)}, @every 1h30m")
+    return _WORDS[text]
+
+
 class _Search:
-    """Searches for the next matching time, from the month down to the minute. A step in a larger unit resets the
+    """Searches for the next matching time, from the month down to the second. A step in a larger unit resets the
     smaller ones."""
 
     def __init__(self, schedule: Schedule, at: int) -> None:
         self.minutes, self.hours, self.days, self.months, self.weekdays = schedule.fields
+        self.seconds = schedule.seconds
         self.zone = schedule.zone
         self.at = at
         self.is_whole = False
@@ -211,11 +245,12 @@ class _Search:
 
     def _second(self) -> bool:
         second = to_civil(self.at, self.zone).second
-        if second == 0:
+        if second in self.seconds.allowed:
             return True
         self.is_whole = True
-        self.at += (60 - second) * SECOND
-        return False
+        later = min((each for each in self.seconds.allowed if each > second), default=60)
+        self.at += (later - second) * SECOND
+        return later < 60
 
 
 def _read(text: str, field: _Field) -> _Values:
