@@ -25,6 +25,7 @@ from muster.kube.encryption import EncryptionError
 from muster.kube.kinds import Catalogue
 from muster.kube.objects import Key
 from muster.kube.pod_security import is_restricted
+from muster.pipelines.resolver import resolver_for
 from muster.server.argo.app import argo_app
 from muster.server.http_server import limits_from, open_listener, serve_https
 from muster.server.kubernetes.app import kube_app
@@ -84,7 +85,7 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
         }
 
     recorder, budgets = box.recorder("workflow-controller"), box.settings.budgets
-    box.run_component(WorkflowController(cluster, recorder, leaves, find_problems, metrics, budgets))
+    box.run_component(WorkflowController(cluster, recorder, leaves, find_problems, metrics, budgets, resolver_for))
     box.run_component(CronController(cluster, box.recorder("cron-controller"), budgets=box.settings.budgets))
     cleanup = CleanupController(
         cluster,

@@ -52,6 +52,7 @@ from muster.workflows.controller_config import controller_config, with_defaults
 from muster.workflows.engine.budget import set_aside
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import HeldLocks
+from muster.workflows.engine.task_resolver import TaskResolver
 from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.limits import BudgetExceeded
@@ -131,7 +132,7 @@ class WorkflowController:
 
     `executors` builds the executor for each kind of leaf, given the function to report outcomes to. `lint` validates a
     workflow before it starts. `metrics` collects the workflows' custom metrics. `budgets` limit what a workflow may
-    use.
+    use. `resolver_for` returns the TaskResolver of workflows that are not written in Argo's language alone.
     """
 
     def __init__(
@@ -142,8 +143,10 @@ class WorkflowController:
         lint: Lint,
         metrics: MetricRegistry | None = None,
         budgets: Budgets | None = None,
+        resolver_for: Callable[[Object], TaskResolver | None] = lambda workflow: None,
     ) -> None:
         self._cluster = cluster
+        self._resolver_for = resolver_for
         self._recorder = recorder
         self._executors = executors(self.report)
         self._lint = lint
@@ -273,7 +276,11 @@ class WorkflowController:
 
     async def _load(self, obj: Object, nodes: dict[str, Node]) -> Run:
         """Raises BudgetExceeded."""
-        return await self._threads.run(uid_of(obj), partial(Run.load, obj, nodes, self._view(obj), self._budgets))
+
+        def load() -> Run:
+            return Run.load(obj, nodes, self._view(obj), self._budgets, self._resolver_for(obj))
+
+        return await self._threads.run(uid_of(obj), load)
 
     async def _apply_defaults(self, obj: Object) -> Object:
         """Adds what the settings of the controller say for all workflows."""

@@ -15,6 +15,7 @@ from muster.kube.objects import Object
 from muster.workflows.engine.memoization import entry_text
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import LockTable
+from muster.workflows.engine.task_resolver import TaskResolver
 from muster.workflows.model import Actions, Launch, Memo, Node, Outcome, WorkflowEvent
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,8 +48,15 @@ class Simulation:
     """One workflow. `round` reports outcomes of everything launched; `finish` continues until nothing is left to do."""
 
     def __init__(
-        self, workflow: Object | str, answer: Answer = succeed, *, view: FakeView | None = None, reload: bool = False
+        self,
+        workflow: Object | str,
+        answer: Answer = succeed,
+        *,
+        view: FakeView | None = None,
+        reload: bool = False,
+        resolver_for: Callable[[Object], TaskResolver | None] = lambda workflow: None,
     ) -> None:
+        self.resolver_for = resolver_for
         self.workflow = manifest(workflow) if isinstance(workflow, str) else workflow
         self.answer = answer
         self.view = view or FakeView()
@@ -62,7 +70,7 @@ class Simulation:
         self.memos: list[Memo] = []
         self.wake: datetime | None = None
         self.steps = 0
-        self.run = Run.load(self.workflow, {}, self.view)
+        self.run = Run.load(self.workflow, {}, self.view, resolver=resolver_for(self.workflow))
 
     @property
     def phase(self) -> str:
@@ -103,7 +111,8 @@ class Simulation:
 
     def restart(self) -> None:
         stored = json.loads(json.dumps(self.stored))
-        self.run = Run.load(json.loads(json.dumps(self.workflow)), stored, self.view)
+        workflow = json.loads(json.dumps(self.workflow))
+        self.run = Run.load(workflow, stored, self.view, resolver=self.resolver_for(workflow))
         for node_id in self.run.unfinished():
             again = self.run.launch(node_id)
             assert again.pod_name == self.open[node_id].pod_name if node_id in self.open else True

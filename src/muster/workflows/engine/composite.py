@@ -14,7 +14,7 @@ from muster.workflows.engine.hooks import Child, HookFactory
 from muster.workflows.engine.scope import Scope, mentioned_steps, resolve_outputs
 from muster.workflows.engine.work_queue import Caller, Work
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.model import NodeType, Phase
+from muster.workflows.model import NodeType, Outputs, Phase
 
 FAIL_FAST = "template has failed or errored children and failFast enabled"
 
@@ -104,10 +104,14 @@ class CompositeNode(Work, Caller):
             return
         scope.add_skipped(f"{self.prefix}.{name}", template, with_artifacts=with_artifacts)
 
+    def outputs(self) -> Outputs | None:
+        """Returns the template's outputs, once its children have ended. Raises WorkflowError and ExpressionError."""
+        scope = self.variables_for(self.template["outputs"]) if self.template.get("outputs") else Scope()
+        return resolve_outputs(self.template, scope, self.run.variables, self.run.clock.expressions)
+
     def succeed(self) -> None:
         try:
-            scope = self.variables_for(self.template["outputs"]) if self.template.get("outputs") else Scope()
-            outputs = resolve_outputs(self.template, scope, self.run.variables, self.run.clock.expressions)
+            outputs = self.outputs()
         except (WorkflowError, ExpressionError) as error:
             self.fail_body(error_message(error))
             return

@@ -21,11 +21,12 @@ from muster.workflows.engine.node_tree import (
     is_fulfilled,
 )
 from muster.workflows.engine.scope import Scope, resolve_step
+from muster.workflows.engine.task_resolver import CompleteTask, ExpandTask, SkipTask, StartTask
 from muster.workflows.lang import depends
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.lang.tags import without_marks
-from muster.workflows.model import Node, Phase
+from muster.workflows.model import Node, NodeType, Outputs, Phase
 
 # The dependency graph of a DAG's tasks, and the phase of a DAG once nothing in it runs.
 
@@ -171,9 +172,15 @@ def _successors(node: Node, tree: NodeTree) -> list[str]:
 class Loop:
     """A task with items: a TaskGroup node with one child per item."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = 0) -> None:
         self.waiting: deque[Child] = deque()
         self.open = 0
+        self.limit = limit
+        """How many items run at the same time; 0 for any number."""
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self.limit) and self.open >= self.limit
 
 
 class Dag(CompositeNode):
@@ -280,8 +287,9 @@ class Dag(CompositeNode):
         self.open_count += 1
         group.restore_hooks(self.hooks)
         if not is_ended(node):
-            loop = self.loops[name] = Loop()
-            for child in self._items(name):
+            items, limit = self._items(name)
+            loop = self.loops[name] = Loop(limit)
+            for child in items:
                 if child.exists:
                     loop.open += 1
                     self.restore_child(child)
@@ -318,6 +326,9 @@ class Dag(CompositeNode):
             if not self.graph.holds(name, results):
                 self._skip(name, name, task, "Omitted", "omitted: depends condition not met")
                 return True
+            if self.run.resolver is not None:
+                self._start_resolved(name, task)
+                return True
             scope = self.variables_for(task)
             step = resolve_step(task, scope, self.run.variables, self.run.clock.expressions)
             if not is_loop(task):
@@ -333,6 +344,29 @@ class Dag(CompositeNode):
         self._start_loop(name, task, items)
         return True
 
+    def _start_resolved(self, name: str, task: Mapping[str, Any]) -> None:
+        """Does what the workflow's resolver decides. Raises WorkflowError and ExpressionError."""
+        assert self.run.resolver is not None
+        match self.run.resolver.decide(self, name):
+            case StartTask(step):
+                self._start_task(name, step)
+            case ExpandTask(steps, limit) if steps:
+                self._start_loop(name, task, self._resolved_items(steps), limit)
+            case ExpandTask():
+                self._add_ended(name, task, "TaskGroup", "Succeeded")
+            case SkipTask(message):
+                self._skip(name, name, task, "Skipped", message)
+            case CompleteTask(outputs, inputs):
+                self._add_ended(name, task, "Plugin", "Succeeded")
+                self.run.tree.change(
+                    self.run.tree.id_of(self._name(name)), outputs=outputs or None, inputs=dict(inputs) or None
+                )
+
+    def _resolved_items(self, steps: Iterable[Mapping[str, Any]]) -> list[Child]:
+        found = [self._child(str(step["name"]), step, None, index) for index, step in enumerate(steps)]
+        self.run.tree.budget.count_items(len(found))
+        return found
+
     def _start_task(self, name: str, step: Mapping[str, Any]) -> None:
         self._link_dependencies(name, self.run.tree.id_of(self._name(name)))
         child = self._child(name, step, None)
@@ -341,23 +375,28 @@ class Dag(CompositeNode):
         self._start_child(child, name)
         self.changed_children.append(child)
 
-    def _start_loop(self, name: str, task: Mapping[str, Any], items: list[Child]) -> None:
+    def _start_loop(self, name: str, task: Mapping[str, Any], items: list[Child], limit: int = 0) -> None:
         node_id = self.run.tree.id_of(self._name(name))
         self._link_dependencies(name, node_id)
         self.add_node(self._name(name), "TaskGroup", "Running", task)
         self.children[name] = self._child(name, task, None)
         self.open_count += 1
-        loop = self.loops[name] = Loop()
+        loop = self.loops[name] = Loop(limit)
         loop.waiting.extend(items)
         heapq.heappush(self.waiting_loops, (self.graph.order[name], name))
         self.changed_children.append(self.children[name])
 
     def _start_items(self) -> bool:
-        """Starts items of the first loop until no slot is free. Returns False if items are left."""
-        _, name = self.waiting_loops[0]
+        """Starts items of the first loop that is not full, until no slot is free. Returns False if items are left."""
+        entry = next((entry for entry in sorted(self.waiting_loops) if not self.loops[entry[1]].is_full), None)
+        if entry is None:
+            return False
+        name = entry[1]
         loop = self.loops[name]
         group = self.run.tree.id_of(self._name(name))
         while loop.waiting:
+            if loop.is_full:
+                return True
             child = loop.waiting[0]
             assert child.call is not None
             if self._is_blocked() or not self.run.may_start(self, child.call.position, self.id, self.template):
@@ -367,7 +406,8 @@ class Dag(CompositeNode):
             self.run.tree.link(group, child.id)
             self._start_child(child, name)
             self.changed_children.append(child)
-        heapq.heappop(self.waiting_loops)
+        self.waiting_loops.remove(entry)
+        heapq.heapify(self.waiting_loops)
         self.changed_children.append(self.children[name])
         return True
 
@@ -386,8 +426,14 @@ class Dag(CompositeNode):
         child.call.start()
 
     def _skip(self, name: str, task: str, declared: Mapping[str, Any], phase: Phase, message: str) -> None:
-        self._link_dependencies(task, self.run.tree.id_of(self._name(name)))
-        self.add_node(self._name(name), "Skipped", phase, declared, message)
+        self._add_ended(name, declared, "Skipped", phase, message)
+
+    def _add_ended(
+        self, name: str, declared: Mapping[str, Any], kind: NodeType, phase: Phase, message: str = ""
+    ) -> None:
+        """Adds a task that is over without having run a template."""
+        self._link_dependencies(name, self.run.tree.id_of(self._name(name)))
+        self.add_node(self._name(name), kind, phase, declared, message)
         child = self._child(name, declared, None)
         self.children[name] = child
         self.open_count += 1
@@ -411,17 +457,29 @@ class Dag(CompositeNode):
 
     def _resolve_again(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
+            if self.run.resolver is not None:
+                decision = self.run.resolver.decide(self, str(task["name"]))
+                return decision.step if isinstance(decision, StartTask) else task
             return resolve_step(task, self.variables_for(task), self.run.variables, self.run.clock.expressions)
         except (WorkflowError, ExpressionError):
             return task  # It could be resolved when it started, and its node has the inputs.
 
-    def _items(self, name: str) -> list[Child]:
+    def _items(self, name: str) -> tuple[list[Child], int]:
+        """Returns the items of a loop that has begun, and how many may run at the same time."""
         task = self.graph.tasks[name]
         try:
+            if self.run.resolver is not None:
+                decision = self.run.resolver.decide(self, name)
+                return (
+                    (self._resolved_items(decision.steps), decision.limit)
+                    if isinstance(decision, ExpandTask)
+                    else ([], 0)
+                )
             scope = self.variables_for(task)
-            return self._expand(name, resolve_step(task, scope, self.run.variables, self.run.clock.expressions), scope)
+            step = resolve_step(task, scope, self.run.variables, self.run.clock.expressions)
+            return self._expand(name, step, scope), 0
         except (WorkflowError, ExpressionError):
-            return []
+            return [], 0
 
     def _expand(self, name: str, step: Mapping[str, Any], scope: Scope) -> list[Child]:
         found = []
@@ -497,6 +555,9 @@ class Dag(CompositeNode):
         if self._is_blocked() and (self.ready or self.waiting_loops):
             self.finish("Failed", FAIL_FAST)
             return
+        if self.run.resolver is not None:
+            self._conclude_resolved()
+            return
         fail_fast = self.template["dag"].get("failFast")
         phase = dag_phase(self.graph, self.run.tree, self.node, fail_fast=fail_fast is None or bool(fail_fast))
         if phase == "Running":
@@ -505,6 +566,23 @@ class Dag(CompositeNode):
             self.succeed()
         else:
             self.finish(phase)
+
+    def _conclude_resolved(self) -> None:
+        """Every failed task makes the DAG fail, also one that others ran after."""
+        nodes = [self.run.tree.find(self._name(name)) for name in self.graph.tasks]
+        if None in nodes:
+            return  # the step was full before all tasks could start
+        failed = next((node for node in nodes if node is not None and has_failed(node)), None)
+        if failed is None:
+            self.succeed()
+        else:
+            shown = failed.get("message") or ""
+            self.finish("Failed", f"task {failed['displayName']} failed" + (f": {shown}" if shown else ""))
+
+    def outputs(self) -> Outputs | None:
+        if self.run.resolver is not None:
+            return self.run.resolver.dag_outputs(self)
+        return super().outputs()
 
 
 def _exit_hook_only(step: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,12 +24,14 @@ from muster.workflows.engine.retry import Retry
 from muster.workflows.engine.scope import merge_global_outputs, steps_with_used_results
 from muster.workflows.engine.steps import Steps
 from muster.workflows.engine.synchronization import HeldLocks, RunLocks
+from muster.workflows.engine.task_resolver import TaskResolver
 from muster.workflows.engine.templates import Context, Templates, to_text, type_of
 from muster.workflows.engine.work_queue import Advanceable, Parent, Position, Work, WorkQueue
 from muster.workflows.engine.workflow_spec import CONTROLS, metadata_variables, resolve_workflow
 from muster.workflows.lang.limits import BudgetExceeded, text_created
 from muster.workflows.lang.tags import without_marks
 from muster.workflows.model import (
+    FINISHED_PHASES,
     Actions,
     ClusterView,
     Launch,
@@ -101,9 +103,15 @@ class Run:
     """
 
     def __init__(
-        self, workflow: Object, nodes: Mapping[str, Node], view: ClusterView, budgets: Budgets | None = None
+        self,
+        workflow: Object,
+        nodes: Mapping[str, Node],
+        view: ClusterView,
+        budgets: Budgets | None = None,
+        resolver: TaskResolver | None = None,
     ) -> None:
         self.workflow = workflow
+        self.resolver = resolver
         self.budgets = budgets or Budgets()
         self.name = name_of(workflow)
         self.namespace = namespace_of(workflow)
@@ -151,11 +159,16 @@ class Run:
 
     @classmethod
     def load(
-        cls, workflow: Object, nodes: Mapping[str, Node], view: ClusterView, budgets: Budgets | None = None
+        cls,
+        workflow: Object,
+        nodes: Mapping[str, Node],
+        view: ClusterView,
+        budgets: Budgets | None = None,
+        resolver: TaskResolver | None = None,
     ) -> Run:
-        """Returns the run of a workflow with these nodes; none for a new workflow. Nothing happens before the first
-        step. Raises BudgetExceeded."""
-        run = cls(workflow, nodes, view, budgets)
+        """Returns the run of a workflow with these nodes; none for a new workflow. With a resolver, that decides what
+        the tasks of its DAGs do. Nothing happens before the first step. Raises BudgetExceeded."""
+        run = cls(workflow, nodes, view, budgets, resolver)
         if not run.finished and run.problem is None:
             run.root.restore()
             run.queue.add(run.root)
@@ -218,6 +231,8 @@ class Run:
         for node_id, outcome in outcomes.items():
             leaf = self.leaves.get(node_id)
             if leaf is not None:
+                if self.resolver is not None and outcome.phase in FINISHED_PHASES:
+                    outcome = self.resolver.outcome(leaf, outcome)
                 leaf.observe(outcome)
 
     def advance(self) -> None:

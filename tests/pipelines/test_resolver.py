@@ -1,0 +1,415 @@
+"""What the tasks of a pipeline do on the engine: decided from typed values, and the same after every restart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from muster.pipelines.compile import to_workflow
+from muster.pipelines.resolver import node_outputs, resolver_for
+from muster.pipelines.spec import parse_pipeline
+from muster.pipelines.status import TaskDetail, task_details
+from muster.workflows.model import Launch, Outcome, Outputs
+from muster.workflows.operations.retry import retry
+from tests.workflows.engine.simulation import FakeView, Simulation
+
+Body = Callable[[dict[str, Any]], Any]
+"""A component: takes its parameters, and returns its outputs by name."""
+
+
+class Demo:
+    """Builds a pipeline whose components are functions, and runs it."""
+
+    def __init__(self, **parameters: dict[str, Any]) -> None:
+        self.bodies: dict[str, Body] = {}
+        self.spec: dict[str, Any] = {
+            "pipelineInfo": {"name": "demo"},
+            "schemaVersion": "2.1.0",
+            "components": {},
+            "deploymentSpec": {"executors": {}},
+            "root": {"dag": {"tasks": {}}, "inputDefinitions": {"parameters": parameters}},
+        }
+        self.ran: list[tuple[str, dict[str, Any]]] = []
+        self.view = FakeView()
+
+    def component(self, name: str, body: Body, inputs: dict[str, str], outputs: dict[str, str] | None = None) -> None:
+        definitions = {}
+        for key, kind in inputs.items():
+            optional = kind.endswith("?")
+            definitions[key] = {"parameterType": kind.rstrip("?"), **({"isOptional": True} if optional else {})}
+        self.bodies[f"comp-{name}"] = body
+        self.spec["components"][f"comp-{name}"] = {
+            "executorLabel": f"exec-{name}",
+            "inputDefinitions": {"parameters": definitions},
+            "outputDefinitions": {"parameters": {k: {"parameterType": v} for k, v in (outputs or {}).items()}},
+        }
+        container = {"image": "python:3.11", "command": ["run", "{{$}}"]}
+        self.spec["deploymentSpec"]["executors"][f"exec-{name}"] = {"container": container}
+
+    def dag(self, name: str, tasks: dict[str, Any], inputs: dict[str, str], **outputs: dict[str, Any]) -> None:
+        self.spec["components"][f"comp-{name}"] = {
+            "dag": {"tasks": tasks, "outputs": {"parameters": outputs}},
+            "inputDefinitions": {"parameters": {k: {"parameterType": v} for k, v in inputs.items()}},
+            "outputDefinitions": {"parameters": {key: {"parameterType": "STRING"} for key in outputs}},
+        }
+
+    def run(self, parameters: dict[str, Any] | None = None, *, reload: bool = True) -> Simulation:
+        pipeline = parse_pipeline(self.spec)
+        workflow = to_workflow(
+            pipeline, run_id="r1", display_name="run", parameters=parameters or {}, namespace="n", name="wf"
+        )
+        workflow["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        simulation = Simulation(workflow, self.answer, view=self.view, reload=reload, resolver_for=resolver_for)
+        return simulation.finish()
+
+    def answer(self, launch: Launch) -> Outcome:
+        """Does what the container of a component would do."""
+        given = json.loads(launch.template["container"]["command"][1])
+        values = given["inputs"]["parameterValues"]
+        self.ran.append((launch.node["name"].removeprefix("wf."), values))
+        try:
+            found = self.bodies[launch.template["name"]](values)
+        except RuntimeError as error:
+            return Outcome("Failed", str(error), exit_code=1)
+        written = {"parameterValues": found if isinstance(found, dict) else {"Output": found}}
+        parameters = [{"name": "kfp-output-file", "value": json.dumps(written)}]
+        return Outcome("Succeeded", exit_code=0, outputs=Outputs(parameters=parameters))
+
+    def values(self, task: str) -> list[dict[str, Any]]:
+        return [values for name, values in self.ran if name == task]
+
+
+def task(component: str, *after: str, **inputs: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"componentRef": {"name": f"comp-{component}"}, "inputs": {"parameters": inputs}}
+    return {**found, "dependentTasks": list(after)} if after else found
+
+
+def output(producer: str, key: str = "Output") -> dict[str, Any]:
+    return {"taskOutputParameter": {"producerTask": producer, "outputParameterKey": key}}
+
+
+def constant(value: Any) -> dict[str, Any]:
+    return {"runtimeValue": {"constant": value}}
+
+
+def given(name: str, selector: str = "") -> dict[str, Any]:
+    return {"componentInputParameter": name, **({"parameterExpressionSelector": selector} if selector else {})}
+
+
+def from_task(producer: str, key: str = "Output") -> dict[str, Any]:
+    return {"valueFromParameter": {"producerSubtask": producer, "outputParameterKey": key}}
+
+
+def fails(values: dict[str, Any]) -> Any:
+    raise RuntimeError("it broke")
+
+
+def adder() -> Demo:
+    demo = Demo(a={"parameterType": "NUMBER_INTEGER"}, b={"parameterType": "NUMBER_INTEGER", "defaultValue": 2.0})
+    demo.component(
+        "add",
+        lambda v: v["x"] + v["y"],
+        {"x": "NUMBER_INTEGER", "y": "NUMBER_INTEGER"},
+        {"Output": "NUMBER_INTEGER"},
+    )
+    demo.component("show", lambda v: {}, {"text": "STRING"})
+    return demo
+
+
+def test_values_keep_their_types_from_task_to_task() -> None:
+    demo = adder()
+    demo.spec["root"]["dag"]["tasks"] = {
+        "first": task("add", x=given("a"), y=given("b")),
+        "second": task("add", x=output("first"), y=constant(10.0)),
+        "show": task("show", text=output("second")),
+    }
+    simulation = demo.run({"a": 1})
+    assert simulation.phase == "Succeeded", simulation.message
+    assert demo.ran == [("first", {"x": 1, "y": 2}), ("second", {"x": 3, "y": 10}), ("show", {"text": "13"})]
+    assert simulation.node("second").get("outputs", {}).get("parameters", [])[0] == {"name": "Output", "value": "13"}
+    assert node_outputs(simulation.node("second")).parameters == {"Output": 13}
+
+
+def test_an_unset_optional_input_is_absent_and_text_in_constants_is_filled_in() -> None:
+    demo = Demo(who={"parameterType": "STRING"}, maybe={"parameterType": "STRING", "isOptional": True})
+    demo.component("say", lambda v: {}, {"text": "STRING", "more": "STRUCT?"})
+    text = "hello {{$.inputs.parameters['pipelinechannel--who']}} {{jinja}}"
+    demo.spec["root"]["dag"]["tasks"] = {
+        "say": task("say", text=constant(text), more=given("maybe"), **{"pipelinechannel--who": given("who")})
+    }
+    assert demo.run({"who": 'a "{{$}}"'}).phase == "Succeeded"
+    assert demo.values("say") == [{"text": 'hello a "{{$}}" {{jinja}}', "pipelinechannel--who": 'a "{{$}}"'}]
+
+
+@pytest.mark.parametrize(("flip", "taken"), [("heads", "yes"), ("tails", "no")])
+def test_one_of_takes_the_branch_that_ran(flip: str, taken: str) -> None:
+    demo = Demo(flip={"parameterType": "STRING"})
+    demo.component("echo", lambda v: v["text"], {"text": "STRING"}, {"Output": "STRING"})
+    channel = {"pipelinechannel--flip": given("pipelinechannel--flip")}
+    for name, text in (("if", "yes"), ("else", "no")):
+        tasks = {"echo": task("echo", text=constant(text))}
+        demo.dag(name, tasks, {"pipelinechannel--flip": "STRING"}, out=from_task("echo"))
+    when = "inputs.parameter_values['pipelinechannel--flip'] == 'heads'"
+    demo.dag(
+        "branches",
+        {
+            "if": {**task("if", **channel), "triggerPolicy": {"condition": when}},
+            "else": {**task("else", **channel), "triggerPolicy": {"condition": f"!({when})"}},
+        },
+        {"pipelinechannel--flip": "STRING"},
+        out={
+            "valueFromOneof": {
+                "parameterSelectors": [
+                    {"producerSubtask": "if", "outputParameterKey": "out"},
+                    {"producerSubtask": "else", "outputParameterKey": "out"},
+                ]
+            }
+        },
+    )
+    demo.spec["root"]["dag"]["tasks"] = {
+        "branches": task("branches", **{"pipelinechannel--flip": given("flip")}),
+        "show": task("echo", text=output("branches", "out")),
+    }
+    simulation = demo.run({"flip": flip})
+    assert simulation.phase == "Succeeded", simulation.message
+    assert demo.values("show") == [{"text": taken}]
+    skipped = simulation.names()[f"wf.branches.{'else' if flip == 'heads' else 'if'}"]
+    assert skipped == "Skipped"
+
+
+def loop(component: str, over: dict[str, Any], item: str, limit: int = 0, **inputs: Any) -> dict[str, Any]:
+    found = {**task(component, **inputs), "parameterIterator": {"itemInput": item, "items": over}}
+    return {**found, "iteratorPolicy": {"parallelismLimit": limit}} if limit else found
+
+
+def test_a_loop_collects_its_outputs_in_order() -> None:
+    demo = Demo(items={"parameterType": "LIST"})
+    demo.component("name", lambda v: f"<{v['text']}>", {"text": "STRING"}, {"Output": "STRING"})
+    demo.component("join", lambda v: {}, {"all": "LIST"})
+    inner = {"name": task("name", text=given("item", 'parseJson(string_value)["n"]'))}
+    demo.dag("loop", inner, {"item": "STRING", "items": "LIST"}, out=from_task("name"))
+    demo.spec["root"]["dag"]["tasks"] = {
+        "loop": loop("loop", {"inputParameter": "items"}, "item", items=given("items")),
+        "join": task("join", all=output("loop", "out")),
+    }
+    simulation = demo.run({"items": [{"n": "a"}, {"n": "b"}, {"n": "c"}]})
+    assert simulation.phase == "Succeeded", simulation.message
+    assert demo.values("join") == [{"all": ["<a>", "<b>", "<c>"]}]
+    assert demo.run({"items": []}).phase == "Succeeded"
+    assert demo.values("join")[-1] == {"all": []}
+
+
+def test_nested_loops_collect_lists_of_lists() -> None:
+    demo = Demo()
+    demo.component("pair", lambda v: f"{v['a']}{v['b']}", {"a": "STRING", "b": "NUMBER_INTEGER"}, {"Output": "STRING"})
+    demo.component("join", lambda v: {}, {"all": "LIST"})
+    demo.dag("inner", {"pair": task("pair", a=given("a"), b=given("b"))}, {"a": "STRING", "b": "NUMBER_INTEGER"},
+             out=from_task("pair"))  # fmt: skip
+    tasks = {"inner": loop("inner", {"raw": "[1, 2]"}, "b", a=given("a"))}
+    demo.dag("outer", tasks, {"a": "STRING"}, out=from_task("inner", "out"))
+    demo.spec["root"]["dag"]["tasks"] = {
+        "outer": loop("outer", {"raw": '["x", "y"]'}, "a"),
+        "join": task("join", all=output("outer", "out")),
+    }
+    assert demo.run().phase == "Succeeded"
+    assert demo.values("join") == [{"all": [["x1", "x2"], ["y1", "y2"]]}]
+
+
+def test_a_loop_runs_as_many_iterations_at_a_time_as_it_may() -> None:
+    demo = Demo()
+    demo.component("one", lambda v: {}, {"n": "NUMBER_INTEGER"})
+    demo.dag("loop", {"one": task("one", n=given("n"))}, {"n": "NUMBER_INTEGER"})
+    demo.spec["root"]["dag"]["tasks"] = {
+        "few": loop("loop", {"raw": "[1, 2, 3, 4, 5]"}, "n", 2),
+        "many": loop("loop", {"raw": "[1, 2, 3]"}, "n"),
+    }
+
+    class Counting(Simulation):
+        most = 0
+
+        def round(self) -> None:
+            running = [launch.node["name"] for launch in self.open.values()]
+            self.most = max(self.most, sum(name.startswith("wf.few(") for name in running))
+            super().round()
+
+    pipeline = parse_pipeline(demo.spec)
+    workflow = to_workflow(pipeline, run_id="r", display_name="r", parameters={}, namespace="n", name="wf")
+    counting = Counting(workflow, demo.answer, resolver_for=resolver_for, reload=True)
+    counting.finish()
+    assert (counting.phase, counting.most, len(demo.ran)) == ("Succeeded", 2, 8)
+
+
+def test_a_thousand_iterations() -> None:
+    demo = Demo()
+    demo.component("one", lambda v: v["n"], {"n": "NUMBER_INTEGER"}, {"Output": "NUMBER_INTEGER"})
+    demo.component("sum", lambda v: {}, {"all": "LIST"})
+    demo.dag("loop", {"one": task("one", n=given("n"))}, {"n": "NUMBER_INTEGER"}, out=from_task("one"))
+    demo.spec["root"]["dag"]["tasks"] = {
+        "loop": loop("loop", {"raw": json.dumps(list(range(1000)))}, "n"),
+        "sum": task("sum", all=output("loop", "out")),
+    }
+    simulation = demo.run(reload=False)
+    assert simulation.phase == "Succeeded", simulation.message
+    assert demo.values("sum") == [{"all": list(range(1000))}]
+
+
+def exit_pipeline() -> Demo:
+    demo = Demo()
+    demo.component("fail", fails, {})
+    demo.component("never", lambda v: {}, {})
+    demo.component("report", lambda v: {}, {"status": "TASK_FINAL_STATUS"})
+    demo.dag("body", {"fail": task("fail"), "never": task("never", "fail")}, {})
+    demo.spec["root"]["dag"]["tasks"] = {
+        "body": task("body"),
+        "report": {
+            **task("report", "body", status={"taskFinalStatus": {"producerTask": "body"}}),
+            "triggerPolicy": {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"},
+        },
+    }
+    return demo
+
+
+def test_an_exit_task_runs_after_a_failure_and_knows_it() -> None:
+    demo = exit_pipeline()
+    simulation = demo.run()
+    assert (simulation.phase, simulation.names()["wf.body.never"]) == ("Failed", "Omitted")
+    (values,) = demo.values("report")
+    assert values["status"] == {
+        "state": "FAILED",
+        "pipelineTaskName": "body",
+        "pipelineJobResourceName": "wf",
+        "error": {"message": "task fail failed: it broke"},
+    }
+
+
+def test_a_retry_of_the_run_keeps_what_succeeded() -> None:
+    demo = exit_pipeline()
+    simulation = demo.run()
+    demo.bodies["comp-fail"] = lambda values: {}
+    stored = {**simulation.workflow, "status": {**simulation.run.status, "nodes": simulation.stored}}
+    again = retry(stored)
+    simulation.workflow, simulation.stored = again.workflow, dict(again.workflow["status"]["nodes"])
+    simulation.restart()
+    ran = len(demo.ran)
+    simulation.finish()
+    assert simulation.phase == "Succeeded", simulation.message
+    assert [name for name, _ in demo.ran[ran:]] == ["body.fail", "body.never"]
+
+
+def test_a_task_is_retried_as_its_policy_says() -> None:
+    demo = Demo()
+    tries: list[int] = []
+
+    def flaky(values: dict[str, Any]) -> Any:
+        tries.append(1)
+        if len(tries) < 3:
+            raise RuntimeError("not yet")
+        return "done"
+
+    demo.component("flaky", flaky, {}, {"Output": "STRING"})
+    demo.component("show", lambda v: {}, {"text": "STRING"})
+    policy = {"maxRetryCount": 3, "backoffDuration": "0s", "backoffFactor": 2, "backoffMaxDuration": "3600s"}
+    demo.spec["root"]["dag"]["tasks"] = {
+        "flaky": {**task("flaky"), "retryPolicy": policy},
+        "show": task("show", text=output("flaky")),
+    }
+    simulation = demo.run()
+    assert (simulation.phase, demo.values("show")) == ("Succeeded", [{"text": "done"}]), simulation.message
+    detail = {each.display_name: each for each in details(simulation)}["flaky"]
+    assert (detail.state, len(detail.attempts)) == ("SUCCEEDED", 3)
+
+
+def test_a_cached_task_does_not_run_again_and_its_consumers_are_found_as_well() -> None:
+    demo = adder()
+    cached = {"cachingOptions": {"enableCache": True}}
+    demo.spec["root"]["dag"]["tasks"] = {
+        "first": {**task("add", x=given("a"), y=given("b")), **cached},
+        "second": {**task("add", x=output("first"), y=constant(1)), **cached},
+        "show": task("show", text=output("second")),
+    }
+    assert demo.run({"a": 1}).phase == "Succeeded"
+    simulation = demo.run({"a": 1})
+    assert [name for name, _ in demo.ran] == ["first", "second", "show", "show"]
+    assert [(d.display_name, d.cached, d.pod_name != "") for d in details(simulation) if d.kind == "container"] == [
+        ("first", True, False),
+        ("second", True, False),
+        ("show", False, True),
+    ]
+    demo.spec["deploymentSpec"]["executors"]["exec-add"]["container"]["image"] = "python:3.12"
+    demo.run({"a": 1})
+    assert [name for name, _ in demo.ran][4:] == ["first", "second", "show"]
+
+
+def test_an_importer_runs_nothing() -> None:
+    demo = Demo(uri={"parameterType": "STRING"})
+    demo.component("read", lambda v: {}, {})
+    demo.spec["components"]["comp-read"]["inputDefinitions"]["artifacts"] = {"data": {"artifactType": {}}}
+    demo.spec["components"]["comp-import"] = {
+        "executorLabel": "exec-import",
+        "inputDefinitions": {"parameters": {"uri": {"parameterType": "STRING"}}},
+        "outputDefinitions": {"artifacts": {"artifact": {"artifactType": {"schemaTitle": "system.Dataset"}}}},
+    }
+    demo.spec["deploymentSpec"]["executors"]["exec-import"] = {
+        "importer": {
+            "artifactUri": {"runtimeParameter": "uri"},
+            "typeSchema": {"schemaTitle": "system.Dataset"},
+            "metadata": {"from": "{{$.inputs.parameters['uri']}}"},
+        }
+    }
+    read = task("read")
+    read["inputs"]["artifacts"] = {
+        "data": {"taskOutputArtifact": {"producerTask": "import", "outputArtifactKey": "artifact"}}
+    }
+    demo.spec["root"]["dag"]["tasks"] = {"import": task("import", uri=given("uri")), "read": read}
+    simulation = demo.run({"uri": "gs://bucket/data"})
+    assert simulation.phase == "Succeeded", simulation.message
+    assert simulation.launched == ["wf.read"]
+    (artifact,) = node_outputs(simulation.node("import")).artifacts["artifact"]
+    assert (artifact.uri, artifact.metadata) == ("gs://bucket/data", {"from": "gs://bucket/data"})
+
+
+def test_a_value_of_the_wrong_type_fails_the_task_with_a_reason() -> None:
+    demo = Demo()
+    demo.component("text", lambda v: "seven", {}, {"Output": "STRING"})
+    demo.component("take", lambda v: {}, {"n": "NUMBER_INTEGER"})
+    demo.spec["root"]["dag"]["tasks"] = {"text": task("text"), "take": task("take", n=output("text"))}
+    simulation = demo.run()
+    assert simulation.phase == "Failed"
+    assert 'expected an integer, got "seven"' in str(simulation.node("take").get("message"))
+
+
+def test_a_missing_output_fails_the_task() -> None:
+    demo = Demo()
+    demo.component("lazy", lambda v: {}, {}, {"Output": "STRING"})
+    demo.spec["root"]["dag"]["tasks"] = {"lazy": task("lazy")}
+    simulation = demo.run()
+    assert (simulation.phase, simulation.node("lazy")["phase"]) == ("Failed", "Failed")
+    assert 'did not write its output parameter "Output"' in str(simulation.node("lazy").get("message"))
+
+
+def test_details_have_one_entry_for_every_task_and_iteration() -> None:
+    demo = Demo()
+    demo.component("one", lambda v: v["n"], {"n": "NUMBER_INTEGER"}, {"Output": "NUMBER_INTEGER"})
+    demo.dag("loop", {"one": task("one", n=given("n"))}, {"n": "NUMBER_INTEGER"}, out=from_task("one"))
+    demo.spec["root"]["dag"]["tasks"] = {"loop": loop("loop", {"raw": "[7, 8]"}, "n")}
+    found = details(demo.run(), demo)
+    names = {each.task_id: each.node_name for each in found}
+    assert [(d.display_name, d.kind, d.iteration, names.get(d.parent_task_id, "")) for d in found] == [
+        ("root", "root", None, ""),
+        ("loop", "loop", None, "wf"),
+        ("loop", "dag", 0, "wf.loop"),
+        ("one", "container", None, "wf.loop(0)"),
+        ("loop", "dag", 1, "wf.loop"),
+        ("one", "container", None, "wf.loop(1)"),
+    ]
+    assert {d.state for d in found} == {"SUCCEEDED"}
+    assert found[1].outputs.parameters == {"out": [7, 8]}
+    assert found[3].inputs.parameters == {"n": 7}
+
+
+def details(simulation: Simulation, demo: Demo | None = None) -> list[TaskDetail]:
+    workflow = {**simulation.workflow, "status": {**simulation.run.status, "nodes": simulation.run.nodes}}
+    return task_details(workflow, parse_pipeline(demo.spec) if demo is not None else None)
