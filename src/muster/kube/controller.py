@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 
@@ -29,7 +29,7 @@ from muster.kube.objects import Key, Object, controller_of, key_of, meta, versio
 OnChange: TypeAlias = Callable[[Object | None, Object | None], None]
 """(before, after): None before the object exists and after it is deleted."""
 
-Indexer: TypeAlias = Callable[[Object], Iterable[Hashable]]
+Indexer: TypeAlias = Callable[[Object], Collection[Hashable]]
 
 Trim: TypeAlias = Callable[[Object], Object]
 """Returns the part of an object to keep, as an object of its own."""
@@ -71,6 +71,8 @@ class Informer:
         self._keep = keep
         self._indexers = dict(indexers or {})
         self._indices: dict[str, dict[Hashable, dict[Key, Object]]] = {name: {} for name in self._indexers}
+        self._filed: dict[str, dict[Key, Collection[Hashable]]] = {name: {} for name in self._indexers}
+        """Under which values each object is filed."""
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Informer:
@@ -157,16 +159,16 @@ class Informer:
             if obj == before:
                 return
         for name, indexer in self._indexers.items():
-            index = self._indices[name]
-            if before is not None:
-                for value in indexer(before):
-                    filed = index.get(value)
-                    if filed is not None:
-                        filed.pop(key, None)
-                        if not filed:
-                            del index[value]
-            if obj is not None:
-                for value in indexer(obj):
+            index, filed = self._indices[name], self._filed[name]
+            values = indexer(obj) if obj is not None else ()
+            for value in filed.pop(key, ()):
+                if value not in values:
+                    del index[value][key]
+                    if not index[value]:
+                        del index[value]
+            if obj is not None and values:
+                filed[key] = values
+                for value in values:
                     index.setdefault(value, {})[key] = obj
         if obj is None:
             del self.objects[key]
@@ -187,7 +189,7 @@ class Informer:
         return None if self._task.cancelled() else self._task.exception()
 
 
-def index_by_controller(obj: Object) -> Iterable[Hashable]:
+def index_by_controller(obj: Object) -> Collection[Hashable]:
     """Indexer: the uid of the controlling owner."""
     owner = controller_of(obj)
     return [] if owner is None else [owner["uid"]]

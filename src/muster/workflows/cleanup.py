@@ -366,7 +366,7 @@ class CleanupController:
                 self._queue.enqueue_after(key, _SOON)
 
 
-def _workflow_of(pod: Object) -> Iterable[Key]:
+def _workflow_of(pod: Object) -> list[Key]:
     name = labels_of(pod).get(WORKFLOW_LABEL)
     return [Key(namespace_of(pod), name)] if name else []
 

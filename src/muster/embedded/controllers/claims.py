@@ -6,7 +6,7 @@ The decisions are pure functions; `ClaimController` carries them out on folders.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -368,7 +368,7 @@ class ClaimController:
             await self._cluster.update({**volume, "status": {"phase": phase}}, subresource="status")
 
 
-def _claim_keys(pod: Object) -> Iterable[Hashable]:
+def _claim_keys(pod: Object) -> Collection[Hashable]:
     return [Key(namespace_of(pod), name) for name in claim_names(pod)]
 
 

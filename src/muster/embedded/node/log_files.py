@@ -224,11 +224,18 @@ def drop_empty_logs(folder: str) -> None:
     """Removes the logs of a Pod that has ended if it has written nothing. Empty folders are not free: each one has a
     block on the disk."""
     with suppress(OSError):
-        for container in _folders(folder):
+        containers = _folders(folder)
+        empty: list[os.DirEntry[str]] = []
+        for container in containers:
             with os.scandir(container) as files:
-                if any(file.stat(follow_symlinks=False).st_size for file in files):
-                    return
-        shutil.rmtree(folder)
+                empty += files
+        if any(file.stat(follow_symlinks=False).st_size for file in empty):
+            return
+        for file in empty:
+            os.unlink(file)
+        for container in containers:
+            os.rmdir(container)
+        os.rmdir(folder)
         os.rmdir(os.path.dirname(folder))  # another Pod of the same name may have logs
 
 

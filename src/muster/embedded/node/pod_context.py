@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import posixpath
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -228,7 +228,7 @@ class ReferencedObjects:
             self._hosts.remove_service(namespace_of(before), name_of(before))
 
 
-def _namespace(obj: Object) -> Iterable[Hashable]:
+def _namespace(obj: Object) -> Collection[Hashable]:
     return (namespace_of(obj),)
 
 

@@ -69,8 +69,8 @@ log = logging.getLogger(__name__)
 
 _POLL, _SLOW_POLL = 0.05, 0.5
 _SCRATCH_FOLDERS = ("tmp-", "rootfs-", "private-", "work-")
-_FEW = 20
-"""The number of files that can be removed without a thread."""
+_FEW = 50
+"""The number of files and folders that can be removed without a thread."""
 _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -445,10 +445,7 @@ class PodWorker:
         has_own_volumes = any("emptyDir" in volume for volume in spec_of(self._pod).get("volumes") or ())
         for name in os.listdir(self.folder) if os.path.isdir(self.folder) else ():
             if name.startswith(_SCRATCH_FOLDERS) or (name == "volumes" and has_own_volumes):
-                try:
-                    os.rmdir(f"{self.folder}/{name}")  # most are empty
-                except OSError:
-                    await _remove_folder(f"{self.folder}/{name}")
+                await _remove_folder(f"{self.folder}/{name}")
 
     def _refresh_files(self) -> None:
         """Updates the files of ConfigMaps, Secrets and the downward API in a running Pod."""
@@ -482,39 +479,47 @@ class PodWorker:
 
 
 async def _remove(folder: str, keep: str = "") -> None:
-    """Removes the Pod's file first: without it, no supervisor can start. Removing a few files is faster than starting a
-    thread, but a volume may contain many. With `keep`, a folder with that name stays."""
+    """Removes the Pod's file first: without it, no supervisor can start. With `keep`, a folder with that name stays."""
     with suppress(OSError):
         os.unlink(f"{folder}/{POD_FILE}")
     try:
-        names = os.listdir(folder)
+        with os.scandir(folder) as entries:
+            found = list(entries)
     except FileNotFoundError:
         return
-    paths = [folder] if keep not in names else [f"{folder}/{name}" for name in names if name != keep]
-    is_large = any(_is_large(f"{folder}/{name}") for name in names)
-    for path in paths:
-        if path == folder or os.path.isdir(path):
-            await _remove_folder(path, is_large=is_large)
-        else:
-            os.unlink(path)
+    if all(entry.name != keep for entry in found):
+        await _remove_folder(folder)
+        return
+    for entry in found:
+        if entry.name != keep and entry.is_dir(follow_symlinks=False):
+            await _remove_folder(entry.path)
+        elif entry.name != keep:
+            os.unlink(entry.path)
 
 
-async def _remove_folder(folder: str, *, is_large: bool | None = None) -> None:
-    if _is_large(folder) if is_large is None else is_large:
+async def _remove_folder(folder: str) -> None:
+    """Removing a few files is faster than starting a thread, but a volume may contain many."""
+    if not _remove_few(folder):
         await asyncio.to_thread(remove_tree, folder)
-    else:
-        remove_tree(folder)
 
 
-def _is_large(path: str) -> bool:
-    """Whether a folder contains another one, or many files. The Pod decides what is in its /tmp."""
+def _remove_few(folder: str) -> bool:
+    """Removes a folder that contains only a few files and folders. The Pod decides what is in its /tmp."""
+    folders, files = [folder], list[str]()
     try:
-        with os.scandir(path) as entries:
-            return any(number > _FEW or entry.is_dir(follow_symlinks=False) for number, entry in enumerate(entries))
-    except NotADirectoryError:
-        return False
+        for place in folders:  # grows meanwhile
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.path)
+                    if len(folders) + len(files) > _FEW:
+                        return False
+        for file in files:
+            os.unlink(file)
+        for place in reversed(folders):
+            os.rmdir(place)
     except OSError:
-        return True
+        return False
+    return True
 
 
 def _newer(known: Object, found: Object) -> Object:

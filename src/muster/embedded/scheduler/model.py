@@ -287,6 +287,7 @@ DEFAULT_QUEUE = "default"
 
 Flavour: TypeAlias = Literal["volcano", "plugin"]
 
+FINISHED_PHASES = ("Succeeded", "Failed")
 _VOLCANO_GROUP = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _PLUGIN_GROUP = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 _QUEUE = "scheduling.volcano.sh/queue-name"
@@ -337,7 +338,7 @@ class Pod:
 
     @property
     def finished(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in FINISHED_PHASES
 
     @property
     def occupies(self) -> bool:

@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from muster.embedded.scheduler import reasons
 from muster.embedded.scheduler.model import (
+    FINISHED_PHASES,
     Flavour,
     GroupKey,
     Pod,
     Priorities,
     ProfileBook,
     SchedulerSettings,
+    group_key_of,
     read_node,
     read_pod,
 )
@@ -33,7 +35,7 @@ from muster.embedded.scheduler.queue import (
     read_queue,
 )
 from muster.embedded.scheduler.reservation import Kept, Reservation
-from muster.kube.objects import Key, Object
+from muster.kube.objects import Key, Object, key_of, status_of
 from muster.kube.quantity import Amounts, sum_amounts
 
 
@@ -126,6 +128,8 @@ class SchedulerState:
         return self._count_change(self.node_cache.drop_node(name))
 
     def put_pod(self, obj: Object) -> bool:
+        if status_of(obj).get("phase") in FINISHED_PHASES and group_key_of(obj) is None:
+            return self.drop_pod(key_of(obj))
         new = read_pod(obj, self._book)
         old = self.pods.get(new.key)
         if old is not None and old.uid != new.uid:
@@ -145,9 +149,6 @@ class SchedulerState:
             self._remove_pod(old)
         else:
             new.seq = next(self._seq)
-        if new.finished and new.group is None:
-            self.pods.pop(new.key, None)
-            return old is not None
         self.pods[new.key] = new
         self._add_pod(new)
         return True

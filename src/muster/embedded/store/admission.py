@@ -115,7 +115,8 @@ def admit_change(kind: Kind, old: Object, given: Object) -> Object:
     obj["metadata"] = update_metadata(old["metadata"], given.get("metadata") or {})
     if kind.is_builtin:
         obj = _without_empty_structs(obj, old, _STRUCTS if kind.kind != "CustomResourceDefinition" else frozenset())
-    obj = _with_defaults(kind, obj)
+    if any(obj[field] is not old.get(field) for field in obj if field not in _NOT_SPEC) or len(obj) != len(old):
+        obj = _with_defaults(kind, obj)  # what is as it was has its defaults
     _reuse(obj, old)
     if same_json(obj, old):
         return old

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from muster.kube.beneath import Folder
 from muster.kube.budgets import Budgets
 from muster.kube.builtin import POD
-from muster.kube.cluster import STOP_ANNOTATION, Cluster, NodeFiles
+from muster.kube.cluster import STOP_ANNOTATION, NodeFiles, StatusRowsCluster
 from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, TooLarge
 from muster.kube.file_names import path_component
@@ -26,6 +26,7 @@ from muster.kube.objects import (
     controller_of,
     is_deleting,
     key_of,
+    labels_of,
     name_of,
     namespace_of,
     spec_of,
@@ -44,6 +45,7 @@ from muster.workflows.executors.pod_spec import (
     input_artifacts,
 )
 from muster.workflows.executors.pod_status import pod_outcome
+from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
@@ -183,6 +185,7 @@ _PARALLEL_TRANSFERS = 8
 """How many Pods of a namespace may fetch artifacts at a time. Those of others do not wait for them."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TRIES = 5
+_LABEL_PAUSE = 0.5
 _MAX_REPOSITORIES = 1000
 _ROUTINE = ("", "ContainerCreating", "PodInitializing")
 
@@ -211,7 +214,7 @@ class PodExecutor:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: StatusRowsCluster,
         report: ReportOutcome,
         *,
         files: NodeFiles,
@@ -229,6 +232,8 @@ class PodExecutor:
         """By Pod."""
         self._unrecorded: dict[tuple[str, str], tuple[Key, str]] = {}
         """The Pods, with their uids, whose end is reported but not stored yet, by uid of the workflow and node."""
+        self._completed: dict[Key, str] = {}
+        """The Pods, with their uids, whose end is stored but not in their label yet."""
         self._repositories: dict[str, Mapping[str, Any]] = {}
         """By uid of the workflow, which keeps the repository it started with."""
         self._gates: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_PARALLEL_TRANSFERS))
@@ -251,6 +256,7 @@ class PodExecutor:
                 await self._informer.synced.wait()
                 await asyncio.to_thread(self._inputs.sweep, frozenset(self._informer.objects))
                 await asyncio.to_thread(self._artifacts.sweep)
+                self._find_completed()
                 self._ready.set()
         finally:
             for task in self._tasks:
@@ -516,9 +522,30 @@ class PodExecutor:
         for node in nodes:
             found = self._unrecorded.pop((workflow_uid, node), None)
             if found is not None:
-                self._start(self._mark_completed(*found))
+                self._mark_completed(*found)
 
-    async def _mark_completed(self, key: Key, uid: str) -> None:
+    def _find_completed(self) -> None:
+        """Finds the Pods that were not labelled before the server ended."""
+        for key, pod in self._informer.objects.items():
+            if labels_of(pod).get(COMPLETED_LABEL) != "false" or status_of(pod).get("phase") not in FINISHED_PHASES:
+                continue
+            owner = controller_of(pod)
+            rows = self._cluster.status_rows(WORKFLOW, owner["uid"]) if owner is not None else {}
+            if rows.get(annotations_of(pod).get(NODE_ID, ""), {}).get("phase") in FINISHED_PHASES:
+                self._mark_completed(key, uid_of(pod))
+
+    def _mark_completed(self, key: Key, uid: str) -> None:
+        if not self._completed:
+            self._start(self._label_completed())
+        self._completed[key] = uid
+
+    async def _label_completed(self) -> None:
+        """Labels the Pods that have completed, soon and many at once, which is cheaper than one by one."""
+        await asyncio.sleep(_LABEL_PAUSE)
+        completed, self._completed = self._completed, {}
+        await asyncio.gather(*(self._label(key, uid) for key, uid in completed.items()))
+
+    async def _label(self, key: Key, uid: str) -> None:
         """Says by the label, as Argo's controller does, that the outcome of a Pod is stored: it may be deleted."""
         patch = {"metadata": {"uid": uid, "labels": {COMPLETED_LABEL: "true"}}}
         try:
@@ -561,12 +588,12 @@ def _stopped_before_start() -> Outcome:
     return Outcome("Failed", "stopped before it started", finished=timestamp())
 
 
-def _by_node(pod: Object) -> Iterable[Hashable]:
+def _by_node(pod: Object) -> Collection[Hashable]:
     node = annotations_of(pod).get(NODE_ID)
     return [(namespace_of(pod), node)] if node else []
 
 
-def _by_workflow(pod: Object) -> Iterable[Hashable]:
+def _by_workflow(pod: Object) -> Collection[Hashable]:
     owner = controller_of(pod)
     return [owner.get("uid")] if owner is not None else []
 
