@@ -15,7 +15,6 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.operations import AgentFiles
 from muster.kube.builtin import POD, new_catalogue
-from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.objects import Key, Object, name_of, namespace_of
 from muster.server.settings import Settings
@@ -53,7 +52,7 @@ class Stage:
         self.box = Box(settings, catalogue)
         await self.box.__aenter__()
         self.box.start(isolation=ISOLATION)
-        self.cluster: Cluster = self.box.cluster
+        self.cluster: EmbeddedCluster = self.box.cluster
         self.artifacts = ArtifactClient(self.cluster, self.home / "workflows")
         self.leaves = PodExecutor(
             self.cluster,

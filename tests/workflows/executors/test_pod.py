@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import POD
-from muster.kube.objects import name_of, uid_of
+from muster.kube.objects import labels_of, name_of, uid_of
 from muster.workflows.executors.pod_spec import claims_of
-from tests.workflows.executors.conftest import Stage, launch_of, shell
+from muster.workflows.kinds import WORKFLOW
+from tests.workflows.executors.conftest import SECONDS, Stage, launch_of, shell
 
 
 def parameter(name: str, path: str, **more: Any) -> dict[str, Any]:
@@ -399,3 +400,18 @@ async def test_what_was_to_be_stopped_when_the_server_ended_is_stopped_by_the_ne
         if event.object["status"].get("phase") == "Failed":
             break
     assert (await stage.pod("stays"))["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize("ends_before", [False, True])
+async def test_a_pod_whose_end_is_stored_is_labelled_whenever_the_server_ends(stage: Stage, ends_before: bool) -> None:
+    workflow = await stage.workflow()
+    outcome = await stage.run("a", shell("true"), workflow=workflow)
+    node = {**launch_of("a", {}).node, "phase": outcome.phase}
+    await stage.cluster.write_status_rows(WORKFLOW, workflow, {"wf-a": node})
+    if ends_before:
+        await stage.restart()
+    else:
+        stage.leaves.recorded(workflow, ["wf-a"])
+    async with asyncio.timeout(SECONDS):
+        while labels_of(await stage.pod("a"))["workflows.argoproj.io/completed"] != "true":  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
