@@ -24,6 +24,7 @@ from muster.dispatch import (
 )
 from muster.dispatch.errors import DispatchError
 from muster.dispatch.lifecycle import (
+    MOST_METRICS,
     CancelRequested,
     Cleaned,
     Described,
@@ -228,6 +229,11 @@ def test_reports_add_up() -> None:
     job = advance(job, Reported(20, None, "", (("accuracy", 0.9),)), NOW)
     assert (job.progress, job.message, job.metrics) == (0.5, "half", {"loss": 1.0, "accuracy": 0.9})
     assert advance(job, Reported(30, 7.0), NOW).progress == 1.0
+    many = tuple((f"m{number}", 0.0) for number in range(MOST_METRICS - 1))
+    kept = advance(advance(job, Reported(30, metrics=many), NOW), Reported(40, metrics=(("m0", 1.0),)), NOW).metrics
+    assert len(kept) == MOST_METRICS
+    assert next(iter(kept)) == "accuracy", "the oldest is forgotten"
+    assert list(kept.items())[-1] == ("m0", 1.0)
 
 
 @pytest.mark.parametrize("type", ["train", "Train Model!", "训练", "x" * 200, "-", ""])

@@ -24,6 +24,7 @@ from muster.kube.builtin import NODE, POD
 from muster.kube.objects import name_of, namespace_of
 from muster.platform.database.database import Database, sqlite_url
 from muster.server.dispatch import service
+from muster.server.dispatch.progress import progress_token
 from muster.server.dispatch.settings import read_dispatch_settings
 from muster.server.platform.route_rules import COOKER_RULES
 from muster.training.registry import training_kinds
@@ -199,6 +200,39 @@ async def test_a_request_to_dispatch(here: Here, method: str, path: str, body: A
     """A request to dispatch is refused, as it would be for kubectl"""
     answer = await here.ann(method, path, body)
     assert 400 <= answer.status < 500, answer.body
+
+
+PROGRESS: list[Any] = [
+    pytest.param(b'{"progress": NaN}', id="Progress that is no number"),
+    pytest.param(b'{"metrics": {"loss": 1e400}}', id="A metric that is infinite"),
+    pytest.param(b'{"metrics": {"a\\u0000": 1}}', id="The name of a metric with a NUL character"),
+    pytest.param(b'{"message": "\\u0000"}', id="A message with a NUL character"),
+    pytest.param(b'{"message": "\\ud800"}', id="A message with half a character"),
+    pytest.param(json.dumps({"message": "x" * 1000}).encode(), id="A message of 1000 characters"),
+    pytest.param(json.dumps({"metrics": {f"m{n}": n for n in range(1000)}}).encode(), id="1000 metrics"),
+    pytest.param(b'{"progress": ' + DEEP + b"}", id="Progress of 5000 lists"),
+    pytest.param(b'{"state": "succeeded"}', id="The state of the job"),
+]
+
+
+@pytest.mark.parametrize("body", PROGRESS)
+async def test_progress_of_a_program(here: Here, body: bytes) -> None:
+    """The program of a job reports something that is no progress"""
+    job = (await here.ann.post("dispatch/jobs", JOB))["id"]
+    stored = await here.served.platform.dispatch.find(job)
+    assert stored is not None
+    token = progress_token(stored, here.served.platform.dispatch._progress_key).reveal()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    url = f"{here.served.url}/api/v1/dispatch/jobs/{job}/progress"
+    async with aiohttp.ClientSession(headers=headers) as session, session.post(url, data=io.BytesIO(body)) as response:
+        assert response.status in (400, 401, 422), await response.text()
+
+
+@pytest.mark.parametrize("token", ["", "mjp_", "mjp_" + "0" * 64, "mjp_\xe9", "x" * 5000])
+async def test_a_guessed_token_of_a_job(here: Here, token: str) -> None:
+    """A member reports the progress of another member's job with a token that they made up"""
+    job = (await here.ann.post("dispatch/jobs", JOB))["id"]
+    (await here.served.client(token)("POST", f"dispatch/jobs/{job}/progress", {"progress": 1})).refused(401)
 
 
 @pytest.mark.parametrize("path", ["dispatch/jobs", "runs"])

@@ -244,8 +244,13 @@ class ClusterAdapter(DispatcherAdapter):
         kind = self._kind(place.resource)
         with suppress(NotFound, Conflict):
             await connection.cluster.delete(kind, place.name, place.namespace, uid=place.uid)
-        with suppress(NotFound, Forbidden):
-            await connection.cluster.delete(SECRET, place.name, place.namespace)
+        await self.release_keys(job)
+
+    async def release_keys(self, job: Job) -> None:
+        place = _Place.parse(job.external_id)
+        if place is not None:
+            with suppress(NotFound, Forbidden):
+                await (await self._connect()).cluster.delete(SECRET, place.name, place.namespace)
 
     async def logs(self, job: Job, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[Line]:
         connection = await self._connect()

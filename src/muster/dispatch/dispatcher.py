@@ -34,9 +34,9 @@ from muster.dispatch.handle import LONGEST_LOOK, JobHandle
 from muster.dispatch.hooks import HookError, HookRunner
 from muster.dispatch.job_files import follow_file, log_path
 from muster.dispatch.loop import DispatchLoop, JobType, LoopSettings
-from muster.dispatch.model import Job, Line, Resources, Retry, Spec, State
+from muster.dispatch.model import Job, Line, Resources, Retry, Spec, State, with_env
 from muster.dispatch.run import ERRORS_VARIABLE, FILE_VARIABLE, JOB_VARIABLE
-from muster.dispatch.secrets import mask
+from muster.dispatch.secrets import Secret, mask
 from muster.dispatch.store import Event, Page
 from muster.dispatch.targets import target_of
 
@@ -81,6 +81,7 @@ class Dispatcher:
         route: Route | None = None,
         errors: ErrorMarshaler | type[ErrorMarshaler] = default_errors,
         limits: Limits | None = None,
+        env: Callable[[Job], Mapping[str, str | Secret]] = lambda job: {},
         on_change: Callable[[Job], None] | None = None,
         lease: float = 30.0,
         interval: float = 1.0,
@@ -88,7 +89,9 @@ class Dispatcher:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`route` says which adapter a type of jobs runs on; without it, the first. `limits` are the most jobs under
-        way, by type or by (project, type). `on_change` is called in a thread after every stored change of a job."""
+        way, by type or by (project, type). `env` returns variables for a job's program, besides those of its spec; it
+        is called for every attempt, and nothing of it is stored. `on_change` is called in a thread after every stored
+        change of a job."""
         self.adapters = {adapter.name: adapter for adapter in adapters}
         if not self.adapters:
             raise InvalidJob("a dispatcher needs at least one adapter")
@@ -98,7 +101,7 @@ class Dispatcher:
         self._route: Route = route or {}
         self._settings = LoopSettings(Path(folder).absolute(), limits or {}, lease, interval, lost_after=lost_after)
         self._errors = "" if errors is default_errors else _errors_target(errors)
-        self._on_change, self._clock = on_change, clock
+        self._env, self._on_change, self._clock = env, on_change, clock
         self._thread: _LoopThread | None = None
         self._serving: tuple[asyncio.AbstractEventLoop, DispatchLoop] | None = None
         if not callable(self._route):
@@ -313,6 +316,7 @@ class Dispatcher:
             errors=self._errors,
             clock=self._clock,
             spec_of=self._function_spec,
+            env_of=self._env,
             on_change=self._announce,
         )
         await asyncio.to_thread(self.database.ensure)
@@ -461,7 +465,8 @@ class Dispatcher:
         with tempfile.TemporaryDirectory(prefix="muster-plan-") as folder:
             job = replace(job, folder=folder)
             try:
-                request = adapter.request(job, await self._planned_spec(job, type), job.external_name)
+                spec = with_env(await self._planned_spec(job, type), self._env(job))
+                request = adapter.request(job, spec, job.external_name)
             except HookError as error:
                 request, problems = {}, [f"{error.fault.hook}: {error.fault.message}"]
             except DispatchError as error:

@@ -28,6 +28,8 @@ STOP_AGAIN = 15.0
 """Seconds after which an unanswered stop is sent again."""
 LOST_AFTER = 60.0
 """Seconds for which a cluster may not know a job before the job counts as lost."""
+MOST_METRICS = 100
+"""Of a job. Those that were reported last are kept."""
 _CAPACITY_BACKOFF, _CALL_BACKOFF, _LONGEST_BACKOFF = 3.0, 1.0, 60.0
 
 
@@ -446,10 +448,12 @@ def _end(job: Job, state: State, now: datetime) -> Job:
 
 def _reported(job: Job, report: Reported) -> Job:
     progress = job.progress if report.progress is None else min(1.0, max(0.0, report.progress))
+    reported = dict(report.metrics)
+    others = {name: value for name, value in job.metrics.items() if name not in reported}
     return replace(
         job,
         progress=progress,
         message=report.message or job.message,
-        metrics={**job.metrics, **dict(report.metrics)},
+        metrics=dict(list({**others, **reported}.items())[-MOST_METRICS:]),
         tracking=replace(job.tracking, report_offset=report.offset),
     )

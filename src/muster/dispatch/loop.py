@@ -34,7 +34,8 @@ from muster.dispatch.database import Database
 from muster.dispatch.errors import DispatchError, JobError, Transient, Unclear
 from muster.dispatch.hooks import HookError, HookRunner
 from muster.dispatch.job_files import log_path, read_report, read_tail, write_log
-from muster.dispatch.model import Capacity, Job, JobDescription, JobFault, Resources, Retry, Spec
+from muster.dispatch.model import Capacity, Job, JobDescription, JobFault, Resources, Retry, Spec, with_env
+from muster.dispatch.secrets import Secret
 
 log = logging.getLogger(__name__)
 
@@ -108,12 +109,14 @@ class DispatchLoop:
         errors: str = "",
         clock: Callable[[], datetime],
         spec_of: Callable[[Job, JobType], Spec],
+        env_of: Callable[[Job], Mapping[str, str | Secret]] = lambda job: {},
         on_change: Callable[[Job], None] = lambda job: None,
     ) -> None:
-        """`spec_of` returns the Spec of a function job. `on_change` is called after every stored change."""
+        """`spec_of` returns the Spec of a function job, `env_of` variables for any job's program. `on_change` is
+        called after every stored change."""
         self._database, self._adapters, self._types = database, adapters, types
         self._settings, self._clock, self._spec_of, self._on_change = settings, clock, spec_of, on_change
-        self._hooks = HookRunner(errors)
+        self._env_of, self._hooks = env_of, HookRunner(errors)
         self._held: dict[str, _Held] = {}
         self._capacities: dict[str, tuple[float, datetime, Capacity | None]] = {}
         self._wake = asyncio.Event()
@@ -366,7 +369,7 @@ class DispatchLoop:
             await self._observe(held, _start_failed(error, adapter))
             return
         try:
-            spec = await self._prepare(held, type)
+            spec = with_env(await self._prepare(held, type), self._env_of(held.job))
             adapter.request(held.job, spec, held.job.external_name)
         except HookError as error:
             await self._observe(held, lifecycle.StartFailed(error.error, error.fault))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -118,6 +118,11 @@ class Spec:
             raise InvalidJob('command is a list of words; for a shell write ["sh", "-c", "..."]')
         object.__setattr__(self, "command", tuple(self.command))
         object.__setattr__(self, "mounts", tuple(self.mounts))
+
+
+def with_env(spec: Spec, env: Mapping[str, str | Secret]) -> Spec:
+    """Returns the spec with more variables; those that it has stay. A manifest says itself which it has."""
+    return replace(spec, env={**env, **spec.env}) if env and spec.manifest is None else spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from muster.kube.builtin import POD, SERVICE
+from muster.kube.builtin import POD, SECRET, SERVICE
 from muster.kube.objects import status_of
 from muster.platform.database.database import sqlite_url
 from muster.platform.users.credentials import local_token, platform_folder
@@ -19,6 +19,10 @@ from muster.server.settings import read_settings
 from tests.server.platform.served import Client
 from tests.server.platform.whole import PATIENCE, Whole, eventually
 
+REPORT = (
+    'curl -s -o /dev/null -w "%{http_code}" -H "Authorization: Bearer $MUSTER_PROGRESS_TOKEN" "$MUSTER_PROGRESS_URL" '
+    """--json '{"progress": 0.5, "message": "half", "metrics": {"loss": 0.25}}'"""
+)
 TASK = {
     "name": "my-job",
     "jobType": "PyTorchJob",
@@ -172,7 +176,7 @@ async def test_a_job_is_created_runs_and_is_described(muster: Whole, tmp_path: P
     assert 'bos "my-bucket" has no place on this cluster' in refused["message"]
 
     # A container of a member is confined as all their Pods are.
-    container = {"name": "plain", "image": "python:3.11", "command": ["sh", "-c", "echo $GREETING"]}
+    container = {"name": "plain", "image": "python:3.11", "command": ["sh", "-c", f"echo $GREETING; {REPORT}"]}
     outside = [{"path": "/host", "source": "/etc"}]
     problem = (await ann("POST", "dispatch/jobs", {**container, "mounts": outside})).refused(422)
     assert "/etc" in problem["detail"]
@@ -182,7 +186,10 @@ async def test_a_job_is_created_runs_and_is_described(muster: Whole, tmp_path: P
         return bool((await ann.get(f"dispatch/jobs/{plain['id']}"))["state"] == "succeeded")
 
     await eventually(is_done)
-    assert await ann.get(f"dispatch/jobs/{plain['id']}/log") == "hello\n"
+    assert await ann.get(f"dispatch/jobs/{plain['id']}/log") == "hello\n204\n"
+    told = await ann.get(f"dispatch/jobs/{plain['id']}")
+    assert (told["progress"], told["message"], told["metrics"]) == (0.5, "half", {"loss": 0.25})
+    assert (await muster.cluster.list(SECRET, "user-ann")).items == []
 
     # A Pod of any namespace reaches it by name, and gains nothing without a token.
     pod = {

@@ -14,7 +14,9 @@ from muster.dispatch.errors import Unclear
 from muster.dispatch.testing import FakeAdapter
 from muster.platform.database.database import Database
 from muster.platform.quotas import BUDGETS
-from tests.server.platform.served import Client, Served, serving
+from muster.server.cooker.listeners import SERVICE_URL
+from muster.server.dispatch.progress import TOKEN_VARIABLE, URL_VARIABLE, ProgressToken
+from tests.server.platform.served import Client, Reply, Served, serving
 from tests.server.platform.whole import PATIENCE, events, eventually
 
 JOB = {"name": "train", "image": "python:3.11", "command": ["python", "train.py"]}
@@ -50,6 +52,22 @@ async def until(client: Client, job: str, *states: str) -> dict[str, Any]:
             await asyncio.sleep(0.02)
 
 
+async def program_of(served: Served, fake: FakeAdapter, job: str) -> Client:
+    """A client with what the program of a job has: the path '' is that of MUSTER_PROGRESS_URL."""
+    await asyncio.to_thread(fake.wait_for, job)
+    env = fake.specs[job].env
+    url, token = env[URL_VARIABLE], env[TOKEN_VARIABLE]
+    assert isinstance(token, ProgressToken)
+    assert str(token) == "***"
+    assert url == f"{SERVICE_URL}/api/v1/dispatch/jobs/{job}/progress"
+
+    class Program(Client):
+        async def __call__(self, method: str, path: str, body: Any = None, **more: Any) -> Reply:
+            return await super().__call__(method, path or f"dispatch/jobs/{job}/progress", body, **more)
+
+    return Program(served.url, token.reveal())
+
+
 async def test_a_job_is_submitted_runs_and_is_described(served: Served, fake: FakeAdapter) -> None:
     ann = await served.user("ann")
     made = await submit(ann, env={"SEED": "7"}, resources={"gpu": 2, "memory": "4Gi"}, priority=5)
@@ -58,7 +76,7 @@ async def test_a_job_is_submitted_runs_and_is_described(served: Served, fake: Fa
     )  # fmt: skip
     await asyncio.to_thread(fake.wait_for, made["id"])
     spec = fake.specs[made["id"]]
-    assert (spec.image, spec.command, dict(spec.env)) == ("python:3.11", ("python", "train.py"), {"SEED": "7"})
+    assert (spec.image, spec.command, spec.env["SEED"]) == ("python:3.11", ("python", "train.py"), "7")
     running = await until(ann, made["id"], "running")
     assert (running["attempt"], running["resources"]["gpu"], running["may"]) == (1, 2, ["cancel"])
     fake.finish(made["id"])
@@ -238,6 +256,27 @@ async def test_a_stream_follows_jobs_and_logs(served: Served, fake: FakeAdapter)
     assert await ann.get(f"dispatch/jobs/{made['id']}/log?tail=1") == "epoch 2\n"
     lines = [each async for each in events(script, f"dispatch/jobs/{made['id']}/log/events", "1.1")]
     assert [(each["event"], each["data"].get("text")) for each in lines] == [("line", "epoch 2"), ("end", None)]
+
+
+async def test_a_program_reports_its_own_progress(served: Served, fake: FakeAdapter) -> None:
+    ann = await served.user("ann")
+    jobs = [(await submit(ann))["id"] for _ in range(2)]
+    address, *others = [await program_of(served, fake, job) for job in jobs]
+    report = {"progress": 0.5, "message": "epoch 5 of 10", "metrics": {"loss": 0.25}}
+    assert (await address("POST", "", report)).status == 204
+    assert (await address("POST", "", {"metrics": {"accuracy": 0.75}})).status == 204
+    told = await ann.get(f"dispatch/jobs/{jobs[0]}")
+    assert (told["progress"], told["message"]) == (0.5, "epoch 5 of 10")
+    assert told["metrics"] == {"loss": 0.25, "accuracy": 0.75}
+    for stranger in (*others, served.client(), served.admin):
+        (await stranger("POST", f"dispatch/jobs/{jobs[0]}/progress", report)).refused(401)
+    (await address("GET", f"dispatch/jobs/{jobs[0]}")).refused(401)
+    fake.finish(jobs[0])
+    await until(ann, jobs[0], "succeeded")
+    (await address("POST", "", report)).refused(409)
+    await ann.post(f"dispatch/jobs/{jobs[0]}/restart")
+    await until(ann, jobs[0], "running")
+    (await address("POST", "", report)).refused(401)  # it was the token of the first attempt
 
 
 async def test_adapters_are_listed(served: Served) -> None:

@@ -22,7 +22,6 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from muster import __version__
-from muster.kube.budgets import setting_name
 from muster.kube.errors import ApiError
 from muster.platform.errors import (
     BadRequestProblem,
@@ -33,7 +32,7 @@ from muster.platform.errors import (
     UnauthenticatedProblem,
     UnavailableProblem,
 )
-from muster.platform.permissions import Actor, may_at_all
+from muster.platform.permissions import may_at_all
 from muster.platform.users.credentials import API_TOKEN
 from muster.platform.users.login_limits import network_of
 from muster.platform.users.tokens import issue_login_token
@@ -42,7 +41,7 @@ from muster.server.cooker.answers import LOGIN_TOKEN, failure, failure_of, succe
 from muster.server.cooker.handlers import Call
 from muster.server.cooker.tokens import find_token
 from muster.server.platform.route_rules import COOKER_RULES, RouteRule
-from muster.server.platform.security import Security, client_address
+from muster.server.platform.security import Security, client_address, take_rate
 from muster.server.platform.services import Services
 from muster.server.platform.sessions import verify_login
 
@@ -149,7 +148,7 @@ class CookerApp:
         who = await self._here.identities.of_token(token, address) if token.startswith(API_TOKEN) else None
         if who is None:
             raise UnauthenticatedProblem.of("token.unknown" if token else "cooker.token")
-        _take_rate(self._here, who)
+        take_rate(self._here, f"{who.id} {who.run}")
         return Call(self._here, who, request.query_params, body)
 
     async def _health(self) -> dict[str, Any]:
@@ -206,11 +205,15 @@ def with_cooker(platform: ASGIApp, cooker: ASGIApp) -> ASGIApp:
     return app
 
 
-def _take_rate(here: Services, who: Actor) -> None:
-    if here.rates.take(f"{who.id} {who.run}", time.monotonic()):
-        raise TooManyRequestsProblem.of(
-            "request.often", most=here.rates.per_second, setting=setting_name("user_requests_per_second")
-        )
+def for_pods(platform: ASGIApp, cooker: ASGIApp) -> ASGIApp:
+    """What Pods reach: MLP Cooker's API, and the platform's one route that their tokens are for."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        is_progress = scope["type"] == "http" and path.startswith("/api/v1/dispatch/jobs/")
+        await (platform if is_progress and path.endswith("/progress") else cooker)(scope, receive, send)
+
+    return app
 
 
 async def _read_body(request: Request) -> Any:

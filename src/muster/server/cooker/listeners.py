@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 NAME: Final = "mlp-cooker-backend"
 NAMESPACE: Final = "kube-system"
 PORT: Final = 5002
+SERVICE_URL: Final = f"http://{NAME}:{PORT}"
 _ADDRESSES: Final = [f"127.0.50.{number}" for number in range(2, 255)]
 """Below the addresses of Pods, which begin at 127.1.0.1."""
 

@@ -19,12 +19,14 @@ from muster.server.dispatch.jobs import NAMESPACE_LABEL
 from muster.server.dispatch.settings import AihcSettings, DispatchSettings, TimakerSettings
 from muster.server.dispatch.types import JOB_TYPES
 
+CLUSTER = "cluster"
+"""The adapter of this cluster."""
 _KEEP_SECONDS = 86_400
 """How long an ended training job stays on the cluster, with its Pods and events."""
 
 
 def create_adapters(settings: DispatchSettings, cluster: Cluster) -> list[DispatcherAdapter]:
-    adapters: list[DispatcherAdapter] = [MemberClusterAdapter(cluster, "")]
+    adapters: list[DispatcherAdapter] = [MemberClusterAdapter(cluster, "", name=CLUSTER)]
     if settings.aihc is not None:
         adapters.append(aihc_adapter(settings.aihc))
     if settings.timaker is not None:
@@ -46,6 +48,8 @@ class MemberClusterAdapter(ClusterAdapter):
         """Pods are deleted; a training job stays for a while, so that its members and events can still be looked at."""
         if (job.external_id or "").startswith(f"{POD.resource}/"):
             await super().release(job)
+        else:
+            await self.release_keys(job)
 
 
 def with_expiry(manifest: Object) -> Object:

@@ -25,6 +25,7 @@ from muster.dispatch.aihc.adapter import AihcAdapter
 from muster.dispatch.dispatcher import Dispatcher
 from muster.dispatch.errors import DispatchError, JobNotFound
 from muster.dispatch.model import ENDED, Job, Line, Spec
+from muster.dispatch.secrets import Secret
 from muster.dispatch.store import get_job
 from muster.dispatch.tables import jobs as job_table
 from muster.kube.objects import Object
@@ -34,6 +35,13 @@ from muster.platform.permissions import Actor
 from muster.platform.records import DispatchAdapter
 from muster.server.dispatch.adapters import MemberClusterAdapter
 from muster.server.dispatch.jobs import changed_since, remove_job
+from muster.server.dispatch.progress import (
+    Progress,
+    check_token,
+    ensure_progress_key,
+    progress_variables,
+    store_progress,
+)
 from muster.server.dispatch.types import JOB_TYPES
 from muster.server.platform.event_feed import Event, EventFeed
 
@@ -54,12 +62,19 @@ class DispatchService:
     """`run()` runs until it is cancelled."""
 
     def __init__(
-        self, database: Database, adapters: Sequence[DispatcherAdapter], folder: Path, feed: EventFeed
+        self,
+        database: Database,
+        adapters: Sequence[DispatcherAdapter],
+        folder: Path,
+        feed: EventFeed,
+        server_for: Callable[[str], str] = lambda adapter: "",
     ) -> None:
-        """The first of the `adapters` is the default; it is this cluster, which takes manifests."""
+        """The first of the `adapters` is the default; it is this cluster, which takes manifests. `server_for` says at
+        which address the programs of an adapter's jobs reach this server."""
         self._database, self.feed = database, feed
         self._default = adapters[0].name
-        self._dispatcher = Dispatcher(database.url, adapters=adapters, folder=folder)
+        self._dispatcher = Dispatcher(database.url, adapters=adapters, folder=folder, env=self._variables)
+        self._server_for, self._progress_key = server_for, ""
         for name, kind in JOB_TYPES.items():
             self._dispatcher.container(name)(kind)
         self._wake = asyncio.Event()
@@ -99,6 +114,19 @@ class DispatchService:
     async def prepare(self) -> None:
         """Creates or upgrades the tables."""
         await asyncio.to_thread(self._dispatcher.database.ensure)
+        self._progress_key = await self._database.write(ensure_progress_key)
+
+    def _variables(self, job: Job) -> Mapping[str, str | Secret]:
+        return progress_variables(job, self._progress_key, self._server_for(job.on))
+
+    async def check_program(self, identifier: str, token: str) -> None:
+        """Checks that a request comes from the job's own program. Raises Unauthenticated."""
+        key = self._progress_key
+        await self._database.read(lambda connection: check_token(connection, key, identifier, token))
+
+    async def report(self, identifier: str, said: Progress) -> None:
+        """Stores what the program says. Raises Conflict if its job has ended."""
+        await self._database.write(lambda connection: store_progress(connection, identifier, said))
 
     def wake(self) -> None:
         """Says that there is something to do."""

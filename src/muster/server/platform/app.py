@@ -91,7 +91,12 @@ ROUTERS: tuple[APIRouter, ...] = (
     metrics.router,
     _about,
 )
-OPEN_ROUTERS: tuple[APIRouter, ...] = (_health, sessions.open_router, sessions.openid_router)
+OPEN_ROUTERS: tuple[APIRouter, ...] = (
+    _health,
+    sessions.open_router,
+    sessions.openid_router,
+    dispatch.open_router,
+)
 
 
 def platform_app(services: Services) -> FastAPI:

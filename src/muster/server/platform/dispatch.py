@@ -11,29 +11,34 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
+from muster.dispatch.lifecycle import MOST_METRICS
 from muster.dispatch.model import Job, Line
-from muster.platform.errors import InvalidProblem
+from muster.platform.errors import InvalidProblem, UnauthenticatedProblem
 from muster.platform.jobs.jobs import find_names, user_ids
 from muster.platform.permissions import Actor, may
 from muster.platform.records import DispatchAdapter, DispatchJob, DispatchJobDetail, DispatchState, Page
 from muster.platform.users.teams import get_team
 from muster.server.dispatch import jobs as stored
 from muster.server.dispatch.jobs import MOST_PRIORITY, DispatchFilter
+from muster.server.dispatch.progress import Progress
 from muster.server.dispatch.submit import NO_RESOURCES, NewJob, check_manifest, read_resources, submit_job
 from muster.server.dispatch.types import CONTAINER, MANIFEST
 from muster.server.platform.event_feed import Event
 from muster.server.platform.rest import Moment, Paging, RequestBody, Search
-from muster.server.platform.security import Who
+from muster.server.platform.security import Who, take_rate
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, download, event_stream, last_event_id
 
 router = APIRouter(prefix="/dispatch", tags=["dispatch"])
+open_router = APIRouter(prefix="/dispatch", tags=["dispatch"])
+"""For programs of jobs, which have no user but a token of their own."""
 
 _LARGEST = 1_000_000
 _MOST_TAIL = 100_000
 _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 _Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY)]
 _Word = Annotated[str, Field(max_length=4096)]
+_PRINTABLE = r"^[^\x00]*$"
 
 
 class MountBody(RequestBody):
@@ -76,6 +81,16 @@ class DispatchJobBody(RequestBody):
 
 class DispatchJobChanges(RequestBody):
     priority: _Priority
+
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Metric = Annotated[str, Field(min_length=1, max_length=100, pattern=_PRINTABLE)]
+
+
+class ProgressBody(RequestBody):
+    progress: Annotated[float | None, Field(ge=0, le=1)] = None
+    message: Annotated[str, Field(max_length=500, pattern=_PRINTABLE)] = ""
+    metrics: Annotated[dict[_Metric, _Finite], Field(max_length=MOST_METRICS, default_factory=dict)]
 
 
 class Resolution(RequestBody):
@@ -214,6 +229,18 @@ async def resolve_job(job: str, body: Resolution, here: Here, who: Who) -> Dispa
         raise InvalidProblem.field("external_id", "field.missing")
     await here.database.write(lambda connection: stored.resolve_job(connection, who, job, body.how, body.external_id))
     return await _detail(here, who, job)
+
+
+@open_router.post("/jobs/{job}/progress", status_code=204, operation_id="report_dispatch_progress")
+async def report_progress(job: str, body: ProgressBody, request: Request, here: Here) -> None:
+    """Reports the progress of a job, by its own program. The address and the token, which is sent as `Authorization:
+    Bearer`, are the variables MUSTER_PROGRESS_URL and MUSTER_PROGRESS_TOKEN of the job."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise UnauthenticatedProblem.of("login.header").with_headers({"WWW-Authenticate": "Bearer"})
+    await here.dispatch.check_program(job, token.strip())
+    take_rate(here, f"job {job}")
+    await here.dispatch.report(job, Progress(body.progress, body.message, body.metrics))
 
 
 @router.delete("/jobs/{job}", status_code=204, operation_id="delete_dispatch_job")

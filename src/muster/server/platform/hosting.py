@@ -147,7 +147,7 @@ class _Hosted:
         """Serves until it is cancelled. The modules are imported on a thread, so that the cluster keeps running."""
         await asyncio.to_thread(_load)
         from muster.platform.database.database import Database, sqlite_url
-        from muster.server.cooker.app import cooker_app, with_cooker
+        from muster.server.cooker.app import cooker_app, for_pods, with_cooker
         from muster.server.pipelines.app import pipelines_app, with_pipelines
         from muster.server.platform.app import background_tasks, platform_app
         from muster.server.platform.services import create_services
@@ -165,8 +165,8 @@ class _Hosted:
             self._app = with_pipelines(platform_app(services), pipelines_app(services))
             self._services, self._trouble = services, ""
             if self._settings.cooker.enabled:
-                self._cooker = cooker_app(services)
-                self._app = with_cooker(self._app, self._cooker)
+                cooker, platform = cooker_app(services), self._app
+                self._app, self._cooker = with_cooker(platform, cooker), for_pods(platform, cooker)
             self._settled.set()
             async with asyncio.TaskGroup() as group:
                 for name, task in background_tasks(services):

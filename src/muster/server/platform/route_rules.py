@@ -196,6 +196,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "POST /session": public("it checks the password; attempts are limited"),
     "POST /link": public("it needs the secret of the link; attempts are limited"),
     "POST /link/use": public("it needs the secret of the link; attempts are limited"),
+    "POST /dispatch/jobs/{job}/progress": public("it needs the token that the program of this job has"),
     "GET /openid/login": public("it redirects to the provider"),
     "GET /openid/callback": public("it needs an answer of the provider that belongs to this browser's attempt"),
 }

@@ -27,7 +27,7 @@ from muster.platform.permissions import Actor
 from muster.platform.users.credentials import csrf_token, secrets_equal
 from muster.platform.users.login_limits import forwarded_client
 from muster.server.platform.problems import problem_response
-from muster.server.platform.services import services_of
+from muster.server.platform.services import Services, services_of
 
 SESSION_COOKIE, CSRF_COOKIE, CSRF_HEADER = "muster_session", "muster_csrf", "x-csrf-token"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -39,15 +39,19 @@ async def identify(request: Request) -> Actor:
     known: Actor | None = getattr(request.state, "actor", None)
     if known is None:
         known = await authenticate(request)
-        wait = services_of(request).rates.take(f"{known.id} {known.run}", time.monotonic())
-        if wait:
-            rates = services_of(request).rates
-            problem = TooManyRequestsProblem.of(
-                "request.often", most=rates.per_second, setting=setting_name("user_requests_per_second")
-            )
-            raise problem.with_headers({"Retry-After": str(int(wait) + 1)})
+        take_rate(services_of(request), f"{known.id} {known.run}")
         request.state.actor = known
     return known
+
+
+def take_rate(here: Services, client: str) -> None:
+    """Counts a request of a user, a run or a job. Raises TooManyRequests."""
+    wait = here.rates.take(client, time.monotonic())
+    if wait:
+        problem = TooManyRequestsProblem.of(
+            "request.often", most=here.rates.per_second, setting=setting_name("user_requests_per_second")
+        )
+        raise problem.with_headers({"Retry-After": str(int(wait) + 1)})
 
 
 async def authenticate(request: Request) -> Actor:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
@@ -36,7 +37,8 @@ from muster.platform.users.sessions import Identities
 from muster.platform.users.tokens import NO_LIMITS, OpenIdLimits
 from muster.platform.workflows.graph_context import graph_context
 from muster.platform.workflows.versions import ContextLoader
-from muster.server.dispatch.adapters import create_adapters
+from muster.server.cooker.listeners import SERVICE_URL
+from muster.server.dispatch.adapters import CLUSTER, create_adapters
 from muster.server.dispatch.service import DispatchService
 from muster.server.platform.event_feed import EventFeed, OpenStreams
 from muster.server.platform.metric_cache import MetricCache
@@ -135,6 +137,7 @@ async def create_services(
         adapters or create_adapters(settings.dispatch, cluster),
         settings.home / "dispatch",
         dispatch_feed,
+        partial(_server_for, settings, isinstance(cluster, EmbeddedCluster)),
     )
     await dispatch.prepare()
     return Services(
@@ -157,6 +160,14 @@ async def create_services(
         workers=workers,
         builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
     )
+
+
+def _server_for(settings: Settings, is_embedded: bool, adapter: str) -> str:
+    """Returns where programs of a dispatcher's jobs reach this server: Pods of the embedded cluster at its Service for
+    Pods, all others at `web.url`."""
+    if is_embedded and adapter == CLUSTER and settings.cooker.enabled:
+        return SERVICE_URL
+    return settings.web.url
 
 
 def _openid_limits(oidc: OidcSettings | None) -> OpenIdLimits:
