@@ -56,14 +56,20 @@ class Demo:
             "outputDefinitions": {"parameters": {key: {"parameterType": "STRING"} for key in outputs}},
         }
 
-    def run(self, parameters: dict[str, Any] | None = None, *, reload: bool = True) -> Simulation:
+    def run(
+        self,
+        parameters: dict[str, Any] | None = None,
+        *,
+        reload: bool = True,
+        answer: Callable[[Launch], Outcome] | None = None,
+    ) -> Simulation:
         pipeline = parse_pipeline(self.spec)
         workflow = to_workflow(
             pipeline, run_id="r1", display_name="run", parameters=parameters or {}, namespace="n", name="wf"
         )
         workflow["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
-        simulation = Simulation(workflow, self.answer, view=self.view, reload=reload, resolver_for=resolver_for)
-        return simulation.finish()
+        answer = answer or self.answer
+        return Simulation(workflow, answer, view=self.view, reload=reload, resolver_for=resolver_for).finish()
 
     def answer(self, launch: Launch) -> Outcome:
         """Does what the container of a component would do."""
@@ -413,3 +419,136 @@ def test_details_have_one_entry_for_every_task_and_iteration() -> None:
 def details(simulation: Simulation, demo: Demo | None = None) -> list[TaskDetail]:
     workflow = {**simulation.workflow, "status": {**simulation.run.status, "nodes": simulation.run.nodes}}
     return task_details(workflow, parse_pipeline(demo.spec) if demo is not None else None)
+
+
+def artifact_from(producer: str, key: str) -> dict[str, Any]:
+    return {"taskOutputArtifact": {"producerTask": producer, "outputArtifactKey": key}}
+
+
+def test_a_loop_over_artifacts_and_the_list_that_it_collects() -> None:
+    demo = Demo()
+    listed = {"artifactType": {"schemaTitle": "system.Dataset"}, "isArtifactList": True}
+    single = {"artifactType": {"schemaTitle": "system.Dataset"}}
+    demo.component("import", lambda v: {}, {"n": "STRING"})
+    demo.component("copy", lambda v: {}, {})
+    demo.component("join", lambda v: {}, {})
+    components = demo.spec["components"]
+    components["comp-import"]["outputDefinitions"] = {"artifacts": {"data": single}}
+    components["comp-copy"] |= {
+        "inputDefinitions": {"artifacts": {"one": single}},
+        "outputDefinitions": {"artifacts": {"copied": single}},
+    }
+    components["comp-join"]["inputDefinitions"] = {"artifacts": {"all": listed}}
+    collected = {"artifactSelectors": [{"producerSubtask": "import", "outputArtifactKey": "data"}]}
+    demo.dag("first", {"import": task("import", n=given("n"))}, {"n": "STRING"})
+    components["comp-first"]["dag"]["outputs"] = {"artifacts": {"all": collected}}
+    components["comp-first"]["outputDefinitions"] = {"artifacts": {"all": listed}}
+    inner = {"componentRef": {"name": "comp-copy"}, "inputs": {"artifacts": {"one": {"componentInputArtifact": "one"}}}}
+    components["comp-second"] = {
+        "dag": {
+            "tasks": {"copy": inner},
+            "outputs": {
+                "artifacts": {
+                    "all": {"artifactSelectors": [{"producerSubtask": "copy", "outputArtifactKey": "copied"}]}
+                }
+            },
+        },
+        "inputDefinitions": {"artifacts": {"one": single, "each": listed}},
+        "outputDefinitions": {"artifacts": {"all": listed}},
+    }
+    demo.spec["root"]["dag"]["tasks"] = {
+        "first": loop("first", {"raw": '["a", "b", "c"]'}, "n"),
+        "second": {
+            "componentRef": {"name": "comp-second"},
+            "inputs": {"artifacts": {"each": artifact_from("first", "all")}},
+            "artifactIterator": {"itemInput": "one", "items": {"inputArtifact": "each"}},
+        },
+        "join": {
+            "componentRef": {"name": "comp-join"},
+            "inputs": {"artifacts": {"all": artifact_from("second", "all")}},
+        },
+    }
+    simulation = demo.run()
+    assert simulation.phase == "Succeeded", simulation.message
+    found = {each.node_name: each for each in details(simulation, demo)}
+    made = [found[f"wf.first({n}).import"].outputs.artifacts["data"] for n in range(3)]
+    assert [found[f"wf.second({n}).copy"].inputs.artifacts["one"] for n in range(3)] == made
+    assert len({each.uri for each in found["wf.join"].inputs.artifacts["all"]}) == 3
+    assert found["wf.second"].outputs.artifacts["all"] == found["wf.join"].inputs.artifacts["all"]
+
+
+def test_a_claim_is_made_without_a_container() -> None:
+    demo = Demo()
+    inputs = {"access_modes": "LIST", "size": "STRING", "pvc_name_suffix": "STRING?", "storage_class_name": "STRING?"}
+    demo.component("createpvc", lambda v: {}, inputs, {"name": "STRING"})
+    demo.component("deletepvc", lambda v: {}, {"pvc_name": "STRING"})
+    for name in ("createpvc", "deletepvc"):
+        demo.spec["deploymentSpec"]["executors"][f"exec-{name}"] = {"container": {"image": f"argostub/{name}"}}
+    demo.spec["root"]["dag"]["tasks"] = {
+        "create": task(
+            "createpvc",
+            access_modes=constant(["ReadWriteOnce"]),
+            size=constant("5Gi"),
+            pvc_name_suffix=constant("-work"),
+            storage_class_name=constant("standard"),
+        ),
+        "delete": task("deletepvc", pvc_name=output("create", "name")),
+    }
+    manifests: list[tuple[str, dict[str, Any]]] = []
+
+    def answer(launch: Launch) -> Outcome:
+        resource = launch.template["resource"]
+        manifests.append((resource["action"], json.loads(resource["manifest"])))
+        return Outcome("Succeeded")
+
+    simulation = demo.run(answer=answer)
+    assert simulation.phase == "Succeeded", simulation.message
+    (create, made), (delete, removed) = manifests
+    assert (create, delete) == ("create", "delete")
+    assert made["metadata"]["name"] == removed["metadata"]["name"]
+    assert made["metadata"]["name"].endswith("-work")
+    assert made["spec"] == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}
+
+
+def test_a_retry_runs_every_failed_task_again_also_one_that_others_ran_after() -> None:
+    demo = exit_pipeline()
+    demo.component("other", fails, {})
+    demo.spec["root"]["dag"]["tasks"]["other"] = task("other")
+    simulation = demo.run()
+    demo.bodies["comp-fail"] = demo.bodies["comp-other"] = lambda values: {}
+    stored = {**simulation.workflow, "status": {**simulation.run.status, "nodes": simulation.stored}}
+    again = retry(stored)
+    simulation.workflow, simulation.stored = again.workflow, dict(again.workflow["status"]["nodes"])
+    simulation.restart()
+    ran = len(demo.ran)
+    simulation.finish()
+    assert simulation.phase == "Succeeded", simulation.message
+    assert sorted(name for name, _ in demo.ran[ran:]) == ["body.fail", "body.never", "other"]
+
+
+def test_a_stopped_run_starts_nothing_more() -> None:
+    demo = adder()
+    demo.spec["root"]["dag"]["tasks"] = {
+        "first": task("add", x=given("a"), y=given("b")),
+        "second": task("add", x=output("first"), y=constant(1)),
+    }
+    pipeline = parse_pipeline(demo.spec)
+    workflow = to_workflow(pipeline, run_id="r", display_name="r", parameters={"a": 1}, namespace="n", name="wf")
+    simulation = Simulation(workflow, demo.answer, resolver_for=resolver_for)
+    simulation.step()
+    simulation.workflow = {**simulation.workflow, "spec": {**simulation.workflow["spec"], "shutdown": "Terminate"}}
+    simulation.run.update(simulation.workflow)
+    simulation.finish()
+    assert (simulation.phase, [name for name, _ in demo.ran]) == ("Failed", [])
+    assert "wf.second" not in simulation.names()
+
+
+def test_reserved_labels_are_refused() -> None:
+    demo = adder()
+    demo.spec["root"]["dag"]["tasks"] = {"first": task("add", x=given("a"), y=given("b"))}
+    config = {"exec-add": {"podMetadata": {"labels": {"muster.dev/run": "another"}}}}
+    platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": config}}}}
+    pipeline = parse_pipeline({"pipeline_spec": demo.spec, "platform_spec": platform})
+    workflow = to_workflow(pipeline, run_id="r", display_name="r", parameters={"a": 1}, namespace="n", name="wf")
+    simulation = Simulation(workflow, demo.answer, resolver_for=resolver_for).finish()
+    assert "muster.dev/run is reserved for the server" in str(simulation.node("first").get("message"))

@@ -20,10 +20,8 @@ from muster.pipelines.inputs import with_defaults
 from muster.pipelines.model import Component, PipelineConfig, Task
 from muster.pipelines.spec import Pipeline, PipelineError, check_parameters, parse_pipeline
 from muster.pipelines.task import TASK_INPUTS, RunInfo, TaskFailed, TaskInputs
-from muster.workflows.model import Template
+from muster.workflows.model import PIPELINE_ARGUMENT, Template
 
-PIPELINE_ARGUMENT = "kubeflow-pipeline"
-"""The argument of a Workflow that holds the pipeline and the run, as JSON."""
 RUN_LABEL = "pipeline/runid"
 NAME_ANNOTATION = "pipelines.kubeflow.org/run_name"
 DEFAULT_ROOT = "minio://mlpipeline/v2/artifacts"
@@ -65,7 +63,7 @@ def to_workflow(
     }
     spec: Object = {
         "entrypoint": ROOT,
-        "templates": [_dag_template(ROOT, pipeline.spec.root), *_component_templates(pipeline)],
+        "templates": [_dag_template(ROOT, pipeline.spec.root, pipeline), *_component_templates(pipeline)],
         "arguments": {
             "parameters": [
                 {"name": PIPELINE_ARGUMENT, "value": literal_json({**_joined(pipeline), "run": run})},
@@ -151,7 +149,7 @@ def _component_templates(pipeline: Pipeline) -> list[Template]:
     found = []
     for name, component in pipeline.spec.components.items():
         if component.dag is not None:
-            found.append(_dag_template(name, component))
+            found.append(_dag_template(name, component, pipeline))
             continue
         executor = pipeline.spec.deployment_spec.executors[component.executor_label]
         if executor.importer is not None:
@@ -163,16 +161,16 @@ def _component_templates(pipeline: Pipeline) -> list[Template]:
     return found
 
 
-def _dag_template(name: str, component: Component) -> Template:
+def _dag_template(name: str, component: Component, pipeline: Pipeline) -> Template:
     tasks = component.dag.tasks if component.dag is not None else {}
     return {
         "name": name,
         "inputs": {"parameters": [{"name": TASK_INPUTS}]},
-        "dag": {"failFast": False, "tasks": [_dag_task(key, task) for key, task in tasks.items()]},
+        "dag": {"failFast": False, "tasks": [_dag_task(key, task, pipeline) for key, task in tasks.items()]},
     }
 
 
-def _dag_task(key: str, task: Task) -> dict[str, Any]:
+def _dag_task(key: str, task: Task, pipeline: Pipeline) -> dict[str, Any]:
     found: dict[str, Any] = {"name": key, "template": task.component_ref.name}
     needs = task.upstream()
     if needs and task.runs_after_failures:
@@ -180,8 +178,9 @@ def _dag_task(key: str, task: Task) -> dict[str, Any]:
         found["depends"] = " && ".join(f"({' || '.join(f'{need}.{end}' for end in ends)})" for need in needs)
     elif needs:
         found["depends"] = " && ".join(f"{need}.Succeeded" for need in needs)
-    # The resolver gives the real one. This satisfies whoever checks that an input is supplied.
-    found["arguments"] = {"parameters": [{"name": TASK_INPUTS, "value": "{}"}]}
+    if pipeline.component(task.component_ref.name).dag is not None:
+        # The resolver gives the real one. This satisfies whoever checks that an input is supplied.
+        found["arguments"] = {"parameters": [{"name": TASK_INPUTS, "value": "{}"}]}
     return found
 
 

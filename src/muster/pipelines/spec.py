@@ -92,8 +92,12 @@ def parse_pipeline(value: Any) -> Pipeline:
 
 
 def check_parameters(spec: PipelineSpec, parameters: Mapping[str, Any]) -> None:
-    """Checks the parameters of a run. Raises PipelineError that lists everything that is wrong."""
+    """Checks the inputs of a run. Raises PipelineError that lists everything that is wrong."""
     causes = list(_check_parameters(spec.root.input_definitions.parameters, parameters))
+    for name, artifact in spec.root.input_definitions.artifacts.items():
+        if not artifact.is_optional:
+            fix = "import it in the pipeline with dsl.importer, from a uri that is a parameter"
+            causes.append(Cause(join_path("artifacts", name), f"a run cannot be given an artifact: {fix}"))
     if causes:
         raise PipelineError(causes)
 

@@ -22,6 +22,8 @@ WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
 """On the Pods and claims of a workflow: its name."""
 NODE_ID = "workflows.argoproj.io/node-id"
 """Annotation on a node's Pod."""
+PIPELINE_ARGUMENT = "kubeflow-pipeline"
+"""The argument of a workflow whose tasks are decided by a TaskResolver: the compiled pipeline, as JSON."""
 FINISHED_PHASES: frozenset[str] = frozenset(("Succeeded", "Failed", "Error"))
 """Of a workflow."""
 

@@ -14,7 +14,7 @@ from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, spec_of, status_of, timestamp
 from muster.workflows.engine.node_tree import pod_name, step_of
 from muster.workflows.executors.resource import RETRIES
-from muster.workflows.model import COMPLETED_LABEL, PHASE_LABEL, Node, Template
+from muster.workflows.model import COMPLETED_LABEL, PHASE_LABEL, PIPELINE_ARGUMENT, Node, Template
 from muster.workflows.operations.control import NodeSelector, template_name
 from muster.workflows.submit import SubmissionError, override_parameters
 
@@ -49,7 +49,8 @@ def retry(
     elif phase not in ("Failed", "Error"):
         raise BadRequest(f"Cannot retry a workflow in phase {phase or 'Pending'}")
     tree = OperationTree(workflow)
-    plan = _Plan(tree, is_shut_down=bool(spec_of(workflow).get("shutdown")), has_new_parameters=bool(parameters))
+    every_failure_counts = bool(spec_of(workflow).get("shutdown")) or _is_pipeline(workflow)
+    plan = _Plan(tree, every_failure_counts=every_failure_counts, has_new_parameters=bool(parameters))
     if restart_successful and node_field_selector:
         selector = NodeSelector(node_field_selector)
         for key, node in tree.nodes.items():
@@ -66,9 +67,9 @@ def retry(
 class _Plan:
     """Which nodes are removed, to be created again, and which are reopened."""
 
-    def __init__(self, tree: OperationTree, *, is_shut_down: bool, has_new_parameters: bool) -> None:
+    def __init__(self, tree: OperationTree, *, every_failure_counts: bool, has_new_parameters: bool) -> None:
         self._tree = tree
-        self._is_shut_down = is_shut_down
+        self._every_failure_counts = every_failure_counts
         self._has_new_parameters = has_new_parameters
         self.gone: set[str] = set()
         self.entered: set[str] = set()
@@ -141,7 +142,7 @@ class _Plan:
     def _failed_tasks(self, dag: str) -> list[str]:
         """Returns the tasks that made a DAG fail."""
         failed = [task for task in self._tree.members(dag) if _is_bad(self._tree.nodes[task])]
-        guilty = [task for task in failed if self._is_shut_down or self._counts(task)]
+        guilty = [task for task in failed if self._every_failure_counts or self._counts(task)]
         return guilty or [task for task in failed if not self._continues_on(task)]
 
     def _counts(self, failed: str) -> bool:
@@ -220,6 +221,12 @@ class _Plan:
         root = self._tree.root
         inward = [key, *self._tree.around(key)]
         return root is not None and any(hook in inward for hook in self._tree.hooks(root))
+
+
+def _is_pipeline(workflow: Object) -> bool:
+    """In a pipeline, a failed task makes its DAG fail even if others ran after it."""
+    arguments = (spec_of(workflow).get("arguments") or {}).get("parameters") or ()
+    return any(parameter.get("name") == PIPELINE_ARGUMENT for parameter in arguments)
 
 
 def _is_bad(node: Node) -> bool:
