@@ -86,6 +86,10 @@ storage root     use              ALTP   write
 storage root     create           A      write
 storage root     edit             A      write
 storage root     delete           A      write
+volume           view             ALTO   read
+volume           create           *      write
+volume           write            ALTO   write
+volume           delete           ALO    write
 user             view             *      read
 user             inspect          AO     read
 user             create           A      write

@@ -134,6 +134,7 @@ async def _prepare(served: Served) -> Scene:
     job = _job("job")
     (made,) = await ann.post("jobs", {"manifest": orjson.dumps(job).decode(), "team": "ml"})
     ids |= {"namespace": made["namespace"], "kind": made["word"], "name": made["name"], "pod": "job-worker-0"}
+    await ann.post("volumes", {"name": "job", "team": "ml"})  # it has the name of the job, because paths have one
     container = {"name": CANARY, "image": "python:3.12", "command": ["true"], "env": {"A": CANARY}, "team": "ml"}
     ids["job"] = (await ann.post("dispatch/jobs", container))["id"]
     source = {"git_url": "https://git.example/x.git", "git_ref": "main", "env": [secret]}
@@ -605,6 +606,9 @@ async def test_the_table_in_the_docs() -> None:
 
 
 _BODIES: Mapping[str, dict[str, Any]] = {
+    "POST /volumes": {"name": "x"},
+    "POST /volumes/{namespace}/{name}/files/rename": {"path": "a", "to": "b"},
+    "POST /volumes/{namespace}/{name}/folders": {"path": "a"},
     "POST /runs": {"workflow": "flow"},
     "PATCH /runs/{run}": {"name": "other"},
     "PATCH /workflows/{workflow}": {"description": "other"},

@@ -133,6 +133,12 @@ def _load_platform_clusters() -> _Commands:
     return {"clusters": clusters_app, "storage": storage_app}
 
 
+def _load_platform_volumes() -> _Commands:
+    from muster.cli.platform_volumes import volumes_app
+
+    return {"volumes": volumes_app}
+
+
 def _load_platform_modules() -> _Commands:
     from muster.cli.platform_modules import categories_app, modules_app, reviews_app
 
@@ -199,6 +205,7 @@ COMMANDS = {
     "runs": Entry(_load_platform_runs, "Manage runs of the platform's workflows."),
     "clusters": Entry(_load_platform_clusters, "Manage virtual clusters: SKUs, totals and usage."),
     "storage": Entry(_load_platform_clusters, "Manage the storage roots that nodes may mount."),
+    "volumes": Entry(_load_platform_volumes, "Manage volumes, and copy files to and from them."),
     "modules": Entry(_load_platform_modules, "Manage modules, which are built from git repositories."),
     "reviews": Entry(_load_platform_modules, "Manage the reviews that publish modules."),
     "categories": Entry(_load_platform_modules, "Manage the categories of modules (admins only)."),

@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from errno import ELOOP, EXDEV
+from errno import EEXIST, EINVAL, ELOOP, ENOSYS, EXDEV
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, Literal, NamedTuple, Self, TypeAlias
 
@@ -238,6 +238,22 @@ def move(source: Folder, name: str, target: Folder, new_name: str) -> None:
         source.remove(name)
 
 
+def rename_new(source: Folder, name: str, target: Folder, new_name: str) -> None:
+    """Renames a file, link or folder, and replaces nothing. Raises FileExistsError."""
+    if _renameat2 is not None:
+        old, new = os.fsencode(name), os.fsencode(new_name)
+        if _renameat2(source.descriptor, old, target.descriptor, new, _NO_REPLACE) == 0:
+            return
+        code = ctypes.get_errno()
+        if code not in (ENOSYS, EINVAL):
+            raise OSError(code, os.strerror(code), new_name)
+    # A file system without that call, such as NFS: what appears in between is replaced.
+    with suppress(FileNotFoundError):
+        os.stat(new_name, dir_fd=target.descriptor, follow_symlinks=False)
+        raise FileExistsError(EEXIST, os.strerror(EEXIST), new_name)
+    os.rename(name, new_name, src_dir_fd=source.descriptor, dst_dir_fd=target.descriptor)
+
+
 def set_mode(folder: Folder, name: str, mode: int, *, recurse: bool) -> None:
     """Sets the mode of a file or folder, and of everything below it. Links are left alone; set-user-ID bits are never
     set."""
@@ -298,6 +314,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc["syscall"]
 _syscall.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t]
 _syscall.restype = ctypes.c_long
+
+_NO_REPLACE = 1
+_renameat2 = getattr(_libc, "renameat2", None)  # not in every C library
+if _renameat2 is not None:
+    _renameat2.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    _renameat2.restype = ctypes.c_int
 
 
 def open_with_openat2(folder: int, parts: tuple[str, ...], flags: int, mode: int) -> int:

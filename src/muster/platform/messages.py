@@ -381,6 +381,58 @@ _PIPELINES: Final[Mapping[str, Template]] = {
     "pipelines.no-content": Template("{detail}"),
 }
 
+_VOLUMES: Final[Mapping[str, Template]] = {
+    "volume.name": Template(
+        '"{name}" is not a valid name of a volume',
+        "use lower-case letters, digits, and - between them, at most 63 characters",
+    ),
+    "volume.size": Template('"{size}" is not a size', "use a size such as 10Gi or 500Mi"),
+    "volume.taken": Template('there is already a volume "{name}"', "choose another name"),
+    "volume.used": Template(
+        'the volume "{name}" is in use by {users}', "stop or delete what uses it, and then delete the volume"
+    ),
+    "volume.shared": Template(
+        'the volume "{name}" belongs to an admin, who shares it with you', "ask an admin to stop sharing it"
+    ),
+    "volume.pending": Template(
+        'the volume "{name}" has no storage yet', "wait until its state is Bound; its events say what it waits for"
+    ),
+    "volume.source": Template(
+        'the files of the volume "{name}" are not in a folder of this machine',
+        "mount the volume in a notebook or a job to reach them",
+    ),
+    "volume.cluster": Template(
+        'the files of the volume "{name}" are on the cluster, and this server cannot reach them',
+        "mount the volume in a notebook or a job to reach them",
+    ),
+    "volume.foreign": Template(
+        'the volume "{name}" is storage that an admin provides, and its files are shown to admins only',
+        "mount the volume in a notebook or a job to reach them",
+    ),
+    "volume.read-only": Template('the volume "{name}" is read-only', "choose another volume"),
+    "volume.path": Template('"{path}" is not a path inside the volume', "use a path without .."),
+    "volume.path-long": Template('the path "{path}..." is too long', "use fewer folders within folders"),
+    "volume.name-long": Template('a name in "{path}..." is too long', "use names of at most 255 bytes"),
+    "volume.reserved": Template('"{path}" is reserved for uploads', "choose another name"),
+    "volume.top": Template("this is the volume itself", "enter the path of a file or folder in it"),
+    "volume.missing": Template('there is no "{path}" in the volume', "look for it in the folder above"),
+    "volume.exists": Template('there is already a "{path}"', "choose another name, or delete it first"),
+    "volume.is-folder": Template('"{path}" is a folder', "enter the path of a file"),
+    "volume.not-folder": Template('"{path}" is not a folder, or a file is on the way to it', "enter another path"),
+    "volume.link": Template(
+        '"{path}" is a link or a special file, or there is a link on the way; links are not followed here',
+        "use the path that the link leads to",
+    ),
+    "volume.inside": Template('the folder "{path}" cannot be moved into itself', "choose another folder"),
+    "volume.full": Template(
+        "this file does not fit: your volumes may use {most} MiB together ({setting}), and {left} MiB are left",
+        "delete files, or ask an admin for more",
+    ),
+    "volume.disk": Template("the disk of the server is full", "delete files, or ask an admin to make room"),
+    "volume.system": Template('the operating system refuses "{path}": {error}'),
+    "volume.interrupted": Template("the upload was interrupted", "start it again"),
+}
+
 _POD_POLICY: Final[Mapping[str, Template]] = {
     **{f"confined.{rule}": Template(*text) for rule, text in RULES.items()},
     "confined.repository": Template(
@@ -537,7 +589,7 @@ _GRAPHS: Final[Mapping[str, Template]] = {
 
 CATALOG: Final[Mapping[str, Template]] = {
     **_REQUESTS, **_USERS, **_WORKFLOWS, **_RUNS, **_RESOURCES, **_MODULES, **_JOBS, **_DISPATCH, **_PIPELINES,
-    **_POD_POLICY, **_GRAPHS,
+    **_VOLUMES, **_POD_POLICY, **_GRAPHS,
 }  # fmt: skip
 
 

@@ -167,6 +167,12 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("storage root", "create"): Rule(_A, "write"),
     ("storage root", "edit"): Rule(_A, "write"),
     ("storage root", "delete"): Rule(_A, "write"),
+    # A volume in the namespace of a user belongs to the user; one in the namespace of a team, to the team and to the
+    # member who created it.
+    ("volume", "view"): Rule(_A | _L | _T | _O, "read"),  # with its files
+    ("volume", "create"): Rule(_ALL, "write"),
+    ("volume", "write"): Rule(_A | _L | _T | _O, "write"),  # files
+    ("volume", "delete"): Rule(_A | _L | _O, "write"),
     # A user owns themselves. Users cannot revoke their own rights, so that one admin always remains.
     ("user", "view"): Rule(_ALL, "read"),
     ("user", "inspect"): Rule(_A | _O, "read"),  # mail address, last login, sessions

@@ -13,6 +13,7 @@ from muster.sdk.resources import Clusters, Storage
 from muster.sdk.runs import Runs
 from muster.sdk.transport import PlatformError, Transport
 from muster.sdk.users import Audit, Teams, Tokens, Users
+from muster.sdk.volumes import Volumes
 from muster.sdk.workflows import Workflows
 
 __all__ = ["Muster", "PlatformError"]
@@ -28,6 +29,7 @@ class Muster:
         self.dispatch = Dispatch(self.transport)
         self.clusters = Clusters(self.transport)
         self.storage = Storage(self.transport)
+        self.volumes = Volumes(self.transport)
         self.modules = Modules(self.transport)
         self.categories = Categories(self.transport)
         self.reviews = Reviews(self.transport)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlencode, urlsplit
 
 PREFIX = "/api/v1"
 _PAGE = 200
 _MOST_LOSSES = 8
+_BLOCK = 1 << 20
 
 T = TypeVar("T")
 
@@ -79,6 +81,48 @@ class Transport:
         if not raw:
             return None
         return json.loads(raw) if kind.endswith("json") else raw.decode()
+
+    @contextmanager
+    def download(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[HTTPResponse]:
+        """Yields the response to a GET, to be read piece by piece. Raises PlatformError, also if the content breaks off
+        while the block reads it."""
+        connection = self._connection()
+        try:
+            connection.request("GET", self._target(path, query or {}), None, {"Authorization": f"Bearer {self._token}"})
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise _problem(response.status, response.read(), response.headers.get_content_type())
+            yield response
+        except (OSError, HTTPException) as error:
+            raise PlatformError(0, "unreachable", f"the download from {self.url} broke off: {error}") from None
+        finally:
+            connection.close()
+
+    def upload(self, path: str, content: IO[bytes], size: int, query: Mapping[str, Any] | None = None) -> Any:
+        """Sends `size` bytes of a file with PUT, piece by piece. Raises PlatformError."""
+        connection = self._connection()
+        try:
+            connection.putrequest("PUT", self._target(path, query or {}))
+            connection.putheader("Authorization", f"Bearer {self._token}")
+            connection.putheader("Content-Type", "application/octet-stream")
+            connection.putheader("Content-Length", str(size))
+            connection.endheaders()
+            with suppress(BrokenPipeError, ConnectionResetError):  # the response says why
+                left = size
+                while left and (block := content.read(min(left, _BLOCK))):
+                    connection.send(block)
+                    left -= len(block)
+                if left:
+                    raise PlatformError(0, "changed", "the file became shorter while it was read; try it again")
+            response = connection.getresponse()
+            raw, kind = response.read(), response.headers.get_content_type()
+        except (OSError, HTTPException) as error:
+            raise PlatformError(0, "unreachable", f"{self.url} does not respond: {error}") from None
+        finally:
+            connection.close()
+        if response.status >= 400:
+            raise _problem(response.status, raw, kind)
+        return json.loads(raw)
 
     def pages(self, path: str, query: Mapping[str, Any], most: int | None = None) -> Iterator[dict[str, Any]]:
         """Yields all items of a list, page by page."""

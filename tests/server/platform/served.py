@@ -86,7 +86,7 @@ class Client:
             session.request(method, address, data=data, headers=sent, allow_redirects=False) as response,
         ):
             raw = await response.read()
-            said = orjson.loads(raw) if raw and "json" in response.content_type else raw.decode()
+            said = orjson.loads(raw) if raw and "json" in response.content_type else raw.decode("utf-8", "replace")
             return Reply(response.status, said, response.headers)
 
     async def get(self, path: str) -> Any:

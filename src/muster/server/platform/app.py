@@ -29,6 +29,7 @@ from muster.server.platform import (
     runs,
     sessions,
     users,
+    volumes,
     workflows,
 )
 from muster.server.platform.pages import add_pages
@@ -85,6 +86,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     workflows.graphs_router,
     modules.categories_router,
     resources.router,
+    volumes.router,
     cluster.router,
     dispatch.router,
     logs.job_logs_router,
@@ -111,6 +113,7 @@ def platform_app(services: Services) -> FastAPI:
         https=services.url.startswith("https:"),
         trusted_proxies=services.settings.web.trusted_proxies,
         host=urlsplit(services.url).hostname or "",
+        is_upload=volumes.is_upload,
     )
     return app
 

@@ -120,10 +120,12 @@ class Security:
         trusted_proxies: tuple[str, ...] = (),
         host: str = "",
         respond: Callable[[Problem], Response] = problem_response,
+        is_upload: Callable[[Scope], bool] = lambda scope: False,
     ) -> None:
-        """`respond` makes the response to a request that is refused here."""
+        """`respond` makes the response to a request that is refused here. The route of an upload limits its body."""
         self._app = app
         self._respond = respond
+        self._is_upload = is_upload
         self._host = host
         self._proxies = trusted_proxies
         self._largest = largest_body
@@ -151,7 +153,8 @@ class Security:
             if "\0" in scope["path"] or b"%00" in scope["query_string"]:
                 raise BadRequestProblem.of("request.nul")
             _refuse_other_sites(scope["method"], request, self._host)
-            await self._app(scope, self._counted(request, receive), careful_send)
+            limited = receive if self._is_upload(scope) else self._counted(request, receive)
+            await self._app(scope, limited, careful_send)
         except Exception as error:
             if begun:
                 raise

@@ -46,6 +46,7 @@ from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.kinds import WORKFLOW
+from muster.workspaces.volume_files import FileAccess
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,6 +88,7 @@ class Services:
     logins: LoginLimits = field(default_factory=LoginLimits)
     run_owners: dict[str, RunOwner] = field(default_factory=dict)
     """The owners of runs that created jobs. They never change, so they are kept."""
+    volume_files: FileAccess = field(default_factory=FileAccess)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """Work that goes on after the answer."""
     queue_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
