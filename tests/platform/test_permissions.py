@@ -61,6 +61,7 @@ recurring run    view             ALTO   read
 recurring run    create           *      write
 recurring run    edit             ALO    write
 recurring run    delete           AO     write
+workspace        open             ALTO   write
 module           view             ALOP   read
 module           use              OP     write
 module           inspect          ALO    read

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, update
 from yarl import URL
 
 from muster.kube.encryption import KEY_FILE, KeyRing
+from muster.kube.objects import uid_of
 from muster.platform import permissions
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.database.tables import module_versions, modules
@@ -38,6 +39,7 @@ from muster.server.platform.route_rules import (
     routes_document,
 )
 from muster.server.platform.security import may_be_own_name
+from muster.server.proxy.directory import PORT_ANNOTATION
 from muster.training.registry import training_kinds
 from muster.workflows.kinds import workflow_kinds
 from tests.platform.graphs.samples import graph, node
@@ -135,6 +137,10 @@ async def _prepare(served: Served) -> Scene:
     (made,) = await ann.post("jobs", {"manifest": orjson.dumps(job).decode(), "team": "ml"})
     ids |= {"namespace": made["namespace"], "kind": made["word"], "name": made["name"], "pod": "job-worker-0"}
     await ann.post("volumes", {"name": "job", "team": "ml"})  # it has the name of the job, because paths have one
+    lab = {"name": "lab", "namespace": made["namespace"], "annotations": {PORT_ANNOTATION: "1"}}
+    spec = {"containers": [{"name": "main", "image": "python:3.12"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": lab, "spec": spec}
+    ids["uid"] = uid_of(await served.platform.cluster.create(pod))
     container = {"name": CANARY, "image": "python:3.12", "command": ["true"], "env": {"A": CANARY}, "team": "ml"}
     ids["job"] = (await ann.post("dispatch/jobs", container))["id"]
     source = {"git_url": "https://git.example/x.git", "git_ref": "main", "env": [secret]}

@@ -129,9 +129,26 @@ _USERS: Final[Mapping[str, Template]] = {
     ),
     "stream.rights": Template("your rights have changed", "connect again"),
     "stream.many": Template("too many streams are open", "close some of the {most}, or raise {setting}"),
+    "login.cookies": Template(
+        "the browser sends two different session cookies, one of which another site may have set",
+        "delete the cookies of this site and log in again",
+    ),
     "session.over": Template("this session has expired", "log in again"),
     "session.none": Template("this request has no session", "to end a token, revoke it"),
     "link.gone": Template("this link was used already or has expired", "ask an admin for a new one"),
+    "workspace.login": Template("you are not logged in to this workspace", "open it from the page of the platform"),
+    "workspace.ticket": Template(
+        "this link to the workspace was used already or has expired", "open it again from the page of the platform"
+    ),
+    "workspace.enter": Template("a workspace is opened by a link in a browser"),
+    "workspace.stopped": Template("the workspace does not respond: {detail}", "start it, or wait until it has started"),
+    "workspace.answer": Template("the server in the workspace did not give a valid answer ({detail})", "see its log"),
+    "workspace.method": Template("the method {method} is not passed on to workspaces"),
+    "workspace.target": Template("the address of the request is not a path"),
+    "workspace.origin": Template(
+        "a workspace needs an address of its own, and there is none for {host}",
+        "open the platform as http://localhost, or set workspaces.domain or workspaces.ports in config.yaml",
+    ),
     "permission.scope": Template('this token lacks the scope "{scope}", which "{action}" needs'),
     "permission.own": Template("you may not {action} your own {kind}", "ask someone else to do it"),
     "permission.only": Template("only {who} may {action} this {kind}"),

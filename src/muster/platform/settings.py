@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -55,6 +56,40 @@ def read_module_settings(config: Mapping[str, Any]) -> ModuleSettings:
         ssh_hosts=tuple(modules.get("sshHosts") or ()),
         addresses=tuple((config.get("artifacts") or {}).get("memberAddresses") or ()),
     )
+
+
+WORKSPACE_ORIGIN_FIELDS: Mapping[str, Schema] = {"domain": STRING, "ports": STRING}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceOrigins:
+    """The addresses of workspaces: each has one of its own, so that its pages cannot act on the platform."""
+
+    domain: str = ""
+    """A domain whose wildcard DNS leads to this server: workspaces are at UID.DOMAIN."""
+    ports: range = range(8300, 8400)
+    """Ports for workspaces if the platform is opened by an address or a name that has no names below it."""
+
+
+def read_workspace_origins(config: Mapping[str, Any]) -> WorkspaceOrigins:
+    """Reads the settings from a config that has been validated. Raises ValueError."""
+    workspaces = config.get("workspaces") or {}
+    defaults = WorkspaceOrigins()
+    domain = str(workspaces.get("domain") or "").strip().removeprefix("*.").strip(".").lower()
+    if domain and not re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)*", domain):
+        raise ValueError(f'workspaces.domain: "{domain}" is not a domain; use workspaces.example.com')
+    text = workspaces.get("ports")
+    return WorkspaceOrigins(domain, defaults.ports if text is None else _read_ports(str(text)))
+
+
+def _read_ports(text: str) -> range:
+    """'' for none."""
+    if not text.strip():
+        return range(0)
+    found = re.fullmatch(r"\s*([0-9]{1,5})\s*-\s*([0-9]{1,5})\s*", text)
+    if found is None or not 0 < int(found[1]) <= int(found[2]) < 65536:
+        raise ValueError(f'workspaces.ports: "{text}" is not a range of ports; use 8300-8399')
+    return range(int(found[1]), int(found[2]) + 1)
 
 
 DEFAULT_WEB_PORT = 8265

@@ -309,9 +309,9 @@ class _WebSocket(asyncio.Protocol):
     """Imported when the first client needs it, to keep the start of the server fast."""
 
     def __new__(cls, *args: Any, **more: Any) -> Any:
-        from muster.server.kubernetes.websocket import KubernetesWebSocket
+        from muster.server.proxy.tunnel import TunnelWebSocket
 
-        return KubernetesWebSocket(*args, **more)
+        return TunnelWebSocket(*args, **more)
 
 
 class _Server(uvicorn.Server):

@@ -17,10 +17,13 @@ from muster.platform.settings import (
     MODULES_SCHEMA,
     OIDC_SCHEMA,
     WEB_SCHEMA,
+    WORKSPACE_ORIGIN_FIELDS,
     ModuleSettings,
     WebSettings,
+    WorkspaceOrigins,
     read_module_settings,
     read_web_settings,
+    read_workspace_origins,
 )
 from muster.server.dispatch.settings import (
     COOKER_SCHEMA,
@@ -45,7 +48,7 @@ SCHEMA: Schema = obj({
     "modules": MODULES_SCHEMA,
     "dispatch": DISPATCH_SCHEMA,
     "cooker": COOKER_SCHEMA,
-    "workspaces": WORKSPACES_SCHEMA,
+    "workspaces": {**WORKSPACES_SCHEMA, "properties": {**WORKSPACES_SCHEMA["properties"], **WORKSPACE_ORIGIN_FIELDS}},
 })  # fmt: skip
 
 
@@ -69,6 +72,7 @@ class Settings(BoxSettings):
     dispatch: DispatchSettings = field(default_factory=DispatchSettings)
     cooker: CookerSettings = field(default_factory=CookerSettings)
     workspaces: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    workspace_origins: WorkspaceOrigins = field(default_factory=WorkspaceOrigins)
 
     @classmethod
     def load(cls, home: Path) -> Settings:
@@ -96,6 +100,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         web = read_web_settings(config)
         dispatch, cooker = read_dispatch_settings(config), read_cooker_settings(config)
         workspaces = read_workspace_settings(config)
+        workspace_origins = read_workspace_origins(config)
     except ValueError as error:
         raise SettingsError(f"{home / CONFIG_FILE} {error}") from None
     return Settings(
@@ -116,4 +121,5 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         dispatch=dispatch,
         cooker=cooker,
         workspaces=workspaces,
+        workspace_origins=workspace_origins,
     )

@@ -38,6 +38,7 @@ from muster.server.http_server import serve_http
 from muster.server.pipelines.app import pipelines_app, with_pipelines
 from muster.server.platform.app import platform_app
 from muster.server.platform.services import Services, create_services
+from muster.server.proxy.app import serve_workspaces
 from muster.server.settings import Settings
 
 PASSWORD = "correct horse battery"
@@ -167,6 +168,6 @@ async def serving(
         async with EmbeddedCluster(home / "store", catalogue, durability="process") as cluster:
             platform = await create_services(database, cluster, settings, url, adapters=adapters)
             app = with_cooker(with_pipelines(platform_app(platform), pipelines_app(platform)), cooker_app(platform))
-            async with serve_http(app, listener):
+            async with serve_workspaces(platform, app) as served, serve_http(served, listener):
                 yield Served(url, platform, folder)
             await platform.dispatch.close()

@@ -159,6 +159,22 @@ api_tokens = Table(
 )
 """`hint` is the end of the token, by which its owner recognizes it."""
 
+workspace_sessions = Table(
+    "workspace_sessions",
+    metadata,
+    Column("hash", STRING, primary_key=True),
+    Column("workspace", STRING, nullable=False),
+    Column("session_id", STRING, ForeignKey("sessions.id", ondelete="CASCADE")),
+    Column("token_id", STRING, ForeignKey("api_tokens.id", ondelete="CASCADE")),
+    Column("is_ticket", Boolean, nullable=False),
+    Column("expires", UtcDateTime, nullable=False),
+    Index(None, "session_id"),
+    Index(None, "token_id"),
+    Index(None, "expires"),
+)
+"""Who is logged in to a workspace, which has an origin of its own: by a session or a token of the platform, and no
+longer than that. A ticket is exchanged for a cookie once."""
+
 known_devices = Table(
     "known_devices",
     metadata,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, or_, select, update
 
 from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest, as_record, new_id, select_page
@@ -59,11 +59,18 @@ def session_actor(
     connection: Connection, secret: str, address: str, openid: OpenIdLimits = NO_LIMITS
 ) -> tuple[Actor, bool] | None:
     """Returns the user of the session, and whether `touch_session` is due."""
+    return find_session_actor(connection, sessions.c.hash == hash_secret(secret), address, openid)
+
+
+def find_session_actor(
+    connection: Connection, which: ColumnElement[bool], address: str, openid: OpenIdLimits = NO_LIMITS
+) -> tuple[Actor, bool] | None:
+    """The same for a session that was found in another way."""
     row = connection.execute(
         select(sessions.c.id, sessions.c.last_used, users.c.id.label("user_id"), users.c.name, users.c.admin)
         .join(users, users.c.id == sessions.c.user_id)
         .where(
-            sessions.c.hash == hash_secret(secret),
+            which,
             sessions.c.expires > now(),
             ~users.c.disabled,
             or_(users.c.issuer == "", sessions.c.created > now() - openid.session),
@@ -136,16 +143,31 @@ class Identities:
         find: Callable[[Connection, str, str, OpenIdLimits], tuple[Actor, bool] | None],
         touch: Callable[[Connection, str], None],
     ) -> Actor | None:
-        key, writes = f"{find.__name__} {hash_secret(secret)}", self._database.writes
+        return await self.find(
+            f"{find.__name__} {hash_secret(secret)}",
+            address,
+            lambda connection, openid: find(connection, secret, address, openid),
+            lambda connection, actor: touch(connection, actor.credential),
+        )
+
+    async def find(
+        self,
+        key: str,
+        address: str,
+        find: Callable[[Connection, OpenIdLimits], tuple[Actor, bool] | None],
+        touch: Callable[[Connection, Actor], None],
+    ) -> Actor | None:
+        """Finds a user in any other way. `key` stands for all that `find` depends on, except the client's address."""
+        writes = self._database.writes
         known = self._known.get(key)
         if known is not None and known[1] == writes and time.monotonic() < known[2]:
             return known[0] if known[0].address == address else replace(known[0], address=address)
-        found = await self._database.read(lambda connection: find(connection, secret, address, self._openid))
+        found = await self._database.read(lambda connection: find(connection, self._openid))
         if found is None:
             return None
         actor, stale = found
         if stale:
-            await self._database.write(lambda connection: touch(connection, actor.credential))
+            await self._database.write(lambda connection: touch(connection, actor))
         self._known[key] = (actor, writes, time.monotonic() + _SECONDS)
         self._known.move_to_end(key)
         if len(self._known) > _KEPT:

@@ -104,6 +104,13 @@ def token_actor(
 ) -> tuple[Actor, bool] | None:
     """Returns the user of the token, and whether `touch_token` is due. A user of an OpenID provider must have logged in
     recently: the provider may have removed them, or taken them out of a group."""
+    return find_token_actor(connection, api_tokens.c.hash == hash_secret(secret), address, openid)
+
+
+def find_token_actor(
+    connection: Connection, which: ColumnElement[bool], address: str, openid: OpenIdLimits = NO_LIMITS
+) -> tuple[Actor, bool] | None:
+    """The same for a token that was found in another way."""
     at = now()
     row = connection.execute(
         select(
@@ -119,7 +126,7 @@ def token_actor(
         )
         .join(users, users.c.id == api_tokens.c.user_id)
         .where(
-            api_tokens.c.hash == hash_secret(secret),
+            which,
             api_tokens.c.revoked.is_(None),
             or_(api_tokens.c.expires.is_(None), api_tokens.c.expires > at),
             ~users.c.disabled,

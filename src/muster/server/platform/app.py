@@ -31,6 +31,7 @@ from muster.server.platform import (
     users,
     volumes,
     workflows,
+    workspaces,
 )
 from muster.server.platform.pages import add_pages
 from muster.server.platform.problems import ProblemDocument, answer_problems
@@ -89,6 +90,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     volumes.router,
     cluster.router,
     dispatch.router,
+    workspaces.router,
     logs.job_logs_router,
     metrics.router,
     _about,

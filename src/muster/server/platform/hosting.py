@@ -151,6 +151,7 @@ class _Hosted:
         from muster.server.pipelines.app import pipelines_app, with_pipelines
         from muster.server.platform.app import background_tasks, platform_app
         from muster.server.platform.services import create_services
+        from muster.server.proxy.app import serve_workspaces
 
         database = await Database.open(
             self._settings.web.database or sqlite_url(self._file),
@@ -162,16 +163,17 @@ class _Hosted:
             services = await create_services(
                 database, self._cluster, self._settings, self._url, self._artifacts, self._workers
             )
-            self._app = with_pipelines(platform_app(services), pipelines_app(services))
-            self._services, self._trouble = services, ""
+            app: ASGIApp = with_pipelines(platform_app(services), pipelines_app(services))
             if self._settings.cooker.enabled:
-                cooker, platform = cooker_app(services), self._app
-                self._app, self._cooker = with_cooker(platform, cooker), for_pods(platform, cooker)
-            self._settled.set()
-            async with asyncio.TaskGroup() as group:
-                for name, task in background_tasks(services):
-                    group.create_task(_keep_running(name, task), name=name)
-                await asyncio.Event().wait()
+                cooker, platform = cooker_app(services), app
+                app, self._cooker = with_cooker(platform, cooker), for_pods(platform, cooker)
+            async with serve_workspaces(services, app) as self._app:
+                self._services, self._trouble = services, ""
+                self._settled.set()
+                async with asyncio.TaskGroup() as group:
+                    for name, task in background_tasks(services):
+                        group.create_task(_keep_running(name, task), name=name)
+                    await asyncio.Event().wait()
         finally:
             if self._services is not None:
                 await self._services.dispatch.close()

@@ -125,6 +125,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "DELETE /dispatch/jobs/{job}": rule("dispatch job", "delete"),
     "GET /dispatch/jobs/{job}/log": rule("dispatch job", "view"),
     "GET /dispatch/jobs/{job}/log/events": rule("dispatch job", "view"),
+    "POST /workspaces/{uid}/open": rule("workspace", "open"),
     "GET /modules": rule("module", "view"),
     "POST /modules": rule("module", "create"),
     "GET /modules/{module}": rule("module", "view"),
@@ -273,6 +274,11 @@ OTHER_ROUTES: Final = (
     OtherRoutes(
         "platform port: all paths outside of /api/ and /apis/v2beta1/",
         "public: files of the web UI, the same for everyone",
+    ),
+    OtherRoutes(
+        "hosts and ports of workspaces: all paths, WebSockets",
+        "open workspace: by the cookie of this workspace, which `POST /workspaces/{uid}/open` leads to, or by a "
+        "token; checked with every request (docs/workspaces.md)",
     ),
     OtherRoutes("API port: /healthz, /livez, /readyz", "public: `ok`; the reason of a failure needs a token"),
     OtherRoutes("API port: /version", "public: the version, as in Kubernetes"),

@@ -28,6 +28,8 @@ from muster.platform.users.credentials import csrf_token, secrets_equal
 from muster.platform.users.login_limits import forwarded_client
 from muster.server.platform.problems import problem_response
 from muster.server.platform.services import Services, services_of
+from muster.server.proxy.headers import read_cookies
+from muster.server.proxy.origins import is_own_page
 
 SESSION_COOKIE, CSRF_COOKIE, CSRF_HEADER = "muster_session", "muster_csrf", "x-csrf-token"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -59,9 +61,17 @@ async def authenticate(request: Request) -> Actor:
     header = request.headers.get("authorization")
     if header is not None:
         return await _by_token(request, header)
-    secret = request.cookies.get(SESSION_COOKIE)
-    if not secret:
+    cookies = read_cookies(request.scope["headers"], SESSION_COOKIE)
+    if not cookies or not cookies[0]:
         raise _unauthenticated("login.needed")
+    if len(set(cookies)) > 1:
+        # Pages at other ports of this host, or below the same domain, can add one of their own.
+        raise _unauthenticated("login.cookies")
+    secret = cookies[0]
+    headers = dict(request.headers)
+    own_hosts = (headers.get("host", ""), urlsplit(services_of(request).url).netloc)
+    if request.method in SAFE and not any(is_own_page(request.method, headers, host) for host in own_hosts):
+        raise ForbiddenProblem.of("request.site")
     if request.method not in SAFE and not secrets_equal(request.headers.get(CSRF_HEADER, ""), csrf_token(secret)):
         raise ForbiddenProblem.of("login.csrf", cookie=CSRF_COOKIE, header=CSRF_HEADER)
     actor = await services_of(request).identities.of_session(secret, client_address(request))

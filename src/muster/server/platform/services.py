@@ -42,6 +42,8 @@ from muster.server.dispatch.adapters import CLUSTER, create_adapters
 from muster.server.dispatch.service import DispatchService
 from muster.server.platform.event_feed import EventFeed, OpenStreams
 from muster.server.platform.metric_cache import MetricCache
+from muster.server.proxy.directory import WorkspaceDirectory
+from muster.server.proxy.ports import PortListeners
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
 from muster.workflows.artifacts.client import ArtifactClient
@@ -79,6 +81,7 @@ class Services:
     dispatch: DispatchService
     streams: OpenStreams
     rates: RequestRates
+    workspaces: WorkspaceDirectory
     workers: WorkerPool | None = None
     """Check texts of users. Without them, as in tests, a thread does."""
     load_context: ContextLoader = graph_context
@@ -91,6 +94,8 @@ class Services:
     volume_files: FileAccess = field(default_factory=FileAccess)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     """Work that goes on after the answer."""
+    workspace_ports: PortListeners | None = None
+    """Ports of workspaces; None where none are served."""
     queue_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the scheduler's queues are updated."""
 
@@ -159,6 +164,7 @@ async def create_services(
         dispatch=dispatch,
         streams=OpenStreams(settings.budgets),
         rates=RequestRates(settings.budgets.user_requests_per_second),
+        workspaces=WorkspaceDirectory(cluster, namespaces.owner_of),
         workers=workers,
         builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
     )
