@@ -242,6 +242,13 @@ const job = createRoute({
   component: lazyRouteComponent(() => import("@/pages/jobs/detail"), "JobPage"),
 })
 
+const compare = createRoute({
+  getParentRoute: () => shell,
+  path: "/compare",
+  validateSearch: texts("of"),
+  component: lazyRouteComponent(() => import("@/pages/compare"), "ComparePage"),
+})
+
 const dispatch = createRoute({
   getParentRoute: () => shell,
   path: "/dispatch",
@@ -256,7 +263,7 @@ const dispatchJob = createRoute({
   component: lazyRouteComponent(() => import("@/pages/dispatch/detail"), "DispatchJobPage"),
 })
 
-const jobRoutes = [jobs, newJob, job, dispatch, dispatchJob] as const
+const jobRoutes = [jobs, newJob, job, compare, dispatch, dispatchJob] as const
 
 const tree = root.addChildren([
   signIn,

@@ -59,6 +59,8 @@ class MetricSeries(ApiModel):
     """What wrote it: `run:ID`, `node:RUN/NODE` or `job:NAMESPACE/KIND/NAME`."""
     name: str
     """The name of the node or job."""
+    run: str
+    """The name of the run that the node belongs to; '' for a job."""
     source: str
     """`POD` for a log, `POD:FOLDER` for event files."""
     tag: str
@@ -123,6 +125,7 @@ class Subject(NamedTuple):
 
     id: str
     name: str
+    run: str
     pods: Sequence[Object]
     logs: Sequence[MetricLog]
     pattern: str
@@ -277,6 +280,7 @@ async def _node_subject(here: Services, found: FoundNode) -> Subject:
     return Subject(
         f"node:{run.id}/{node.name}",
         node.name,
+        run.name,
         pods,
         logs,
         _pattern_of(pods),
@@ -300,6 +304,7 @@ async def _job_subjects(here: Services, who: Actor, namespace: str, kind: str, n
     subject = Subject(
         f"job:{namespace}/{job.word}/{name}",
         name,
+        "",
         pods,
         logs,
         _pattern_of([obj, *pods]),
@@ -377,6 +382,7 @@ def _to_json(read: list[_Read], problems: list[MetricProblem], most: int, after:
                 {
                     "subject": subject.id,
                     "name": subject.name,
+                    "run": subject.run,
                     "source": subject.masks.text(series.source),
                     "tag": subject.masks.text(series.tag),
                     "count": series.written,

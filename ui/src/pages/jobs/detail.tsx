@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Trash2 } from "lucide-react"
+import { lazy, Suspense } from "react"
 import { type JobPlace, jobEventsQuery, jobQuery, jobYamlQuery, useLiveJob } from "@/api/jobs"
 import { Button } from "@/components/button"
 import { CodeView } from "@/components/code"
@@ -11,6 +12,7 @@ import { Tabs } from "@/components/tabs"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { jobTexts } from "@/i18n/jobs"
+import { metricTexts } from "@/i18n/metrics"
 import { useTexts } from "@/i18n/translate"
 import { JobActions } from "./actions"
 import { JobState, KindBadge } from "./badges"
@@ -18,9 +20,13 @@ import { chosenPods, Logs } from "./logs"
 import { Overview, Reasons } from "./overview"
 
 const route = getRouteApi("/shell/jobs/$namespace/$kind/$name")
+const MetricsPanel = lazy(() =>
+  import("@/components/metrics-panel").then(({ MetricsPanel }) => ({ default: MetricsPanel })),
+)
 
 export function JobPage() {
   const w = useTexts(jobTexts)
+  const m = useTexts(metricTexts)
   const c = useTexts(commonTexts)
   const place = route.useParams()
   const search = route.useSearch()
@@ -62,6 +68,15 @@ export function JobPage() {
       id: "logs",
       label: w("logs"),
       content: <Logs job={job} place={place} chosen={chosenPods(job.roles, search.pods)} choose={choose} />,
+    },
+    {
+      id: "metrics",
+      label: m("metrics"),
+      content: (
+        <Suspense fallback={<Loading />}>
+          <MetricsPanel of={{ job: place }} />
+        </Suspense>
+      ),
     },
     { id: "events", label: w("events"), content: <Events place={place} /> },
     { id: "yaml", label: w("yaml"), content: <Yaml place={place} /> },

@@ -3,7 +3,9 @@ import { getRouteApi, Link } from "@tanstack/react-router"
 import { Network } from "lucide-react"
 import { useMemo } from "react"
 import { type Job, jobKindsQuery, jobsQuery, placeOf, type JobState as State, useLiveJobs } from "@/api/jobs"
+import { jobSubject } from "@/api/metrics"
 import { CreateLink } from "@/components/actions"
+import { CompareBar, compareColumn } from "@/components/compare"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
 import { ChoiceFilter, Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
@@ -12,6 +14,7 @@ import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { jobTexts } from "@/i18n/jobs"
+import { metricTexts } from "@/i18n/metrics"
 import { useTexts } from "@/i18n/translate"
 import { listState } from "@/lib/pagination"
 import { JobActions } from "./actions"
@@ -24,6 +27,7 @@ const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
 export function JobList() {
   const w = useTexts(jobTexts)
   const c = useTexts(commonTexts)
+  const m = useTexts(metricTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { filter, asked, shown } = listState(search, navigate, "-created")
@@ -48,6 +52,7 @@ export function JobList() {
   })
   const columns = useMemo(
     (): Column<Job>[] => [
+      compareColumn(m, (job) => ({ subject: jobSubject(placeOf(job)), name: job.name })),
       {
         id: "name",
         header: c("name"),
@@ -77,7 +82,7 @@ export function JobList() {
       },
       actionsColumn(c("actions"), (job) => <JobActions job={job} />),
     ],
-    [w, c],
+    [w, c, m],
   )
   const create = <CreateLink to="/jobs/new">{w("create")}</CreateLink>
   const filtered = search.q || search.state || search.kind || search.owner || search.run || search.days
@@ -123,6 +128,7 @@ export function JobList() {
           </Empty>
         }
       />
+      <CompareBar />
     </Page>
   )
 }

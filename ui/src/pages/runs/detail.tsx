@@ -10,6 +10,7 @@ import { Duration, Time } from "@/components/time"
 import { type GraphDocument, isGraph } from "@/graph/document"
 import type { CardData } from "@/graph/node-card"
 import { commonTexts } from "@/i18n/common"
+import { metricTexts } from "@/i18n/metrics"
 import { runTexts } from "@/i18n/runs"
 import { useTexts } from "@/i18n/translate"
 import { filterNodes } from "@/lib/run-nodes"
@@ -20,10 +21,14 @@ import { NodePanel } from "./node-panel"
 import { Timeline } from "./timeline"
 
 const route = getRouteApi("/shell/runs/$run")
+const MetricsPanel = lazy(() =>
+  import("@/components/metrics-panel").then(({ MetricsPanel }) => ({ default: MetricsPanel })),
+)
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
 
 export function RunPage() {
   const w = useTexts(runTexts)
+  const m = useTexts(metricTexts)
   const c = useTexts(commonTexts)
   const { run: id } = route.useParams()
   const search = route.useSearch()
@@ -57,6 +62,19 @@ export function RunPage() {
       label: w("timeline"),
       content: <Timeline run={run} nodes={shown} select={select} selected={search.node} />,
     },
+    ...(inspects
+      ? [
+          {
+            id: "metrics",
+            label: m("metrics"),
+            content: (
+              <Suspense fallback={<Loading />}>
+                <MetricsPanel of={{ run: id }} />
+              </Suspense>
+            ),
+          },
+        ]
+      : []),
     { id: "configuration", label: w("configuration"), content: <Configuration run={run} /> },
   ]
   const searches = (

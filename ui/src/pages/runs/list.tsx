@@ -6,6 +6,7 @@ import { type Run, type RunState, runsQuery, useLiveRuns } from "@/api/runs"
 import { CreateLink } from "@/components/actions"
 import { StateBadge } from "@/components/badge"
 import { Button } from "@/components/button"
+import { CompareBar, compareColumn } from "@/components/compare"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
 import { Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
@@ -13,6 +14,7 @@ import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
+import { metricTexts } from "@/i18n/metrics"
 import { runTexts } from "@/i18n/runs"
 import { useTexts } from "@/i18n/translate"
 import { listState } from "@/lib/pagination"
@@ -24,6 +26,7 @@ const STATES: RunState[] = ["waiting", "running", "succeeded", "failed", "stoppe
 export function RunList() {
   const w = useTexts(runTexts)
   const c = useTexts(commonTexts)
+  const m = useTexts(metricTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { filter, asked, shown } = listState(search, navigate, "-created")
@@ -41,6 +44,7 @@ export function RunList() {
   })
   const columns = useMemo(
     (): Column<Run>[] => [
+      compareColumn(m, (run) => ({ subject: `run:${run.id}`, name: run.name })),
       {
         id: "name",
         header: c("name"),
@@ -76,7 +80,7 @@ export function RunList() {
       },
       actionsColumn(c("actions"), (run) => <RunActions run={run} />),
     ],
-    [w, c],
+    [w, c, m],
   )
   const create = <CreateLink to="/runs/new">{w("create")}</CreateLink>
   const filtered = search.q || search.state || search.owner || search.workflow
@@ -115,6 +119,7 @@ export function RunList() {
           </Empty>
         }
       />
+      <CompareBar />
     </Page>
   )
 }

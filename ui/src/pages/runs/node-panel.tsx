@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi } from "@tanstack/react-router"
 import { Download } from "lucide-react"
-import { type ReactNode, useState } from "react"
+import { lazy, type ReactNode, Suspense, useState } from "react"
 import { runLog } from "@/api/log"
 import {
   outputAddress,
@@ -22,17 +22,22 @@ import { Tabs } from "@/components/tabs"
 import { Duration } from "@/components/time"
 import { NODE_FIELDS, SECTIONS } from "@/graph/node-fields"
 import { commonTexts } from "@/i18n/common"
+import { metricTexts } from "@/i18n/metrics"
 import { runTexts } from "@/i18n/runs"
 import { statusMessage } from "@/i18n/server-messages"
 import { useTexts, useTranslate } from "@/i18n/translate"
 import { skuText } from "@/lib/amounts"
 
 const route = getRouteApi("/shell/runs/$run")
+const MetricsPanel = lazy(() =>
+  import("@/components/metrics-panel").then(({ MetricsPanel }) => ({ default: MetricsPanel })),
+)
 const OVER = new Set(["succeeded", "failed", "stopped", "skipped"])
 
 export function NodePanel({ run, node: name }: { run: RunDetail; node: string }) {
   const language = usePreferences((all) => all.language)
   const w = useTexts(runTexts)
+  const m = useTexts(metricTexts)
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const found = useQuery(runNodeQuery(run.id, name))
@@ -48,6 +53,15 @@ export function NodePanel({ run, node: name }: { run: RunDetail; node: string })
     { id: "io", label: w("inputsOutputs"), content: <InputsOutputs run={run.id} node={node} /> },
     { id: "details", label: w("details"), content: <Details node={node} /> },
     { id: "log", label: w("logs"), content: <Logs run={run.id} node={node} /> },
+    {
+      id: "metrics",
+      label: m("metrics"),
+      content: (
+        <Suspense fallback={<Loading />}>
+          <MetricsPanel of={{ run: run.id, node: name }} narrow />
+        </Suspense>
+      ),
+    },
     { id: "containers", label: w("containers"), content: <Containers run={run.id} node={name} /> },
     { id: "events", label: w("events"), content: <Events run={run.id} node={name} /> },
   ]
