@@ -57,6 +57,11 @@ class NodeOperations(Protocol):
         Raises Conflict if it does not run here, and TooManyRequests."""
         ...
 
+    def check_listener(self, pod: str, namespace: str, port: int) -> None:
+        """Raises Conflict if somebody else listens at the address of a running Pod. Pods share the machine's network,
+        so check before every connection."""
+        ...
+
 
 class PodAddresses(Protocol):
     """Knows where a Pod's port can be reached."""

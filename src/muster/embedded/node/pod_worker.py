@@ -27,6 +27,7 @@ from muster.embedded.node.journal import (
     lost_its_folder,
     was_started,
 )
+from muster.embedded.node.listeners import is_own_listener, listener_uid
 from muster.embedded.node.log_files import drop_empty_logs
 from muster.embedded.node.pod_context import (
     OUTPUTS,
@@ -152,6 +153,13 @@ class PodWorker:
     def address(self) -> str:
         """'' if it has none yet."""
         return self._address
+
+    def owns_listener(self, port: int) -> bool:
+        """Returns whether what listens on a port of the Pod's address can be its own."""
+        namespace = namespace_of(self._pod)
+        first_id = self._context.node.first_id if self._engine == "process" else None
+        restricted = self._context.is_restricted(namespace)
+        return is_own_listener(listener_uid(self._address, port), namespace, first_id, restricted=restricted)
 
     def evict(self, message: str) -> None:
         """The next `reconcile` ends the Pod."""

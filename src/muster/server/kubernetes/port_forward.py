@@ -9,12 +9,13 @@ import contextlib
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
-from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.cluster import EmbeddedCluster, NodeOperations
 from muster.kube import builtin
 from muster.kube.errors import BadRequest, Conflict, is_count
 from muster.kube.objects import status_of
@@ -186,6 +187,10 @@ _BASE64 = "v4.base64.channel.k8s.io"
 _PROTOCOLS = (TUNNEL_PROTOCOL, V4, _BASE64)
 
 
+Connect: TypeAlias = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+"""Connects to a port of the Pod. Raises OSError."""
+
+
 async def forward_ports(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
     pod = await cluster.get(builtin.POD, target.name, target.namespace)
     phase = status_of(pod).get("phase") or "Pending"
@@ -194,14 +199,25 @@ async def forward_ports(cluster: EmbeddedCluster, request: ApiRequest, target: T
     protocol = choose_protocol(request, _PROTOCOLS)
     # The address comes from the node: the status of a Pod must not choose what the server connects to.
     with cluster.node.forward(target.name, target.namespace) as address:
+        connect = partial(_connect, cluster.node, target, address)
         if protocol != TUNNEL_PROTOCOL:
-            return await _forward_channels(request, protocol, address)
+            return await _forward_channels(request, protocol, connect)
         socket = Socket(request)
         await socket.accept(protocol)
-        return await Tunnel(socket, address).run()
+        return await Tunnel(socket, connect).run()
 
 
-async def _forward_channels(request: ApiRequest, protocol: str, address: str) -> None:
+async def _connect(
+    node: NodeOperations, target: Target, address: str, port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        node.check_listener(target.name, target.namespace, port)
+    except Conflict as error:
+        raise ConnectionRefusedError(error.message) from None
+    return await asyncio.open_connection(address, port)
+
+
+async def _forward_channels(request: ApiRequest, protocol: str, connect: Connect) -> None:
     """Uses two channels per port, data and errors. Each starts with the port number."""
     ports = _ports(request)
     socket = Socket(request, base64_text=protocol == _BASE64)
@@ -214,7 +230,7 @@ async def _forward_channels(request: ApiRequest, protocol: str, address: str) ->
                 await socket.send(encode_frame(channel, port.to_bytes(2, "little")))
         for number, port in enumerate(ports):
             try:
-                reader, writers[2 * number] = await asyncio.open_connection(address, port)
+                reader, writers[2 * number] = await connect(port)
             except OSError as error:
                 await socket.send(encode_frame(2 * number + 1, connection_error(port, error)))
                 continue
@@ -273,9 +289,9 @@ class Connection:
 class Tunnel:
     """`kubectl port-forward`: SPDY streams in a WebSocket, two per TCP connection: data and errors."""
 
-    def __init__(self, socket: Socket, address: str) -> None:
+    def __init__(self, socket: Socket, connect: Connect) -> None:
         self._socket = socket
-        self._address = address
+        self._connect = connect
         self._reader = FrameReader()
         self._writer = FrameWriter()
         self._announced: dict[str, Connection] = {}
@@ -341,7 +357,7 @@ class Tunnel:
     async def _serve(self, connection: Connection) -> None:
         problem = b""
         try:
-            reader, writer = await asyncio.open_connection(self._address, connection.port)
+            reader, writer = await self._connect(connection.port)
         except OSError as error:
             problem = connection_error(connection.port, error)
         else:
