@@ -331,6 +331,9 @@ async def test_logs_exec_and_addresses_need_a_node_agent(cluster: EmbeddedCluste
         def forward(self, pod: str, namespace: str) -> AbstractContextManager[str]:
             raise NotFound(f"{namespace}/{pod}")
 
+        def check_listener(self, pod: str, namespace: str, port: int) -> None:
+            raise NotFound(f"{namespace}/{pod}:{port}")
+
     class Addresses:
         async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
             return Endpoint(name_of(owner), port + attempt)

@@ -21,6 +21,7 @@ from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.supervisor.seccomp import DENIED as DENIED_CALLS
 from muster.kube.builtin import POD, new_catalogue
 from muster.kube.cluster import LogQuery
+from muster.kube.errors import Conflict
 from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
 from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED
 from muster.server.settings import read_settings
@@ -444,3 +445,50 @@ def _assert_denied(report: Report, attack: str) -> None:
     word, _, reason = outcome.partition(" ")
     assert word == "DENIED", (outcome, errors)
     assert reason in DENIED, (outcome, errors)
+
+
+LISTEN = """
+import socket, sys, time
+listener = socket.socket()
+listener.bind((sys.argv[1], int(sys.argv[2])))
+listener.listen()
+print(listener.getsockname()[1], flush=True)
+time.sleep(60)
+"""
+
+
+async def _first_line(box: Box, pod: str, namespace: str) -> bytes:
+    found = b""
+    async for piece in box.cluster.logs(pod, namespace, LogQuery(follow=True)):
+        found += piece
+        if b"\n" in found:
+            break
+    return found.splitlines()[0]
+
+
+async def test_listening_at_the_address_of_another_pod() -> None:
+    """A member's Pod listens at the address of another member's Pod, to which the server then connects"""
+    home = Path(tempfile.mkdtemp(prefix="muster-sandbox-", dir="/var/tmp"))
+    home.chmod(0o755)
+    settings = read_settings(home, {"node": {"capacity": {"cpu": "100"}}, "durability": "process"})
+    try:
+        async with Box(settings, new_catalogue()) as box:
+            for name in ("ann", "ben"):
+                metadata = {"name": name, "labels": {ISOLATION_LABEL: RESTRICTED}}
+                await box.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+            box.start(isolation="namespaces")
+            victim = await _create(box, "ann", "victim", ["sleep", "60"])
+            await _until(box, victim, "Running")
+            node = box.cluster.node
+            assert node is not None
+            with node.forward("victim", "ann") as address:
+                attacker = await _create(box, "ben", "attacker", [sys.executable, "-c", LISTEN, address, "0"])
+                await _until(box, attacker, "Running")
+                port = int(await _first_line(box, "attacker", "ben"))
+                with pytest.raises(Conflict, match="belongs to somebody else"):
+                    node.check_listener("victim", "ann", port)
+                friend = await _create(box, "ann", "friend", [sys.executable, "-c", LISTEN, address, "0"])
+                await _until(box, friend, "Running")
+                node.check_listener("victim", "ann", int(await _first_line(box, "friend", "ann")))
+    finally:
+        shutil.rmtree(home, ignore_errors=True)

@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.encryption import KEY_FILE, KeyRing
 from muster.platform.database.database import Database, sqlite_url
 from tests.server.platform.served import PASSWORD, serving
@@ -430,3 +431,15 @@ async def test_too_many_websockets(scene: Scene, browser: dict[str, str], monkey
             async with scene.websocket("/talk", browser):
                 pass
         assert error.value.status == 429
+
+
+async def test_a_server_of_somebody_else(
+    scene: Scene, browser: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Pod of another user listens at the address of a workspace, to get its requests and its token."""
+    cluster = scene.served.platform.cluster
+    assert isinstance(cluster, EmbeddedCluster)
+    monkeypatch.setattr(cluster.node, "foreign_ports", {scene.server.port})
+    before = len(scene.server.seen)
+    assert (await scene.ask("GET", "/", browser)).status == 503
+    assert len(scene.server.seen) == before

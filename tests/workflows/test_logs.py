@@ -42,6 +42,8 @@ class Logs:
     def forward(self, pod: str, namespace: str) -> Iterator[str]:
         yield ""
 
+    def check_listener(self, pod: str, namespace: str, port: int) -> None: ...
+
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:

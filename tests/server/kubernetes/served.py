@@ -19,7 +19,7 @@ from muster.embedded.auth.kubeconfig import ensure_admin_kubeconfig
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import new_catalogue
 from muster.kube.cluster import LogQuery
-from muster.kube.errors import BadRequest, NotFound, Unavailable
+from muster.kube.errors import BadRequest, Conflict, NotFound, Unavailable
 from muster.kube.metrics_api import UsageByPod
 from muster.kube.rbac import MASTERS
 from muster.server.http_server import serve_https
@@ -85,6 +85,7 @@ class ThisMachine:
         self.lines: dict[tuple[str, str], list[bytes]] = {}
         self.asked: list[LogQuery] = []
         self.more = asyncio.Event()
+        self.foreign_ports: set[int] = set()
         self.container = "main"
         """The only container of every Pod."""
 
@@ -93,6 +94,10 @@ class ThisMachine:
 
     def forward(self, pod: str, namespace: str) -> AbstractContextManager[str]:
         return nullcontext("127.0.0.1")
+
+    def check_listener(self, pod: str, namespace: str, port: int) -> None:
+        if port in self.foreign_ports:
+            raise Conflict(f'what listens on port {port} of the Pod "{pod}" belongs to somebody else')
 
     async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
         self.asked.append(query)

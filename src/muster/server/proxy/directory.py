@@ -83,11 +83,13 @@ class WorkspaceDirectory:
             port = port_of_pod(found)
             if port is None:
                 raise UnavailableProblem.of("workspace.stopped", detail=f"{PORT_ANNOTATION} is missing")
-            return WorkspaceAddress(await pod_address(self._cluster, namespace, name), port)
+            return WorkspaceAddress(await pod_address(self._cluster, namespace, name, port), port)
         upstream = await find_upstream(self._cluster, workspace.kind, namespace, name)
         if upstream is None:
             raise UnavailableProblem.of("workspace.stopped", detail="its Pod is not ready")
-        host = await pod_address(self._cluster, namespace, pod_name(found)) if self._is_embedded else upstream.host
+        host = upstream.host
+        if self._is_embedded:
+            host = await pod_address(self._cluster, namespace, pod_name(found), upstream.port)
         return WorkspaceAddress(host, upstream.port, upstream.headers, upstream.prefix)
 
     async def _look_for(self, uid: str) -> Workspace | None:
@@ -120,8 +122,8 @@ def namespace_subject(uid: str, namespace: str, find_owner: Callable[[str], Name
     return Subject("workspace", uid, owner=owner.user, team=owner.team)
 
 
-async def pod_address(cluster: Cluster, namespace: str, pod: str) -> str:
-    """Where a running Pod can be reached from the server. Raises UnavailableProblem."""
+async def pod_address(cluster: Cluster, namespace: str, pod: str, port: int) -> str:
+    """Where a port of a running Pod can be reached from the server. Raises UnavailableProblem."""
     try:
         if not isinstance(cluster, EmbeddedCluster):
             found = str(status_of(await cluster.get(POD, pod, namespace)).get("podIP") or "")
@@ -131,6 +133,7 @@ async def pod_address(cluster: Cluster, namespace: str, pod: str) -> str:
             # The status of a Pod must not choose what the server connects to: members may write it.
             with cluster.node.forward(pod, namespace) as address:
                 found = address
+            cluster.node.check_listener(pod, namespace, port)
     except ApiError as error:
         raise UnavailableProblem.of("workspace.stopped", detail=str(error)) from None
     if not found:
