@@ -119,7 +119,7 @@ triggers = st.one_of(
     ).map(Trigger),
     st.integers(1, 5000).map(lambda seconds: Trigger(interval=timedelta(seconds=seconds))),
 )
-pauses = st.lists(st.integers(0, 2000), max_size=8)
+pauses = st.lists(st.integers(0, 1000), max_size=8)
 
 
 @given(triggers, pauses, st.integers(1, 10))

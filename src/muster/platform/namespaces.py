@@ -42,6 +42,7 @@ from muster.kube.objects import (
 from muster.kube.pod_security import GRANTS_ANNOTATION, ISOLATION_LABEL, MEMBER_ROLE, RESTRICTED, PodGrants
 from muster.kube.rbac import AUTHENTICATED, MASTERS, User
 from muster.platform.database.database import Database
+from muster.platform.database.pipeline_tables import pipeline_runs
 from muster.platform.database.tables import memberships, namespaces, runs, teams, users
 from muster.platform.errors import UnavailableProblem
 from muster.platform.permissions import Actor, may
@@ -105,7 +106,10 @@ def plan_namespaces(connection: Connection) -> Plan:
         elif row.team_id in known_teams:
             actor = Actor("", "", teams={row.team_id: "member"})
         else:
-            if not connection.execute(select(runs.c.id).where(runs.c.namespace == row.name).limit(1)).first():
+            if not any(
+                connection.execute(select(table.c.id).where(table.c.namespace == row.name).limit(1)).first()
+                for table in (runs, pipeline_runs)
+            ):
                 left.append(str(row.name))
                 continue
             actor = Actor("", "")

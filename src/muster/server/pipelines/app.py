@@ -34,7 +34,7 @@ from muster.platform.errors import (
 )
 from muster.platform.messages import field_error
 from muster.platform.permissions import may_at_all
-from muster.server.pipelines import handlers, messages
+from muster.server.pipelines import handlers, messages, runs
 from muster.server.pipelines.handlers import Call
 from muster.server.pipelines.messages import Fields, error_answer, read_message
 from muster.server.platform.route_rules import PIPELINES_RULES, RouteRule
@@ -88,6 +88,26 @@ _ENDPOINTS: Final[Mapping[str, Endpoint]] = {
     "GET pipelines/{pipeline_id}/versions/{version_id}": Endpoint(handlers.get_version),
     "PATCH pipelines/{pipeline_id}/versions/{version_id}": Endpoint(handlers.edit_version, body=messages.VERSION),
     "DELETE pipelines/{pipeline_id}/versions/{version_id}": Endpoint(handlers.delete_version),
+    "GET runs": Endpoint(runs.list_runs, (*_LIST, "namespace", "experiment_id")),
+    "POST runs": Endpoint(runs.create_run, ("experiment_id",), body=messages.RUN),
+    "GET runs/{run_id}": Endpoint(runs.get_run, ("experiment_id",)),
+    "DELETE runs/{run_id}": Endpoint(runs.delete_run, ("experiment_id",)),
+    "POST runs/{run_id}:terminate": Endpoint(runs.terminate_run, ("experiment_id",)),
+    "POST runs/{run_id}:retry": Endpoint(runs.retry_run, ("experiment_id",)),
+    "POST runs/{run_id}:archive": Endpoint(runs.archive_run, ("experiment_id",)),
+    "POST runs/{run_id}:unarchive": Endpoint(runs.unarchive_run, ("experiment_id",)),
+    "GET runs/{run_id}/nodes": Endpoint(runs.list_nodes),
+    "GET runs/{run_id}/nodes/{node_id}": Endpoint(runs.get_node),
+    "GET runs/{run_id}/nodes/{node_id}/log": Endpoint(runs.get_log, ("attempt", "round")),
+    "GET runs/{run_id}/nodes/{node_id}/artifacts/{name}:read": Endpoint(runs.read_artifact, ("experiment_id", "path")),
+    "GET runs/{run_id}/nodes/{node_id}/artifacts/{name}": Endpoint(runs.download_artifact, ("path",)),
+    "GET artifacts": Endpoint(runs.list_artifacts, ("run_id", "artifact_id", "uri")),
+    "GET recurringruns": Endpoint(runs.list_recurring_runs, (*_LIST, "namespace", "experiment_id")),
+    "POST recurringruns": Endpoint(runs.create_recurring_run, body=messages.RECURRING_RUN),
+    "GET recurringruns/{recurring_run_id}": Endpoint(runs.get_recurring_run),
+    "DELETE recurringruns/{recurring_run_id}": Endpoint(runs.delete_recurring_run, ("propagation_policy",)),
+    "POST recurringruns/{recurring_run_id}:enable": Endpoint(runs.enable_recurring_run),
+    "POST recurringruns/{recurring_run_id}:disable": Endpoint(runs.disable_recurring_run),
 }
 
 

@@ -128,6 +128,8 @@ def background_tasks(services: Services) -> list[tuple[str, Callable[[], Corouti
         ("job watch", services.jobs.run),
         ("module builds", services.builds.run),
         ("dispatcher", services.dispatch.run),
+        ("pipeline runs", services.pipeline_runs.run),
+        ("recurring runs", services.recurring_runs.run),
         ("queues", partial(resources.keep_queues, services)),
         ("cluster usage", partial(cluster.keep_usage, services)),
         ("encryption of secrets", partial(_encrypt_secrets, services)),

@@ -17,6 +17,9 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.image_engine import CHECK_IMAGE, EngineProblem, find_engine
 from muster.kube.cluster import Cluster
 from muster.kube.objects import Object
+from muster.pipelines.controller import PipelineController, compile_run
+from muster.pipelines.recurring import RecurringController
+from muster.pipelines.runs import RunSource
 from muster.platform.database.database import Database
 from muster.platform.database.queries import new_id
 from muster.platform.jobs.jobs import JobWatch, RunOwner
@@ -79,6 +82,8 @@ class Services:
     """Changes of all training jobs."""
     builds: Builds
     dispatch: DispatchService
+    pipeline_runs: PipelineController
+    recurring_runs: RecurringController
     streams: OpenStreams
     rates: RequestRates
     workspaces: WorkspaceDirectory
@@ -147,6 +152,13 @@ async def create_services(
         partial(_server_for, settings, isinstance(cluster, EmbeddedCluster)),
     )
     await dispatch.prepare()
+    pipeline_runs = PipelineController(database, cluster, folder, add_nodes, namespaces, settings.budgets)
+
+    async def compile_tick(user: str, source: RunSource) -> Object:
+        if workers is None:
+            return await asyncio.to_thread(compile_run, source)
+        return await workers.run(user, compile_run, source)
+
     return Services(
         database,
         cluster,
@@ -162,6 +174,8 @@ async def create_services(
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,
         dispatch=dispatch,
+        pipeline_runs=pipeline_runs,
+        recurring_runs=RecurringController(database, pipeline_runs, compile_tick),
         streams=OpenStreams(settings.budgets),
         rates=RequestRates(settings.budgets.user_requests_per_second),
         workspaces=WorkspaceDirectory(cluster, namespaces.owner_of),

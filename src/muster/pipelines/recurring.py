@@ -1,0 +1,350 @@
+"""Recurring runs: stored, enabled and disabled, and the controller that starts a run at each tick.
+
+A run of a tick and the fact that the tick was played are stored in one transaction. So a server that is killed at any
+moment neither loses a tick nor plays one twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import Connection, case, delete, insert, literal, select, update
+
+from muster.kube.errors import ApiError, BadRequest
+from muster.kube.objects import Object, parse_time, timestamp
+from muster.pipelines.controller import PipelineController
+from muster.pipelines.experiments import check_description, check_name, check_not_archived, get_experiment, in_namespace
+from muster.pipelines.listing import ListFields, ListRequest, list_rows
+from muster.pipelines.pipelines import forget_spec, get_spec, store_spec
+from muster.pipelines.records import RECURRING_RUN, RecurringRun, new_uuid
+from muster.pipelines.runs import NewRun, RunSource, count_active, find_experiment, find_spec, insert_run
+from muster.pipelines.ticks import Trigger, fill_macros, next_tick, ticks
+from muster.platform.database.database import Database
+from muster.platform.database.pipeline_tables import pipeline_runs, recurring_runs
+from muster.platform.database.queries import AnyRow, as_record, record_columns
+from muster.platform.database.tables import now, users
+from muster.platform.errors import InvalidProblem, NotFoundProblem, Problem
+from muster.platform.permissions import Actor, require, visible
+from muster.platform.quotas import check_count
+from muster.platform.records import Page, Subject
+from muster.platform.users.audit import write_audit
+from muster.platform.users.teams import roles_of
+from muster.workflows.cron.schedule import ScheduleError
+
+log = logging.getLogger(__name__)
+
+_LONGEST_SLEEP: Final = 10.0
+"""Seconds after which the controller looks again: another server may have changed something."""
+_SHORTEST_SLEEP: Final = 0.05
+_AGAIN_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecurringRun:
+    run: NewRun
+    trigger: Mapping[str, Any]
+    """As in a request: `cron_schedule` or `periodic_schedule`."""
+    max_concurrency: int = 1
+    no_catchup: bool = False
+    enabled: bool = True
+
+
+def read_trigger(given: Mapping[str, Any]) -> Trigger:
+    """Raises Invalid."""
+    cron, periodic = given.get("cron_schedule"), given.get("periodic_schedule")
+    try:
+        if cron is not None and periodic is not None:
+            raise ScheduleError("a trigger has either a cron_schedule or a periodic_schedule")
+        chosen: Mapping[str, Any] = cron or periodic or {}
+        start, end = (_moment(chosen.get(name)) for name in ("start_time", "end_time"))
+        if cron is not None:
+            return Trigger(str(cron.get("cron") or ""), start=start, end=end)
+        try:
+            interval = timedelta(seconds=int(chosen.get("interval_second") or 0))
+        except OverflowError:
+            interval = timedelta.max
+        return Trigger(interval=interval, start=start, end=end)
+    except ScheduleError as error:
+        raise InvalidProblem.field("trigger", "pipelines.trigger", detail=str(error)) from None
+
+
+def stored_trigger(trigger: Trigger) -> dict[str, Any]:
+    """Returns the trigger as the API answers it, which `read_trigger` reads."""
+    times = {"start_time": trigger.start, "end_time": trigger.end}
+    written = {name: timestamp(moment) for name, moment in times.items() if moment is not None}
+    if trigger.cron:
+        return {"cron_schedule": {"cron": trigger.cron, **written}}
+    seconds = str(trigger.interval // timedelta(seconds=1))
+    return {"periodic_schedule": {"interval_second": seconds, **written}}
+
+
+def create_recurring_run(connection: Connection, actor: Actor, new: NewRecurringRun) -> RecurringRun:
+    """The pipeline of `new.run` has been checked, if it is a spec."""
+    require(actor, "create", Subject(RECURRING_RUN, owner=actor.id))
+    check_name(new.run.name)
+    check_description(new.run.description)
+    trigger = read_trigger(new.trigger)
+    if not 1 <= new.max_concurrency <= 10:
+        raise InvalidProblem.field("max_concurrency", "pipelines.concurrency", given=new.max_concurrency)
+    experiment = find_experiment(connection, actor, new.run.experiment_id)
+    check_not_archived(experiment)
+    find_spec(connection, actor, new.run)
+    check_count(connection, "user_recurring_runs", recurring_runs.c.owner_id == actor.id, "recurring runs")
+    identifier, moment = new_uuid(), now()
+    connection.execute(
+        insert(recurring_runs).values(
+            id=identifier,
+            name=new.run.name,
+            description=new.run.description,
+            experiment_id=experiment.id,
+            namespace=experiment.namespace,
+            owner_id=actor.id,
+            team_id=experiment.team_id,
+            pipeline_id=new.run.pipeline_id,
+            version_id=new.run.version_id,
+            spec_hash=store_spec(connection, new.run.spec) if new.run.spec is not None else None,
+            parameters=dict(new.run.parameters),
+            pipeline_root=new.run.pipeline_root,
+            service_account=new.run.service_account,
+            trigger=stored_trigger(trigger),
+            max_concurrency=new.max_concurrency,
+            no_catchup=new.no_catchup,
+            enabled=new.enabled,
+            error="",
+            created=moment,
+            updated=moment,
+            ticks=0,
+        )
+    )
+    write_audit(connection, actor, "create", RECURRING_RUN, identifier, new.run.name)
+    return get_recurring_run(connection, actor, identifier)
+
+
+def get_recurring_run(connection: Connection, actor: Actor, identifier: str, action: str = "view") -> RecurringRun:
+    row = connection.execute(_RECURRING.where(recurring_runs.c.id == identifier)).first()
+    if row is None:
+        raise NotFoundProblem.named(RECURRING_RUN, identifier[:200])
+    found = as_record(row, RecurringRun)
+    require(actor, action, found.subject, identifier)
+    return found
+
+
+def list_recurring_runs(
+    connection: Connection, actor: Actor, wanted: ListRequest, *, experiment_id: str = "", namespace: str = ""
+) -> Page[RecurringRun]:
+    if experiment_id:
+        get_experiment(connection, actor, experiment_id)
+        seen = visible(actor, RECURRING_RUN, owner=recurring_runs.c.owner_id, team=recurring_runs.c.team_id)
+        conditions = [seen, recurring_runs.c.experiment_id == experiment_id]
+    else:
+        conditions = in_namespace(connection, actor, RECURRING_RUN, recurring_runs, namespace)
+    return list_rows(connection, _RECURRING.where(*conditions), wanted, _FIELDS).map(_recurring)
+
+
+def enable_recurring_run(connection: Connection, actor: Actor, identifier: str, *, enabled: bool) -> None:
+    """Ticks that were missed while it was disabled are played, unless it has `no_catchup`."""
+    found = get_recurring_run(connection, actor, identifier, "edit")
+    if enabled:
+        check_not_archived(get_experiment(connection, actor, found.experiment_id))
+    values = {"enabled": enabled, "error": "", "updated": now()}
+    connection.execute(update(recurring_runs).where(recurring_runs.c.id == identifier).values(**values))
+    write_audit(connection, actor, "enable" if enabled else "disable", RECURRING_RUN, identifier, found.name)
+
+
+def delete_recurring_run(connection: Connection, actor: Actor, identifier: str) -> None:
+    """Its runs stay."""
+    found = get_recurring_run(connection, actor, identifier, "delete")
+    connection.execute(delete(recurring_runs).where(recurring_runs.c.id == identifier))
+    forget_spec(connection, found.spec_hash)
+    write_audit(connection, actor, "delete", RECURRING_RUN, identifier, found.name)
+
+
+# Ticks
+
+
+class RecurringController:
+    """Starts a run at each tick. `run()` runs until it is cancelled."""
+
+    def __init__(
+        self,
+        database: Database,
+        runs: PipelineController,
+        compile: Callable[[str, RunSource], Awaitable[Object]],
+    ) -> None:
+        """`compile` makes the Workflow of a run of this user, with limits on what that may cost."""
+        self._database = database
+        self._runs = runs
+        self._compile = compile
+        self._news = asyncio.Event()
+
+    def look_again(self) -> None:
+        """A recurring run was created, enabled or disabled."""
+        self._news.set()
+
+    async def run(self) -> None:
+        while True:
+            self._news.clear()
+            self._runs.ended.clear()
+            try:
+                pause = await self.play(datetime.now(UTC))
+            except ApiError as error:
+                log.warning("recurring runs: %s; trying again in %.0f s", error, _AGAIN_SECONDS)
+                pause = _AGAIN_SECONDS
+            waits = [asyncio.create_task(event.wait()) for event in (self._news, self._runs.ended)]
+            try:
+                await asyncio.wait(waits, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in waits:
+                    each.cancel()
+
+    async def play(self, moment: datetime) -> float:
+        """Starts the runs of all ticks that are due. Returns the seconds until the next one."""
+        for recurring in await self._database.read(find_enabled):
+            try:
+                await self._play(recurring, moment)
+            except (Problem, BadRequest) as problem:
+                await self._refuse(recurring, str(problem))
+        enabled = await self._database.read(find_enabled)
+        coming = [next_tick(read_trigger(each.trigger), each.created, each.last_tick) for each in enabled]
+        # What is due already waits for a run to end, which is noticed.
+        left = [(each - moment).total_seconds() for each in coming if each is not None and each > moment]
+        return max(_SHORTEST_SLEEP, min([*left, _LONGEST_SLEEP]))
+
+    async def _play(self, recurring: RecurringRun, moment: datetime) -> None:
+        active = await self._database.read(lambda connection: count_active(connection, recurring.id))
+        due = ticks(
+            read_trigger(recurring.trigger),
+            recurring.created,
+            recurring.last_tick,
+            moment,
+            recurring.max_concurrency - active,
+            no_catchup=recurring.no_catchup,
+        )
+        for number, tick in enumerate(due):
+            index = recurring.ticks + number + 1
+            source = await self._database.read(
+                lambda connection: load_tick(connection, recurring, tick, index, moment)  # noqa: B023
+            )
+            workflow = await self._compile(recurring.owner_id, source)
+            last = recurring.last_tick if number == 0 else due[number - 1]
+            stored = await self._database.write(
+                lambda connection: store_tick(connection, recurring, last, tick, source, workflow)  # noqa: B023
+            )
+            if not stored:
+                return  # another server has played it, or it was disabled meanwhile
+            await self._runs.begin(source.id)
+
+    async def _refuse(self, recurring: RecurringRun, error: str) -> None:
+        """A recurring run that cannot be started, such as one without a pipeline, is disabled and says why."""
+        log.warning("recurring run %s is disabled: %s", recurring.id, error)
+        values = {"enabled": False, "error": error, "updated": now()}
+        await self._database.write(
+            lambda connection: connection.execute(
+                update(recurring_runs).where(recurring_runs.c.id == recurring.id).values(**values)
+            )
+        )
+
+
+def find_enabled(connection: Connection) -> list[RecurringRun]:
+    return [as_record(row, RecurringRun) for row in connection.execute(_RECURRING.where(recurring_runs.c.enabled))]
+
+
+def load_tick(
+    connection: Connection, recurring: RecurringRun, tick: datetime, index: int, moment: datetime
+) -> RunSource:
+    """Finds what the run of a tick refers to, with the rights of the owner. Raises Problem."""
+    owner = owner_actor(connection, recurring)
+    experiment = get_experiment(connection, owner, recurring.experiment_id)
+    check_not_archived(experiment)
+    find_experiment(connection, owner, experiment.id)
+    spec = get_spec(connection, recurring.spec_hash) if recurring.spec_hash is not None else None
+    run = NewRun(
+        f"{recurring.name}-{index}",
+        recurring.description,
+        experiment.id,
+        spec,
+        recurring.pipeline_id,
+        recurring.version_id,
+        recurring.parameters,
+        recurring.pipeline_root,
+        recurring.service_account,
+    )
+    found, pipeline_id, version_id = find_spec(connection, owner, run)
+    identifier = new_uuid()
+    filled = fill_macros(recurring.parameters, run_id=identifier, index=index, scheduled=tick, now=moment)
+    return RunSource(
+        identifier,
+        replace(run, parameters=filled),
+        found,
+        experiment.id,
+        recurring.namespace,
+        recurring.team_id,
+        recurring.owner_id,
+        moment,
+        tick,
+        pipeline_id,
+        version_id,
+        recurring.id,
+    )
+
+
+def store_tick(
+    connection: Connection,
+    recurring: RecurringRun,
+    last: datetime | None,
+    tick: datetime,
+    source: RunSource,
+    workflow: Object,
+) -> bool:
+    """Stores the run of a tick, and that the tick was played. Returns False if `last` is not the last one any more."""
+    check_count(connection, "user_pipeline_runs", pipeline_runs.c.owner_id == recurring.owner_id, "pipeline runs")
+    same = recurring_runs.c.last_tick.is_(None) if last is None else recurring_runs.c.last_tick == last
+    which = (recurring_runs.c.id == recurring.id) & recurring_runs.c.enabled & same
+    values = {"last_tick": tick, "ticks": recurring_runs.c.ticks + 1, "error": ""}
+    if not connection.execute(update(recurring_runs).where(which).values(**values)).rowcount:
+        return False
+    insert_run(connection, source, workflow)
+    return True
+
+
+def owner_actor(connection: Connection, recurring: RecurringRun) -> Actor:
+    """The owner, with the rights they have now. Raises NotFound for an account that is gone or disabled."""
+    row = connection.execute(select(users).where(users.c.id == recurring.owner_id)).first()
+    if row is None or row.disabled:
+        raise NotFoundProblem.named("user", recurring.owner_id)
+    return Actor(row.id, row.name, bool(row.admin), roles_of(connection, row.id), via="system")
+
+
+def _moment(value: datetime | str | None) -> datetime | None:
+    return parse_time(value) if isinstance(value, str) else value
+
+
+_RECURRING = select(*record_columns(RecurringRun, recurring_runs))
+_FIELDS = ListFields(
+    {
+        "recurring_run_id": recurring_runs.c.id,
+        "id": recurring_runs.c.id,
+        "display_name": recurring_runs.c.name,
+        "name": recurring_runs.c.name,
+        "description": recurring_runs.c.description,
+        "experiment_id": recurring_runs.c.experiment_id,
+        "namespace": recurring_runs.c.namespace,
+        "pipeline_id": recurring_runs.c.pipeline_id,
+        "pipeline_version_id": recurring_runs.c.version_id,
+        "service_account": recurring_runs.c.service_account,
+        "max_concurrency": recurring_runs.c.max_concurrency,
+        "status": case((recurring_runs.c.enabled, literal("ENABLED")), else_=literal("DISABLED")),
+        "created_at": recurring_runs.c.created,
+        "updated_at": recurring_runs.c.updated,
+    },
+    key=recurring_runs.c.id,
+)
+
+
+def _recurring(row: AnyRow) -> RecurringRun:
+    return as_record(row, RecurringRun)
