@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 import orjson
 from sqlalchemy import Connection, Engine
@@ -31,10 +31,11 @@ from muster.dispatch.context import HOOKS, Container, ErrorMarshaler, default_er
 from muster.dispatch.database import Database
 from muster.dispatch.errors import DispatchError, InvalidJob
 from muster.dispatch.handle import LONGEST_LOOK, JobHandle
+from muster.dispatch.held_jobs import LoopSettings
 from muster.dispatch.hooks import HookError, HookRunner
 from muster.dispatch.job_files import follow_file, log_path
-from muster.dispatch.loop import DispatchLoop, JobType, LoopSettings
-from muster.dispatch.model import Job, Line, Resources, Retry, Spec, State, with_env
+from muster.dispatch.loop import DispatchLoop
+from muster.dispatch.model import Job, JobType, Line, Resources, Retry, Spec, State, with_env
 from muster.dispatch.run import ERRORS_VARIABLE, FILE_VARIABLE, JOB_VARIABLE
 from muster.dispatch.secrets import Secret, mask
 from muster.dispatch.store import Event, Page
@@ -49,6 +50,27 @@ Route = Mapping[str, str] | Callable[[Job], str]
 _LARGEST_ARGS = 1 << 20
 _LARGEST_VARIABLE = 96 << 10
 JOB_FILE = "job.json"
+
+
+class JobOptions(TypedDict, total=False):
+    """What `submit` and `plan` take besides the type and its arguments."""
+
+    on: str | None
+    """The adapter; by default what `route` says."""
+    key: str | None
+    name: str
+    """For people; by default the type."""
+    priority: int
+    project: str
+    creator: str
+    after: Iterable[str | JobHandle]
+    """Jobs that must have succeeded before it starts."""
+    at: datetime | None
+    """The earliest time."""
+    labels: Mapping[str, str] | None
+    resources: Resources | None
+    retry: Retry | None
+    timeout: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,28 +194,13 @@ class Dispatcher:
         type: str,
         args: Mapping[str, Any] | None = None,
         *,
-        on: str | None = None,
-        key: str | None = None,
-        name: str = "",
-        priority: int = 0,
-        project: str = "",
-        creator: str = "",
-        after: Iterable[str | JobHandle] = (),
-        at: datetime | None = None,
-        labels: Mapping[str, str] | None = None,
-        resources: Resources | None = None,
-        retry: Retry | None = None,
-        timeout: float | None = None,
         connection: Connection | None = None,
+        **options: Unpack[JobOptions],
     ) -> JobHandle:
         """Stores a job, and returns at once. The same `key` is the same job: submitting it again returns the first one.
-
-        `after` are jobs that must have succeeded before it starts, `at` is the earliest time. With `connection`, the
-        row belongs to the caller's transaction: the job exists if, and only if, that is committed."""
-        job = self._new_job(
-            type, args, on=on, key=key, name=name, priority=priority, project=project, creator=creator, after=after,
-            at=at, labels=labels, resources=resources, retry=retry, timeout=timeout,
-        )  # fmt: skip
+        With `connection`, the row belongs to the caller's transaction: the job exists if, and only if, that is
+        committed."""
+        job = self._new_job(type, args, options)
         if connection is not None:
             self.database.ensure()
             return JobHandle(self, store.insert_job(connection, job))
@@ -201,9 +208,9 @@ class Dispatcher:
         self._wake()
         return JobHandle(self, id)
 
-    def plan(self, type: str, args: Mapping[str, Any] | None = None, **options: Any) -> Plan:
+    def plan(self, type: str, args: Mapping[str, Any] | None = None, **options: Unpack[JobOptions]) -> Plan:
         """Returns what `submit` would do, without doing it. `prepare` of a Container runs, in a temporary folder."""
-        job = lifecycle.admitted(self._new_job(type, args, **options), self._clock())
+        job = lifecycle.admitted(self._new_job(type, args, options), self._clock())
         return asyncio.run(self._plan(job))
 
     def get(self, id: str) -> JobHandle:
@@ -357,24 +364,10 @@ class Dispatcher:
 
     # Inside
 
-    def _new_job(
-        self,
-        type: str,
-        args: Mapping[str, Any] | None = None,
-        *,
-        on: str | None = None,
-        key: str | None = None,
-        name: str = "",
-        priority: int = 0,
-        project: str = "",
-        creator: str = "",
-        after: Iterable[str | JobHandle] = (),
-        at: datetime | None = None,
-        labels: Mapping[str, str] | None = None,
-        resources: Resources | None = None,
-        retry: Retry | None = None,
-        timeout: float | None = None,
-    ) -> Job:
+    def _new_job(self, type: str, args: Mapping[str, Any] | None, options: JobOptions) -> Job:
+        unknown = options.keys() - JobOptions.__annotations__
+        if unknown:
+            raise TypeError(f"there is no option {', '.join(sorted(unknown))} of a job")
         registered = self.types.get(type)
         if registered is None:
             near = difflib.get_close_matches(type, self.types, n=1)
@@ -382,6 +375,7 @@ class Dispatcher:
             raise InvalidJob(
                 f'there is no type "{type}"{hint} The types are: {", ".join(sorted(self.types)) or "none"}'
             )
+        at, timeout = options.get("at"), options.get("timeout")
         if at is not None and at.tzinfo is None:
             raise InvalidJob("at needs a time zone: datetime.now(UTC) + timedelta(hours=1)")
         now = self._clock()
@@ -393,19 +387,19 @@ class Dispatcher:
             state="waiting",
             created=now,
             reason="waits for a dispatcher",
-            name=name or type,
-            key=key,
-            project=project,
-            creator=creator,
-            priority=priority,
-            resources=resources or registered.resources,
-            retry=retry or registered.retry,
+            name=options.get("name") or type,
+            key=options.get("key"),
+            project=options.get("project", ""),
+            creator=options.get("creator", ""),
+            priority=options.get("priority", 0),
+            resources=options.get("resources") or registered.resources,
+            retry=options.get("retry") or registered.retry,
             timeout=timeout if timeout is not None else registered.timeout,
-            after=tuple(item.id if isinstance(item, JobHandle) else item for item in after),
+            after=tuple(item.id if isinstance(item, JobHandle) else item for item in options.get("after", ())),
             at=at,
-            labels=dict(labels or {}),
+            labels=dict(options.get("labels") or {}),
         )
-        return self._complete(replace(job, on=self._check_adapter(on or self._route_of(job))))
+        return self._complete(replace(job, on=self._check_adapter(options.get("on") or self._route_of(job))))
 
     def _check_args(self, type: str, args: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -163,6 +163,23 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class JobType:
+    """A registered type of jobs."""
+
+    name: str
+    kind: Literal["function", "container"]
+    target: str
+    image: str = ""
+    resources: Resources = field(default_factory=Resources)
+    retry: Retry = field(default_factory=Retry)
+    timeout: float | None = None
+    hooks: frozenset[str] = frozenset()
+    """The hooks that the container class defines."""
+    check_every: float = 60.0
+    hook_timeout: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Tracking:
     """What the dispatcher must remember about an attempt, besides what users see."""
 
