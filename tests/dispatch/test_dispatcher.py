@@ -226,6 +226,22 @@ def test_priority_before_age(new_dispatcher: New) -> None:
     assert names == [changed.id, high.id, low.id]
 
 
+def test_a_job_in_the_queue_of_its_cluster_gets_a_new_priority(new_dispatcher: New) -> None:
+    fake = FakeAdapter()
+    fake.fail_next("set_priority", Transient("gateway is down", retry_after=0.01))
+    with new_dispatcher(fake) as dispatcher:
+        job = dispatcher.submit("train", priority=1)
+        fake.set_state(job.id, "preparing", "queued")
+        while job.refresh().reason != "queued":
+            pass
+        dispatcher.set_priority(job.id, 7)
+        while fake.wait_for(job.id).priority != 7:
+            pass
+        fake.finish(job.id)
+        job.result(20)
+        assert (job.refresh().priority, job.refresh().tracking.priority) == (7, 7)
+
+
 def test_a_waiting_job_says_why(new_dispatcher: New) -> None:
     fake = FakeAdapter(capacity=Capacity({"cpu": 4, "gpu": 2}, {"cpu": 4, "gpu": 0}))
     with new_dispatcher(fake, limits={("shop", "train"): 0}) as dispatcher:

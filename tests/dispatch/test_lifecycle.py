@@ -32,6 +32,7 @@ from muster.dispatch.lifecycle import (
     Found,
     HookFailed,
     Observation,
+    PrioritySent,
     Reported,
     Sending,
     Started,
@@ -70,6 +71,7 @@ def described(state: Any, **more: Any) -> Described:
 SENT = Tracking(sent=True, prepared=True)
 FAIL_UNCLEAR = start_failed(Unclear("reset"), finds=False, on_unclear="fail")
 HELD = replace(SENT, unclear=True, on_hold=True)
+TOLD = Tracking(sent=True, priority=0)
 LEFT = Tracking(off_cluster=True)
 ONCE = Retry(1)
 LONG_AGO = NOW - timedelta(hours=1)
@@ -108,6 +110,15 @@ def NEVER(fault: JobFault) -> bool:
         (job_in("running", timeout=60, started=NOW - timedelta(seconds=61)), described("running"), "stopping", "stop"),
         (job_in("running", timeout=60, started=NOW - timedelta(seconds=59)), described("running"), "running", None),
         (job_in("running"), HookFailed(FAULT), "stopping", "stop"),
+        # a new priority
+        (job_in("preparing", priority=5, tracking=TOLD), described("preparing"), "preparing", "prioritize"),
+        (job_in("preparing", priority=0, tracking=TOLD), described("preparing"), "preparing", None),
+        (job_in("preparing", priority=5), described("preparing"), "preparing", None),
+        (job_in("preparing", priority=5, tracking=TOLD), PrioritySent(5), "preparing", None),
+        (job_in("preparing", priority=5, tracking=TOLD), PrioritySent(4), "preparing", "prioritize"),
+        (job_in("preparing", priority=5, tracking=TOLD), PrioritySent(5, Transient("503")), "preparing", None),
+        (job_in("preparing", priority=5, tracking=TOLD), PrioritySent(5, Refused("too late")), "preparing", None),
+        (job_in("running", priority=5, tracking=TOLD), described("running"), "running", None),
         # the end
         (job_in("submitting"), Finished(result=7), "succeeded", None),
         (job_in("submitting"), Finished(fault=FAULT), "failed", None),

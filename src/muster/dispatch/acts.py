@@ -132,6 +132,17 @@ class JobActs:
             await self._jobs.apply(held, keep)
         return done.value
 
+    async def prioritize(self, held: HeldJob) -> None:
+        adapter, job = self._adapters[held.job.on], held.job
+        error: DispatchError | None = None
+        try:
+            async with asyncio.timeout(self._settings.call_timeout):
+                await adapter.set_priority(job)
+        except Exception as raised:
+            error = _transient(raised, adapter)
+            log.info("job %s: %s was not told its priority %d: %s", job.id, adapter.name, job.priority, error.message)
+        await self._jobs.observe(held, lifecycle.PrioritySent(job.priority, error))
+
     async def find(self, held: HeldJob) -> None:
         adapter = self._adapters[held.job.on]
         try:

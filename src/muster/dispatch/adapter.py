@@ -69,6 +69,11 @@ class DispatcherAdapter(Protocol):
         """Asks the cluster to stop the job; `describe` says when it has. Does nothing if it ended or is unknown."""
         ...
 
+    async def set_priority(self, job: Job) -> None:
+        """Tells the cluster the new `job.priority` of a job that waits there. Does nothing if the cluster cannot change
+        it (any more). Idempotent."""
+        return
+
     async def release(self, job: Job) -> None:
         """Removes what an ended attempt left on the cluster, as far as the cluster does not do so. Idempotent."""
         return

@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-from muster.dispatch.errors import DispatchError, JobError, NoCapacity, Refused, Transient
+from muster.dispatch.errors import DispatchError, JobError, NoCapacity, Refused, Transient, Unclear
 from muster.dispatch.model import ENDED, Job, JobDescription, JobFault, OnUnclear, State, Tracking
 
-Act: TypeAlias = Literal["start", "find", "stop", "finish", "clean"]
-"""`start`: initialize, prepare, start. `find`: look for a job whose start is not clear. `stop`: ask the cluster to stop
-it. `finish`: submit, clean. `clean`: clean after a job that did not succeed."""
+Act: TypeAlias = Literal["start", "prioritize", "find", "stop", "finish", "clean"]
+"""`start`: initialize, prepare, start. `prioritize`: tell the cluster a new priority. `find`: look for a job whose
+start is not clear. `stop`: ask the cluster to stop it. `finish`: submit, clean. `clean`: clean after a job that did not
+succeed."""
 
 STOP_AGAIN = 15.0
 """Seconds after which an unanswered stop is sent again."""
@@ -73,6 +74,12 @@ class StopSent:
 
 
 @dataclass(frozen=True, slots=True)
+class PrioritySent:
+    priority: int
+    error: DispatchError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HookFailed:
     """A hook raised, hung, or ended its process."""
 
@@ -109,7 +116,7 @@ class Reported:
 
 
 Observation: TypeAlias = (
-    Sending | Started | StartFailed | Described | Found | StopSent | HookFailed | Finished | Cleaned
+    Sending | Started | StartFailed | Described | Found | StopSent | PrioritySent | HookFailed | Finished | Cleaned
     | CancelRequested | Reported
 )  # fmt: skip
 
@@ -120,6 +127,9 @@ def next_act(job: Job, now: datetime) -> Act | None:
     match job.state:
         case "starting":
             return "start" if due and not job.tracking.on_hold else None
+        case "preparing":
+            is_told = job.tracking.priority in (None, job.priority)
+            return "prioritize" if due and not is_told else None
         case "submitting":
             return "finish"
         case "stopping" | "cancelling":
@@ -224,7 +234,7 @@ def resolved(job: Job, how: Literal["again", "fail", "adopt"], external_id: str,
 def _advance(job: Job, observed: Observation, now: datetime, lost_after: float) -> Job:
     match observed:
         case Sending():
-            sent = replace(job.tracking, sent=True, prepared=True)
+            sent = replace(job.tracking, sent=True, prepared=True, priority=job.priority)
             return replace(job, tracking=sent) if job.state == "starting" else job
         case Started(external_id):
             return _started(job, external_id)
@@ -240,6 +250,8 @@ def _advance(job: Job, observed: Observation, now: datetime, lost_after: float) 
             return replace(job, external_id=external_id, next_at=None)
         case StopSent(error):
             return _stop_sent(job, error, now)
+        case PrioritySent():
+            return _priority_sent(job, observed, now)
         case HookFailed(fault):
             off = job.state == "starting" and not job.tracking.sent
             return _failing(job, fault, off_cluster=off) if job.state in _MAY_FAIL else job
@@ -389,6 +401,17 @@ def _stop_sent(job: Job, error: DispatchError | None, now: datetime) -> Job:
         next_at=now + timedelta(seconds=delay),
         tracking=replace(job.tracking, tries=tries),
     )
+
+
+def _priority_sent(job: Job, sent: PrioritySent, now: datetime) -> Job:
+    """A cluster that cannot be reached is told later; one that refuses is not asked again."""
+    if job.state not in {"preparing", "running"}:
+        return job
+    if isinstance(sent.error, Transient | Unclear):
+        tries = job.tracking.tries + 1
+        delay = sent.error.retry_after or backoff(tries, _CALL_BACKOFF)
+        return replace(job, next_at=now + timedelta(seconds=delay), tracking=replace(job.tracking, tries=tries))
+    return replace(job, next_at=None, tracking=replace(job.tracking, priority=sent.priority))
 
 
 def _cleaned(job: Job, note: str, now: datetime) -> Job:

@@ -180,13 +180,15 @@ class DispatchLoop:
         return asked, capacity
 
     async def _obey(self) -> None:
-        """Cancels, and reloads jobs that a user has changed."""
+        """Cancels, notes priorities, and reloads jobs that a user has changed."""
         if not self._jobs:
             return
         for wish in await self._jobs.read_wishes():
             held = self._jobs.find(wish.id)
             if held is None:
                 continue
+            if wish.priority != held.job.priority:
+                held.job = replace(held.job, priority=wish.priority)
             if wish.cancel_requested is not None and held.job.cancel_requested is None:
                 held.job = replace(held.job, cancel_requested=wish.cancel_requested, grace=wish.grace)
                 await self._cancel(held)
@@ -241,6 +243,7 @@ class DispatchLoop:
         if act is not None:
             work = {
                 "start": self._acts.start,
+                "prioritize": self._acts.prioritize,
                 "find": self._acts.find,
                 "stop": self._acts.stop,
                 "finish": self._acts.finish,

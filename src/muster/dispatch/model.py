@@ -195,6 +195,8 @@ class Tracking:
     """The cluster does not run it any more, or never did."""
     lost_since: datetime | None = None
     """Since when the cluster does not know it."""
+    priority: int | None = None
+    """What the cluster was told last; None before the first start."""
     tries: int = 0
     """Failed calls in a row; the back-off grows with them."""
     retries: int = 0

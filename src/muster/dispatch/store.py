@@ -296,12 +296,13 @@ class Wish(NamedTuple):
     version: int
     cancel_requested: datetime | None
     grace: float
+    priority: int
 
 
 def read_wishes(connection: Connection, holder: str) -> list[Wish]:
-    """Returns the jobs of a holder that are to be cancelled, and those that a user has changed."""
+    """Returns the jobs of a holder, with what users may have changed."""
     c = jobs.c
-    query = select(c.id, c.version, c.cancel_requested, c.grace)
+    query = select(c.id, c.version, c.cancel_requested, c.grace, c.priority)
     return [Wish(*row) for row in connection.execute(query.where(c.state.in_(UNDER_WAY), c.held_by == holder))]
 
 

@@ -35,7 +35,7 @@ from muster.dispatch.model import Capacity, ClusterState, Job, JobDescription, J
 from muster.dispatch.run import JOB_VARIABLE
 from muster.dispatch.targets import load_target
 
-Call: TypeAlias = Literal["capacity", "start", "find", "describe", "stop"]
+Call: TypeAlias = Literal["capacity", "start", "find", "describe", "stop", "set_priority"]
 _WAIT_SECONDS = 30.0
 
 
@@ -68,6 +68,8 @@ class FakeJob:
     lines: list[str] = field(default_factory=list)
     grace: float | None = None
     """The grace of the last stop."""
+    priority: int = 0
+    """What the cluster knows."""
 
 
 @dataclass
@@ -161,7 +163,7 @@ class FakeAdapter(DispatcherAdapter):
         with self._lock:
             if external_id not in self.jobs:
                 self.started.append(name)
-                self.jobs[external_id] = FakeJob(name, job, spec)
+                self.jobs[external_id] = FakeJob(name, job, spec, priority=job.priority)
         found = self.jobs[external_id]
         if self._run_functions and JOB_VARIABLE in spec.env:
             await asyncio.to_thread(self._run, found)
@@ -189,6 +191,10 @@ class FakeAdapter(DispatcherAdapter):
             found.grace = grace
             if self._obeys_stop and found.state not in {"succeeded", "failed"}:
                 found.state = "cancelled"
+
+    async def set_priority(self, job: Job) -> None:
+        self._fault("set_priority")
+        self.jobs[job.external_id or ""].priority = job.priority
 
     async def logs(self, job: Job, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[Line]:
         found = self.jobs.get(job.external_id or "")

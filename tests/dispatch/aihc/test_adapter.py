@@ -201,6 +201,17 @@ async def test_a_stop_without_an_answer_can_be_repeated(adapter: AihcAdapter, se
     assert await state_of(adapter, job) == "cancelled"
 
 
+async def test_a_queued_job_gets_a_new_priority(adapter: AihcAdapter, server: AihcServer) -> None:
+    server.queue_seconds = 60
+    job = started(make_job(), await adapter.start(make_job(), SPEC, NAME))
+    for priority, word in ((5, "high"), (-5, "low")):
+        await adapter.set_priority(replace(job, priority=priority))
+        assert server.job(NAME).body["priority"] == word
+    server.clock.advance(100)
+    with pytest.raises(Refused, match="only a job that is Created can be modified"):
+        await adapter.set_priority(job)
+
+
 async def test_logs_of_each_pod_in_pages(adapter: AihcAdapter, server: AihcServer) -> None:
     resources = replace(make_job().resources, nodes=2)
     job = make_job(resources=resources)

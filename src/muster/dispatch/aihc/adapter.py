@@ -20,6 +20,7 @@ from muster.dispatch.aihc.request import (
     describe_status,
     normalize_job_type,
     parse_time,
+    priority_word,
     started_at,
 )
 from muster.dispatch.errors import DispatchError, Refused, Transient
@@ -149,6 +150,11 @@ class AihcAdapter(ExternalAdapter):
         except Refused as error:
             if not is_missing(error):
                 raise
+
+    async def set_priority(self, job: Job) -> None:
+        """AIHC changes the priority of a job that it has not scheduled yet, and refuses to do so for any other."""
+        queue, job_id = self._where(job)
+        await self.client.modify_job(queue, job_id, priority_word(job))
 
     async def logs(self, job: Job, *, follow: bool = False, tail: int | None = None) -> AsyncIterator[Line]:
         """Yields the log of each pod, one after the other; with `follow`, what is new of each, until the job ends."""

@@ -248,8 +248,12 @@ def _job_spec(job: Job, spec: Spec, settings: AihcSettings, extra: AihcJob) -> d
     return built | given
 
 
+def priority_word(job: Job) -> str:
+    return "high" if job.priority > 0 else "low" if job.priority < 0 else "normal"
+
+
 def _priority(job: Job, extra: AihcJob) -> str:
-    chosen = extra.get("priority") or ("high" if job.priority > 0 else "low" if job.priority < 0 else "normal")
+    chosen = extra.get("priority") or priority_word(job)
     if chosen not in PRIORITIES:
         raise Refused(f"priority: {chosen!r} is not one of {', '.join(PRIORITIES)}")
     return chosen

@@ -276,7 +276,7 @@ def possible_actions(job: Job, actor: Actor) -> list[str]:
         "cancel": not over and job.cancel_requested is None,
         "restart": over,
         "resolve": job.tracking.on_hold,
-        "edit": job.state in ("waiting", "restarting"),
+        "edit": job.state in ("waiting", "restarting", "starting", "preparing"),
         "delete": over,
     }
     subject = subject_of(job)

@@ -197,7 +197,7 @@ async def events_of_job(job: str, here: Here, who: Who, request: Request) -> Res
 
 @router.patch("/jobs/{job}", operation_id="edit_dispatch_job")
 async def edit_job(job: str, body: DispatchJobChanges, here: Here, who: Who) -> DispatchJobDetail:
-    """Changes the priority. It matters as long as the job waits."""
+    """Changes the priority. It matters as long as the job waits, here or in the queue of AIHC."""
     await here.database.write(lambda connection: stored.edit_job(connection, who, job, body.priority))
     return await _detail(here, who, job)
 
