@@ -110,3 +110,4 @@ def test_a_name_that_the_component_does_not_have_is_an_error() -> None:
 def test_constants_take_the_values_of_other_inputs() -> None:
     constant = {"say": ["hello {{$.inputs.parameters['pipelinechannel--who']}}", 1]}
     assert resolve_value(constant, {"pipelinechannel--who": 'a "b"'}) == {"say": ['hello a "b"', 1]}
+    assert resolve_value("{{$.pipeline_job_name}} {{$.other}}", {}, {"pipeline_job_name": "r"}) == "r {{$.other}}"

@@ -79,6 +79,15 @@ def test_yaml_json_and_the_form_of_the_api_are_the_same() -> None:
     assert plain.root.input_definitions.parameters["count"].default_value == 3
 
 
+def test_letters_are_names_as_pyyaml_writes_them() -> None:
+    text = yaml.safe_dump(
+        changed("root/inputDefinitions/parameters", {"y": {}, "n": {"defaultValue": "y"}, "text": {}})
+    )
+    assert "\n      y: {}" in text
+    found = read_pipeline(text).spec.root.input_definitions.parameters
+    assert (sorted(found), found["n"].default_value) == (["n", "text", "y"], "y")
+
+
 def test_an_error_names_the_file_the_line_and_the_fix() -> None:
     text = yaml.safe_dump(changed("root/dag/tasks/second/componentReff", {}), sort_keys=False)
     line = next(number for number, each in enumerate(text.split("\n"), 1) if "componentReff" in each)

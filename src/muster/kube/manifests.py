@@ -31,6 +31,7 @@ MAX_DEPTH = 200
 _SUFFIXES = (".yaml", ".yml", ".json")
 _PLAIN, _STRING = "?", "tag:yaml.org,2002:str"
 _MERGE = "<<"
+_LETTERS = ("y", "Y", "n", "N")
 _PIPELINE = (
     "this is a Kubeflow pipeline compiled by kfp 2, which cannot be run here yet; compile it to an Argo Workflow with "
     "kfp 1.8 (`pip install 'kfp<2'`)"
@@ -107,12 +108,13 @@ def parse_mapping(text: str, source: str) -> Document | None:
 
 
 def parse_mappings(text: str, source: str) -> list[Document]:
-    """Returns all documents of a text, each of which is a mapping of no particular kind. No key may be set twice."""
+    """Returns all documents of a text that PyYAML wrote, each of which is a mapping of no particular kind. No key may
+    be set twice. PyYAML leaves `y` and `n` unquoted, so they are text."""
     found = []
     for node in _compose(text, source):
         if isinstance(node, yaml.ScalarNode) and node.value == "":
             continue
-        value = _Values(text, source, strict=True).of(node)
+        value = _Values(text, source, strict=True, letters=True).of(node)
         if not isinstance(value, dict):
             raise ManifestError("expected `name: value` lines", source, node.start_mark.line + 1, 1, text)
         found.append(Document(value, source, node))
@@ -225,12 +227,14 @@ def _check_depth(text: str, source: str) -> None:
 
 
 class _Values:
-    """Converts nodes to plain values, and limits the expansion of aliases. `strict`: no key may be set twice."""
+    """Converts nodes to plain values, and limits the expansion of aliases. `strict`: no key may be set twice.
+    `letters`: `y` and `n` are text."""
 
-    def __init__(self, text: str, source: str, *, strict: bool = False) -> None:
+    def __init__(self, text: str, source: str, *, strict: bool = False, letters: bool = False) -> None:
         self.text = text
         self.source = source
         self.strict = strict
+        self.letters = letters
         self.warnings: list[str] = []
         self.sizes: dict[int, int] = {}
         self.made: dict[int, Any] = {}
@@ -261,7 +265,7 @@ class _Values:
         return value, size
 
     def _scalar(self, node: yaml.Node) -> Any:
-        if node.tag == _STRING:
+        if node.tag == _STRING or (self.letters and node.value in _LETTERS):
             return node.value
         if node.tag not in (_PLAIN, *_KNOWN_TAGS):
             raise self._error(f"the tag {node.tag} means nothing in a manifest", node)

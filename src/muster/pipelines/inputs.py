@@ -37,12 +37,13 @@ class TaskState:
 
 
 class InputResolver:
-    """Resolves inputs inside one DAG. `tasks` returns the state of a task by its key."""
+    """Resolves the inputs of a task. `around` are the inputs of its DAG, `tasks` returns the state of another task of
+    the DAG by its key, and `names` says what the placeholders about the run and the task stand for."""
 
-    def __init__(self, around: TaskInputs, tasks: Callable[[str], TaskState], run_name: str) -> None:
+    def __init__(self, around: TaskInputs, tasks: Callable[[str], TaskState], names: Mapping[str, str]) -> None:
         self._around = around
         self._tasks = tasks
-        self._run_name = run_name
+        self._names = names
 
     def resolve(self, task: Task, component: Component) -> TaskInputs:
         """Returns the inputs of a task, with the defaults of its component. Raises TaskFailed."""
@@ -58,7 +59,7 @@ class InputResolver:
                 found[name] = value
         for name in constants:
             source = task.inputs.parameters[name]
-            value = resolve_value(whole_numbers(_constant(source)), found)
+            value = resolve_value(whole_numbers(_constant(source)), found, self._names)
             found[name] = self._select(name, source, value)
         loop = task.parameter_iterator
         filled = _iterated(loop.item_input if loop is not None else "")
@@ -72,7 +73,7 @@ class InputResolver:
             if source.runtime_value.runtime_parameter:
                 value = self._around.parameters.get(source.runtime_value.runtime_parameter)
             else:
-                value = resolve_value(whole_numbers(_constant(source)), self._around.parameters)
+                value = resolve_value(whole_numbers(_constant(source)), self._around.parameters, self._names)
         elif source.component_input_parameter:
             key = source.component_input_parameter
             value = self._around.parameters.get(key)
@@ -155,7 +156,7 @@ class InputResolver:
         found: dict[str, Any] = {
             "state": state.state,
             "pipelineTaskName": producer,
-            "pipelineJobResourceName": self._run_name,
+            "pipelineJobResourceName": self._names.get("pipeline_job_resource_name", ""),
         }
         if state.message:
             found["error"] = {"message": state.message}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from muster.pipelines.task import Artifact, TaskFailed, TaskLaunch, local_path, parameter_file
+from muster.pipelines.task import Artifact, RunInfo, TaskFailed, TaskLaunch, local_path, parameter_file
 from muster.pipelines.values import to_text
 
 WORKSPACE = "/kfp-workspace"
@@ -35,12 +35,14 @@ def resolve_text(text: str, launch: TaskLaunch) -> str:
     return _fill(text, _Scope(launch).text)
 
 
-def resolve_value(value: Any, parameters: Mapping[str, Any]) -> Any:
+def resolve_value(value: Any, parameters: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Any:
     """Returns a constant input with the values of other inputs of its task filled in, which is what becomes of an
-    f-string in a pipeline function. Raises TaskFailed."""
+    f-string in a pipeline function, and with `names`: `{"pipeline_job_name": "my run"}`."""
 
     def text_of(path: str) -> str | None:
         members = _members(path)
+        if members is not None and len(members) == 1 and names is not None:
+            return names.get(members[0])
         if members is None or len(members) != 3 or members[:2] != ["inputs", "parameters"]:
             return None
         if members[2] not in parameters:
@@ -119,21 +121,27 @@ def _members(path: str) -> list[str] | None:
     return found
 
 
+def names_of(run: RunInfo, task_name: str, task_id: str) -> dict[str, str]:
+    """Returns what the placeholders about a run and a task stand for."""
+    return {
+        "pipeline_root": run.pipeline_root,
+        "pipeline_job_name": run.display_name,
+        "pipeline_job_resource_name": run.workflow_name,
+        "pipeline_job_uuid": run.run_id,
+        "pipeline_task_name": task_name,
+        "pipeline_task_uuid": task_id,
+        "pipeline_job_create_time_utc": run.created,
+        "pipeline_job_schedule_time_utc": run.scheduled or run.created,
+    }
+
+
 class _Scope:
     """What the placeholders of one task stand for."""
 
     def __init__(self, launch: TaskLaunch) -> None:
         self.launch = launch
-        run = launch.run
         self.simple = {
-            "pipeline_root": run.pipeline_root,
-            "pipeline_job_name": run.display_name,
-            "pipeline_job_resource_name": run.workflow_name,
-            "pipeline_job_uuid": run.run_id,
-            "pipeline_task_name": launch.task_name,
-            "pipeline_task_uuid": launch.task_id,
-            "pipeline_job_create_time_utc": run.created,
-            "pipeline_job_schedule_time_utc": run.scheduled or run.created,
+            **names_of(launch.run, launch.task_name, launch.task_id),
             "workspace_path": WORKSPACE,
             "outputMetadataUri": launch.output_file,
         }

@@ -28,7 +28,7 @@ from muster.pipelines.inputs import (
     select_dag_outputs,
 )
 from muster.pipelines.model import Component, ContainerSpec, ImporterSpec, RetryPolicy, Task
-from muster.pipelines.placeholders import resolve_value
+from muster.pipelines.placeholders import names_of, resolve_value
 from muster.pipelines.spec import PipelineError
 from muster.pipelines.task import (
     TASK_INPUTS,
@@ -111,7 +111,8 @@ class PipelineResolver:
         assert around.dag is not None
         task = around.dag.tasks[key]
         component = self._run.pipeline.component(task.component_ref.name)
-        resolver = InputResolver(self._dag_inputs(dag), self._states(dag), self._run.info.workflow_name)
+        names = names_of(self._run.info, key, dag.run.tree.id_of(f"{dag.name}.{key}"))
+        resolver = InputResolver(self._dag_inputs(dag), self._states(dag), names)
         inputs = resolver.resolve(task, component)
         if not _is_triggered(task, inputs):
             return SkipTask(f"the condition is false: {task.trigger_policy.condition}")
