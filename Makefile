@@ -73,7 +73,8 @@ schemas: $(STAMPS)/dev ## regenerate the schemas of the built-in kinds from upst
 
 conformance: $(STAMPS)/dev ## run the workflows that other people wrote, and report on each
 	@scripts/apt-install curl
-	$(BIN)/python -m tools.conformance; result=$$?; $(BIN)/python -m tools.pipeline_conformance && exit $$result
+	$(BIN)/python -m tools.conformance
+	$(BIN)/python -m tools.pipeline_conformance
 
 lock: $(STAMPS)/dev ## renew the lock of the Python dependencies (requirements/); needs Python 3.11, 3.12 and 3.13
 	$(BIN)/python -m tools.lock
