@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from muster.pipelines.compile import to_workflow
+from muster.pipelines.inputs import InputResolver, TaskState
 from muster.pipelines.resolver import node_outputs, resolver_for
 from muster.pipelines.spec import parse_pipeline
 from muster.pipelines.status import TaskDetail, task_details
+from muster.pipelines.task import TaskInputs
 from muster.workflows.model import Launch, Outcome, Outputs
 from muster.workflows.operations.retry import retry
 from tests.workflows.engine.simulation import FakeView, Simulation
@@ -552,3 +554,18 @@ def test_reserved_labels_are_refused() -> None:
     workflow = to_workflow(pipeline, run_id="r", display_name="r", parameters={"a": 1}, namespace="n", name="wf")
     simulation = Simulation(workflow, demo.answer, resolver_for=resolver_for).finish()
     assert "muster.dev/run is reserved for the server" in str(simulation.node("first").get("message"))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"pvcNameParameter": {"runtimeValue": {"constant": "volume"}}},
+        {"pvcNameParameter": {"componentInputParameter": "name"}, "componentInputParameter": "name"},
+        {"componentInputParameter": "name"},
+    ],
+)
+def test_a_setting_names_its_source_as_any_sdk_writes_it(written: dict[str, Any]) -> None:
+    resolver = InputResolver(TaskInputs({"name": "volume"}), lambda _: TaskState("COMPLETE"), "wf")
+    found = resolver.platform({"pvcMount": [{**written, "mountPath": "/data"}]}, TaskInputs())
+    [(_, value)] = [pair for pair in found["pvcMount"][0].items() if pair[0] != "mountPath"]
+    assert value == {"constant": "volume"}

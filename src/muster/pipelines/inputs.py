@@ -36,6 +36,11 @@ class TaskState:
     message: str = ""
 
 
+_OLD_SOURCES = ("taskOutputParameter", "componentInputParameter")
+"""Fields by which older SDKs say directly in an entry where its name comes from. Newer ones write them beside their
+own, such as `pvcNameParameter`, with the same content."""
+
+
 class InputResolver:
     """Resolves the inputs of a task. `around` are the inputs of its DAG, `tasks` returns the state of another task of
     the DAG by its key, and `names` says what the placeholders about the run and the task stand for."""
@@ -103,8 +108,11 @@ class InputResolver:
             return value
         out: dict[str, Any] = {}
         for name, inner in value.items():
-            if isinstance(inner, dict) and name.endswith(("Parameter", "Json")):
-                constant = self._platform_parameter(name, inner, own)
+            is_old = name in _OLD_SOURCES
+            if is_old and any(other.endswith("Parameter") and other not in _OLD_SOURCES for other in value):
+                continue
+            if is_old or (isinstance(inner, dict) and name.endswith(("Parameter", "Json"))):
+                constant = self._platform_parameter(name, {name: inner} if is_old else inner, own)
                 if constant is None:
                     return None
                 out[name] = {"constant": constant}

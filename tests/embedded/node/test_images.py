@@ -11,9 +11,11 @@ from muster.embedded.node.images import (
     CONTAINER_PATH,
     PLAIN_IMAGES,
     describe_source,
+    enter_environment,
     explain_missing_program,
     has_busybox_shell,
     hidden_folders,
+    interpreter_folders,
     machine_environment,
     make_shims,
     match_image,
@@ -217,3 +219,18 @@ def test_a_container_runs_from_its_environment_a_checkout_and_wherever_programs_
 def test_a_container_also_runs_from_where_the_command_of_its_image_is() -> None:
     settings = ImageSettings(command=("python", "/tmp/project/train.py"), args=("/tmp/alone.sh", "-v"))
     assert required_folders(settings, {}, program=()) == ("", "/tmp/project", "/tmp/alone.sh", "")
+
+
+def test_a_link_in_an_environment_of_users_shows_nothing_of_the_machine(tmp_path: Path) -> None:
+    """The interpreters of the machine's own environments are found through links. A user could set one to any `bin`."""
+    secret = tmp_path / "account" / "bin" / "tool"
+    secret.parent.mkdir(parents=True)
+    secret.touch()
+    environment = tmp_path / "environment"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin" / "python3").symlink_to(secret)
+    plan = plan_launch({"image": "python", "command": ["true"]}, {}, {"PATH": "/bin"})
+    entered = enter_environment(plan, str(environment), "/opt/python")
+    assert entered.env["PATH"] == f"{environment}/bin:/bin"
+    assert entered.required_folders == plan.required_folders
+    assert str(secret.parent.parent) not in interpreter_folders(entered.required_folders)

@@ -185,6 +185,8 @@ def index(tmp_path: Path) -> Iterator[tuple[dict[str, Any], list[str]]]:
     thread.join()
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 @needs_isolation
 async def test_pods_share_an_environment_and_no_changes(node: Node, index: tuple[dict[str, Any], list[str]]) -> None:
     """Four Pods at once cause one build. What one of them writes or installs besides, no other one sees."""

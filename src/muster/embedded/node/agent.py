@@ -383,7 +383,8 @@ class Agent:
             began = time.monotonic()
             worker, supervisor = running[uid], running[uid].progress.supervisor
             processes = processes_below(supervisor, children) if supervisor else []
-            usage = await asyncio.to_thread(measure_scratch, worker.folder, [f"/dev/shm/muster-{uid}"], processes)
+            more = [f"/dev/shm/muster-{uid}", *self._environments.scratch_folders(worker.pod)]
+            usage = await asyncio.to_thread(measure_scratch, worker.folder, more, processes)
             due.measured(uid, usage, time.monotonic() - began, time.monotonic())
             self._evict([worker], eviction_message(worker.pod, usage, self.settings.budgets))
 

@@ -95,6 +95,8 @@ class LaunchPlan:
     """Folders of this machine that it needs. Those that are hidden from containers have to be mounted."""
     has_default_cwd: bool = False
     """Whether neither the container nor the settings name a working directory."""
+    environment_folders: tuple[str, ...] = ()
+    """Folders of a Python environment that users have built. No link in it says what else is needed."""
 
     def argv(self, variables: Mapping[str, str]) -> list[str]:
         return expand_all(self.command, variables)
@@ -132,7 +134,7 @@ def plan_launch(
 def enter_environment(plan: LaunchPlan, path: str, interpreter: str) -> LaunchPlan:
     """The programs of a Python environment come first. `interpreter` is the installation that it needs."""
     env = {**plan.env, "PATH": f"{path}/bin{os.pathsep}{plan.env.get('PATH', CONTAINER_PATH)}", "VIRTUAL_ENV": path}
-    return replace(plan, env=env, required_folders=(*plan.required_folders, path, interpreter))
+    return replace(plan, env=env, environment_folders=(path, interpreter))
 
 
 def required_folders(

@@ -432,6 +432,7 @@ def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str, acc
         own.append({"type": "tmpfs", "target": account_home, "size": _HOME_BYTES, "isHome": True})
     if not home.startswith(f"{SCRATCH}/"):
         own.append({"type": "tmpfs", "target": home, "size": _HIDING_BYTES})
+    required = (*required, *resolved.plan.environment_folders)
     needed = [f for f in hidden_folders(required, hidden) if os.path.exists(f)]
     for path in needed:
         if path.startswith(f"{SCRATCH}/"):

@@ -242,6 +242,11 @@ class PythonEnvironments:
             os.utime(path)
         return PodEnvironment(str(path), interpreter, description=_describe(request, interpreter))
 
+    def scratch_folders(self, pod: Object) -> list[str]:
+        """Returns where a build Pod writes, besides its own folder."""
+        key = annotations_of(pod).get(BUILD_ENVIRONMENT_ANNOTATION)
+        return [str(self._building(pod, key))] if key else []
+
     async def sweep(self, namespaces: Collection[str]) -> None:
         """Removes what is left of builds whose Pods are gone, the environments of other namespaces, and the least
         recently used ones if all together are too large."""
