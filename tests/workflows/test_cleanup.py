@@ -73,6 +73,16 @@ async def test_a_workflow_goes_when_its_time_is_over(cluster: EmbeddedCluster) -
         await gone(cluster, WORKFLOW, lambda names: not names)
 
 
+async def test_only_so_many_workflows_stay_as_the_controller_s_settings_say(cluster: EmbeddedCluster) -> None:
+    await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argo"}})
+    metadata = {"name": "workflow-controller-configmap", "namespace": "argo"}
+    data = {"retentionPolicy": "completed: 0"}
+    await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    async with run_components(controller(cluster)):
+        await workflow(cluster)
+        await gone(cluster, WORKFLOW, lambda names: not names)
+
+
 async def test_a_pod_goes_once_its_node_has_ended(cluster: EmbeddedCluster) -> None:
     owner = await workflow(cluster, "Running", podGC={"strategy": "OnPodCompletion", "deleteDelayDuration": "0s"})
     for name, phase in (("ended", "Succeeded"), ("collecting", "Succeeded"), ("running", "Running")):
@@ -224,7 +234,7 @@ async def test_what_a_workflow_stored_goes_with_it(cluster: EmbeddedCluster, sto
     async with run_components(stored.controller()):
         await cluster.delete(WORKFLOW, "flow", "default")
         await stored.until(["default/models/best"])
-    assert stored.artifacts.owners.all() == []
+        await wait_until(lambda: stored.artifacts.owners.all() == [])
 
 
 async def test_what_is_left_after_a_crash_is_deleted_at_the_next_start(

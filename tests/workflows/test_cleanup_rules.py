@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.cleanup import claims_to_delete, expires_at, pod_policy, pods_to_delete
+from muster.workflows.cleanup import beyond_retention, claims_to_delete, expires_at, pod_policy, pods_to_delete
 from muster.workflows.model import Node
 
 FINISHED = "2026-01-01T01:00:00Z"
@@ -43,6 +43,26 @@ def test_how_long_a_workflow_stays(ttl: dict[str, int], phase: str, expected: st
 def test_a_template_that_the_workflow_runs_may_say_so() -> None:
     stored: dict[str, Any] = {"storedWorkflowTemplateSpec": {"ttlStrategy": {"secondsAfterCompletion": 60}}}
     assert expires_at(workflow({"workflowTemplateRef": {"name": "x"}}, **stored)) is not None
+
+
+@pytest.mark.parametrize(
+    ("kept", "deleted"),
+    [
+        ({}, []),
+        ({"Succeeded": 2}, []),
+        ({"Succeeded": 1}, ["s1"]),
+        ({"Succeeded": 0, "Failed": 1}, ["s1", "s2", "f1", "f2"]),
+        ({"Error": 0}, []),
+    ],
+)
+def test_how_many_workflows_stay(kept: dict[str, int], deleted: list[str]) -> None:
+    names = {"s2": "Succeeded", "f3": "Failed", "s1": "Succeeded", "f1": "Failed", "r1": "Running", "f2": "Failed"}
+    workflows = [
+        {"metadata": {"name": name, "creationTimestamp": f"2026-01-0{name[1]}T00:00:00Z"}, "status": {"phase": phase}}
+        for name, phase in names.items()
+    ]
+    workflows.append({**workflows[0], "metadata": {**workflows[0]["metadata"], "deletionTimestamp": FINISHED}})
+    assert [each["metadata"]["name"] for each in beyond_retention(workflows, kept)] == deleted
 
 
 def pod(name: str, phase: str, **labels: str) -> dict[str, Any]:

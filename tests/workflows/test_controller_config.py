@@ -41,6 +41,9 @@ async def configure(s: Stage, **data: str) -> None:
         ({"workflowDefaults": "[]"}, ControllerConfig(problems=("workflowDefaults: expected a map",))),
         ({"links": "- {name: x, scope: pod, url: http://x}"},
          ControllerConfig(links=({"name": "x", "scope": "pod", "url": "http://x"},))),
+        ({"retentionPolicy": "completed: 10\nerrored: 0"}, ControllerConfig(retention={"Succeeded": 10, "Error": 0})),
+        ({"retentionPolicy": "failed: -1"},
+         ControllerConfig(problems=("retentionPolicy.failed: expected a number, 0 or more",))),
         ({"columns": "- {name: x}"}, ControllerConfig()),
     ],
 )  # fmt: skip

@@ -39,6 +39,7 @@ from muster.kube.selectors import LabelSelector, label_selector_from
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.local_store import ArtifactOwners, keys_used
 from muster.workflows.artifacts.locations import ArtifactError, is_supplied
+from muster.workflows.controller_config import controller_config
 from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.errors import ExpressionError
@@ -48,6 +49,8 @@ from muster.workflows.model import FINISHED_PHASES, NODE_ID, PREVIOUS_LABEL, WOR
 DELAY = timedelta(seconds=5)
 """How long a Pod is kept after its end, unless deleteDelayDuration says otherwise, so that watchers see how it
 ended."""
+_RETENTION = Key("", "retention")
+"""In the queue: not a workflow, but the number of workflows."""
 _FULFILLED = frozenset(("Succeeded", "Failed", "Error", "Skipped", "Omitted"))
 
 
@@ -67,6 +70,20 @@ def expires_at(workflow: Object) -> datetime | None:
     if seconds is None:
         seconds = ttl.get("secondsAfterCompletion")
     return None if seconds is None else parse_time(finished) + timedelta(seconds=int(seconds))
+
+
+def beyond_retention(workflows: Iterable[Object], kept: Mapping[str, int]) -> list[Object]:
+    """Returns the workflows that the controller's retentionPolicy deletes: of each phase, the oldest."""
+    by_phase: dict[str, list[Object]] = {phase: [] for phase in kept}
+    for workflow in workflows:
+        phase = str(status_of(workflow).get("phase"))
+        if phase in by_phase and not is_deleting(workflow):
+            by_phase[phase].append(workflow)
+    found = []
+    for phase, ended in by_phase.items():
+        ended.sort(key=lambda workflow: (str(meta(workflow).get("creationTimestamp")), name_of(workflow)))
+        found += ended[: max(0, len(ended) - kept[phase])]
+    return found
 
 
 class PodPolicy(NamedTuple):
@@ -197,6 +214,11 @@ class CleanupController:
                 group.create_task(self._drop_logs())
 
     async def _reconcile(self, key: Key) -> float | None:
+        if key == _RETENTION:
+            kept = controller_config(self._cluster).retention
+            for surplus in beyond_retention(self._workflows.objects.values(), kept):
+                await self._delete(WORKFLOW, surplus)
+            return None
         if not key.name:
             await self._delete_namespace(key.namespace)
             return None
@@ -353,6 +375,8 @@ class CleanupController:
                 self._queue.enqueue(key_of(before))
             return
         begins = before is None or status_of(before).get("phase") != status_of(after).get("phase")
+        if begins and status_of(after).get("phase") in FINISHED_PHASES:
+            self._queue.enqueue(_RETENTION)
         if begins or is_deleting(after) or status_of(after).get("phase") in FINISHED_PHASES:
             self._queue.enqueue(key_of(after))
 

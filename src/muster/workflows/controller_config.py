@@ -28,6 +28,8 @@ class ControllerConfig:
     """What workflows have that do not say otherwise."""
     links: tuple[Mapping[str, Any], ...] = ()
     """What Argo's UI shows: name, scope and url."""
+    retention: Mapping[str, int] = field(default_factory=dict)
+    """How many workflows are kept of each phase in which they end. Of a phase that is not there, all are."""
     problems: tuple[str, ...] = ()
     """What could not be read."""
 
@@ -66,8 +68,20 @@ def parse_controller_config(config_map: Object | None) -> ControllerConfig:
         values.get("parallelism") or 0,
         values.get("workflowDefaults") or {},
         tuple(link for link in values.get("links") or () if isinstance(link, dict)),
+        _read_retention(values.get("retentionPolicy") or {}, problems),
         tuple(problems),
     )
+
+
+def _read_retention(policy: Mapping[str, Any], problems: list[str]) -> dict[str, int]:
+    found = {}
+    for name, phase in _RETAINED.items():
+        count = policy.get(name)
+        if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
+            found[phase] = count
+        elif count is not None:
+            problems.append(f"retentionPolicy.{name}: expected {_EXPECTED[int]}")
+    return found
 
 
 def with_defaults(workflow: Object, defaults: Mapping[str, Any]) -> Object:
@@ -95,5 +109,12 @@ def _merge(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-_TYPES: Mapping[str, type] = {"artifactRepository": dict, "parallelism": int, "workflowDefaults": dict, "links": list}
+_TYPES: Mapping[str, type] = {
+    "artifactRepository": dict,
+    "parallelism": int,
+    "workflowDefaults": dict,
+    "links": list,
+    "retentionPolicy": dict,
+}
+_RETAINED: Mapping[str, str] = {"completed": "Succeeded", "failed": "Failed", "errored": "Error"}
 _EXPECTED: Mapping[type, str] = {dict: "a map", int: "a number, 0 or more", list: "a list"}
