@@ -70,6 +70,8 @@ const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page)
   ["dispatch", () => "/dispatch"],
   ["dispatch-job", ({ dispatched }) => `/dispatch/${dispatched}`],
   ["dispatch-job-log", ({ dispatched }) => `/dispatch/${dispatched}?tab=log`],
+  ["volumes", () => "/volumes"],
+  ["volume", () => "/volumes/user-ann/datasets?path=mnist"],
   ["cluster", () => "/cluster"],
   ["cluster-nodes", () => "/cluster?tab=nodes"],
   ["cluster-queues", () => "/cluster?tab=queues"],
@@ -149,9 +151,33 @@ async function make(page: Page): Promise<Made> {
   await post("runs", { workflow: workflow_id, name: "Release check, Tuesday" })
   for (const manifest of JOBS) await post("jobs", { manifest })
   const dispatched = await makeDispatched(post)
+  await makeVolumes(page, post, csrf)
   const cluster = await makeResources()
   await page.waitForTimeout(12_000)
   return { workflow, run: run as string, review: await makeModules(post), cluster, dispatched }
+}
+
+/** Creates volumes, one of them with files. */
+async function makeVolumes(
+  page: Page,
+  post: (path: string, data: unknown) => Promise<Record<string, string>>,
+  csrf: string,
+): Promise<void> {
+  await post("volumes", { name: "checkpoints", size: "200Gi" })
+  await post("volumes", { name: "datasets", size: "50Gi" })
+  const place = "volumes/user-ann/datasets"
+  while (((await (await page.request.get(url(`/api/v1/${place}`))).json()) as { state: string }).state !== "bound")
+    await page.waitForTimeout(100)
+  for (const path of ["mnist", "mnist/raw", "mnist/处理后"]) await post(`${place}/folders`, { path })
+  for (const [path, size] of [
+    ["mnist/train.bin", 47_040_016],
+    ["mnist/labels.csv", 60_008],
+    ["mnist/README.md", 812],
+  ])
+    await page.request.put(url(`/api/v1/${place}/files/content?path=${path}`), {
+      data: Buffer.alloc(size as number),
+      headers: { "X-CSRF-Token": csrf },
+    })
 }
 
 /** Creates jobs of the dispatcher that run, wait and fail. Returns the one that fails. */

@@ -41,6 +41,11 @@ export class Problem extends Error {
     return this.detail && serverMessage({ ...this.sentence, message: this.detail }, usePreferences.getState().language)
   }
 
+  /** Which message the detail is. */
+  get code(): string | undefined {
+    return this.sentence.code ?? undefined
+  }
+
   /** The kind of the object that does not exist, if that is the problem. */
   get missingKind(): string | undefined {
     return this.sentence.code === "missing" ? String(this.sentence.arguments?.kind) : undefined

@@ -263,6 +263,22 @@ const dispatchJob = createRoute({
   component: lazyRouteComponent(() => import("@/pages/dispatch/detail"), "DispatchJobPage"),
 })
 
+const volumes = createRoute({
+  getParentRoute: () => shell,
+  path: "/volumes",
+  validateSearch: texts("q", "owner", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/volumes/list"), "VolumeList"),
+})
+
+const volume = createRoute({
+  getParentRoute: () => shell,
+  path: "/volumes/$namespace/$name",
+  validateSearch: texts("path"),
+  component: lazyRouteComponent(() => import("@/pages/volumes/detail"), "VolumePage"),
+})
+
+const workspaceRoutes = [volumes, volume] as const
+
 const jobRoutes = [jobs, newJob, job, compare, dispatch, dispatchJob] as const
 
 const tree = root.addChildren([
@@ -283,6 +299,7 @@ const tree = root.addChildren([
     ...moduleRoutes,
     ...adminRoutes,
     ...jobRoutes,
+    ...workspaceRoutes,
   ]),
 ])
 

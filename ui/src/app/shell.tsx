@@ -4,6 +4,7 @@ import { Link, Outlet, useNavigate } from "@tanstack/react-router"
 import {
   Boxes,
   Compass,
+  HardDrive,
   House,
   Languages,
   ListChecks,
@@ -48,6 +49,7 @@ export const NAVIGATION: NavigationItem[] = [
   { to: "/reviews", word: "reviews", icon: ListChecks },
   { to: "/jobs", word: "jobs", icon: Network },
   { to: "/dispatch", word: "dispatch", icon: Send },
+  { to: "/volumes", word: "volumes", icon: HardDrive },
   { to: "/cluster", word: "cluster", icon: Server },
   { to: "/admin", word: "admin", icon: Settings, for: (me) => me.user.role === "admin" },
 ]

@@ -274,5 +274,6 @@ export const auditKindTexts = texts({
   category: ["Category", "功能分类"],
   "virtual cluster": ["Virtual cluster", "虚拟集群"],
   "storage root": ["Storage root", "数据存储"],
+  volume: ["Volume", "存储卷"],
   settings: ["Settings", "设置"],
 })

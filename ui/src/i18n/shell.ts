@@ -10,6 +10,7 @@ export const shellTexts = texts({
   reviews: ["Reviews", "模块审核"],
   jobs: ["Jobs", "训练任务"],
   dispatch: ["Dispatch", "任务分发"],
+  volumes: ["Volumes", "存储卷"],
   cluster: ["Cluster", "集群"],
   admin: ["Administration", "系统管理"],
   language: ["Language", "语言"],

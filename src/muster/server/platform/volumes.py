@@ -77,6 +77,7 @@ from muster.workspaces.volumes import (
     is_read_only,
     new_claim,
     parse_range,
+    shown_name,
 )
 
 log = logging.getLogger(__name__)
@@ -600,6 +601,7 @@ def _parts(field_name: str, path: str, *, below_top: bool = False) -> tuple[str,
 @contextmanager
 def _file_errors(path: str) -> Iterator[None]:
     """Turns the errors of the operating system into messages about a path."""
+    path = shown_name("/".join(decode_path(path)))
     try:
         yield
     except IsFolder:
