@@ -1,6 +1,10 @@
 """The part of CEL that compiled pipelines use."""
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster.pipelines.cel import CelError, evaluate_condition, parse_condition, select
 
@@ -89,3 +93,9 @@ def test_a_selector_names_a_part_of_a_value(selector: str, value: object, expect
 def test_a_selector_of_a_missing_part_is_an_error() -> None:
     with pytest.raises(CelError, match="no such key: 'b'"):
         select('parseJson(string_value)["b"]', {"a": 1})
+
+
+@given(st.text(alphabet="inputs.parameter_values['n'] ==<>!&|()[]0123456789.+-*/%?:\"\\truefalsexE,", max_size=60))
+def test_any_text_has_a_result_or_a_reason(text: str) -> None:
+    with suppress(CelError):
+        assert evaluate_condition(text, VALUES) in (True, False)

@@ -34,6 +34,7 @@ class Demo:
             "deploymentSpec": {"executors": {}},
             "root": {"dag": {"tasks": {}}, "inputDefinitions": {"parameters": parameters}},
         }
+        self.platform: dict[str, Any] = {}
         self.ran: list[tuple[str, dict[str, Any]]] = []
         self.view = FakeView()
 
@@ -65,7 +66,7 @@ class Demo:
         reload: bool = True,
         answer: Callable[[Launch], Outcome] | None = None,
     ) -> Simulation:
-        pipeline = parse_pipeline(self.spec)
+        pipeline = parse_pipeline({"pipeline_spec": self.spec, "platform_spec": self.platform})
         workflow = to_workflow(
             pipeline, run_id="r1", display_name="run", parameters=parameters or {}, namespace="n", name="wf"
         )
@@ -351,7 +352,7 @@ def test_a_cached_task_does_not_run_again_and_its_consumers_are_found_as_well() 
     assert [name for name, _ in demo.ran][4:] == ["first", "second", "show"]
 
 
-def test_an_importer_runs_nothing() -> None:
+def importing(**fields: Any) -> Demo:
     demo = Demo(uri={"parameterType": "STRING"})
     demo.component("read", lambda v: {}, {})
     demo.spec["components"]["comp-read"]["inputDefinitions"]["artifacts"] = {"data": {"artifactType": {}}}
@@ -365,18 +366,39 @@ def test_an_importer_runs_nothing() -> None:
             "artifactUri": {"runtimeParameter": "uri"},
             "typeSchema": {"schemaTitle": "system.Dataset"},
             "metadata": {"from": "{{$.inputs.parameters['uri']}}"},
+            **fields,
         }
     }
     read = task("read")
-    read["inputs"]["artifacts"] = {
-        "data": {"taskOutputArtifact": {"producerTask": "import", "outputArtifactKey": "artifact"}}
-    }
+    read["inputs"]["artifacts"] = {"data": artifact_from("import", "artifact")}
     demo.spec["root"]["dag"]["tasks"] = {"import": task("import", uri=given("uri")), "read": read}
-    simulation = demo.run({"uri": "gs://bucket/data"})
+    return demo
+
+
+def test_an_importer_runs_nothing() -> None:
+    simulation = importing().run({"uri": "gs://bucket/data"})
     assert simulation.phase == "Succeeded", simulation.message
     assert simulation.launched == ["wf.read"]
     (artifact,) = node_outputs(simulation.node("import")).artifacts["artifact"]
     assert (artifact.uri, artifact.metadata) == ("gs://bucket/data", {"from": "gs://bucket/data"})
+
+
+def test_an_importer_to_the_workspace_copies_in_a_pod() -> None:
+    demo = importing(downloadToWorkspace=True)
+    refused = demo.run({"uri": "gs://bucket/data"})
+    assert "download_to_workspace needs a workspace" in str(refused.node("import").get("message"))
+    demo.platform = {"platforms": {"kubernetes": {"pipelineConfig": {"workspace": {"size": "1Gi"}}}}}
+    commands: list[list[str]] = []
+
+    def answer(launch: Launch) -> Outcome:
+        commands.append(launch.template["container"]["command"])
+        return Outcome("Succeeded", exit_code=0)
+
+    simulation = demo.run({"uri": "gs://bucket/data"}, answer=answer)
+    assert simulation.phase == "Succeeded", simulation.message
+    assert commands[0][3:] == ["/gcs/bucket/data", "/kfp-workspace/.artifacts/gcs/bucket/data"]
+    (artifact,) = node_outputs(simulation.node("import")).artifacts["artifact"]
+    assert (artifact.uri, artifact.metadata["_kfp_workspace"]) == ("gs://bucket/data", True)
 
 
 def test_a_value_of_the_wrong_type_fails_the_task_with_a_reason() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
 import pytest
 import yaml
 
+from muster.pipelines.compile import to_workflow
 from muster.pipelines.model import PipelineSpec
 from muster.pipelines.spec import PipelineError, check_parameters, parse_pipeline, read_pipeline
 
@@ -185,3 +187,28 @@ def test_parameters_that_do_not_fit(parameters: dict[str, Any], problem: str) ->
 
 def _spec() -> PipelineSpec:
     return parse_pipeline(PIPELINE).spec
+
+
+def test_a_value_of_any_other_type_anywhere_is_refused_or_harmless() -> None:
+    """Never any other error than PipelineError."""
+    wrong: list[Any] = [None, 1, 1.5, True, "x", "", [], ["x"], {}, {"x": 1}, [[]]]
+    for path in list(_paths(PIPELINE)):
+        for value in wrong:
+            found = deepcopy(PIPELINE)
+            inner: Any = found
+            for step in path[:-1]:
+                inner = inner[step]
+            inner[path[-1]] = value
+            try:
+                pipeline = parse_pipeline(found)
+                to_workflow(pipeline, run_id="r", display_name="r", parameters={"text": "x"}, namespace="n")
+            except PipelineError as error:
+                assert str(error)
+
+
+def _paths(value: Any) -> Iterator[list[Any]]:
+    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in steps:
+        yield [step]
+        for rest in _paths(inner):
+            yield [step, *rest]

@@ -13,7 +13,7 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import CONFIG_MAP, new_catalogue
 from muster.kube.objects import labels_of, version_of
-from muster.workflows.cluster_view import CACHE_LABELS, store_memos
+from muster.workflows.cluster_view import CACHE_LABELS, fit_entries, store_memos
 from muster.workflows.model import Memo, Outputs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -88,3 +88,22 @@ async def test_two_workflows_that_make_the_same_cache_at_the_same_time_both_get_
 ) -> None:
     await asyncio.gather(*(store_memos(cluster, "default", [memo(str(number))], NOW) for number in range(5)))
     assert set(await entries(cluster)) == {"0", "1", "2", "3", "4"}
+
+
+def entry(day: int, size: int = 10) -> str:
+    return json.dumps({"creationTimestamp": f"2026-01-{day:02}T00:00:00Z", "outputs": "x" * size})
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "dropped"),
+    [
+        ({}, {"a": entry(1)}, []),
+        ({"a": entry(1)}, {"b": entry(2)}, []),
+        ({"a": entry(1, 300), "b": entry(2, 300)}, {"c": entry(3, 300)}, ["a"]),
+        ({"b": entry(2, 300), "a": entry(1, 300)}, {"c": entry(3, 600)}, ["a", "b"]),
+        ({"a": entry(1, 300), "b": entry(2, 300)}, {"a": entry(3, 300)}, []),
+        ({"broken": "x" * 400, "b": entry(2, 300)}, {"c": entry(3, 300)}, ["broken"]),
+    ],
+)
+def test_a_full_cache_drops_its_oldest_entries(known: dict[str, str], new: dict[str, str], dropped: list[str]) -> None:
+    assert list(fit_entries(known, new, 1000)) == dropped

@@ -18,6 +18,7 @@ from muster.pipelines.cache import cache_key, cache_name
 from muster.pipelines.cel import CelError, evaluate_condition
 from muster.pipelines.compile import ROOT, PipelineRun, pipeline_run
 from muster.pipelines.executor import read_outputs, template_of
+from muster.pipelines.importers import copy_to_workspace, imported
 from muster.pipelines.inputs import (
     InputResolver,
     TaskState,
@@ -27,8 +28,8 @@ from muster.pipelines.inputs import (
     loop_items,
     select_dag_outputs,
 )
-from muster.pipelines.model import Component, ContainerSpec, ImporterSpec, RetryPolicy, Task
-from muster.pipelines.placeholders import names_of, resolve_value
+from muster.pipelines.model import Component, ContainerSpec, RetryPolicy, Task
+from muster.pipelines.placeholders import names_of
 from muster.pipelines.spec import PipelineError
 from muster.pipelines.task import (
     TASK_INPUTS,
@@ -74,6 +75,8 @@ class PipelineResolver:
         """By the id of a node that has ended."""
         self._launches: dict[str, TaskLaunch] = {}
         """By the id of the task's node, until it succeeds."""
+        self._known: dict[str, TaskOutputs] = {}
+        """The outputs of such tasks that are known before they run: claims and imported artifacts."""
 
     # -- the TaskResolver ----------------------------------------------------------------------------------------------
 
@@ -97,7 +100,8 @@ class PipelineResolver:
         if outcome.phase != "Succeeded":
             return replace(outcome, outputs=_without_parameters(outcome.outputs))
         try:
-            found = claim_outputs(launch) if is_claim_stub(launch.container) else read_outputs(launch, outcome.outputs)
+            known = self._known.pop(leaf.call.id, None)
+            found = known if known is not None else read_outputs(launch, outcome.outputs)
         except TaskFailed as error:
             kept = _without_parameters(outcome.outputs)
             return replace(outcome, phase="Failed", message=str(error), outputs=kept)
@@ -148,16 +152,24 @@ class PipelineResolver:
                 step["inline"] = {**declared, "retryStrategy": _retry_strategy(task.retry_policy)}
             return StartTask(step)
         executor = self._run.pipeline.spec.deployment_spec.executors[component.executor_label]
+        task_id = dag.run.tree.id_of(f"{dag.name}.{name}")
         if executor.importer is not None:
-            outputs = _import(executor.importer, component, inputs)
-            return CompleteTask(_to_outputs(outputs), {"parameters": _described(inputs)})
+            outputs = imported(executor.importer, component, inputs)
+            if not executor.importer.download_to_workspace:
+                return CompleteTask(_to_outputs(outputs), {"parameters": _described(inputs)})
+            empty = self._launch(task_id, key, component_name, component, ContainerSpec(), inputs)
+            launch = copy_to_workspace(empty, outputs)
+            self._launches[task_id], self._known[task_id] = launch, outputs
+            step["inline"] = self._leaf_template(launch, task)
+            return StartTask(step)
         assert executor.container is not None
         config = self._run.pipeline.platform.kubernetes.deployment_spec.executors.get(component.executor_label) or {}
-        task_id = dag.run.tree.id_of(f"{dag.name}.{name}")
         launch = self._launch(task_id, key, component_name, component, executor.container, inputs)
         launch = replace(launch, platform=resolver.platform(config, inputs))
         _check_metadata(launch)
         self._launches[task_id] = launch
+        if is_claim_stub(launch.container):
+            self._known[task_id] = claim_outputs(launch)
         step["inline"] = self._leaf_template(launch, task)
         return StartTask(step)
 
@@ -203,7 +215,7 @@ class PipelineResolver:
         }
         if task.retry_policy is not None and task.retry_policy.max_retry_count:
             template["retryStrategy"] = _retry_strategy(task.retry_policy)
-        if task.caching_options.enable_cache and not is_claim_stub(launch.container):
+        if task.caching_options.enable_cache and launch.task_id not in self._known:
             cache = {"configMap": {"name": cache_name(self._run.pipeline.name)}}
             template["memoize"] = {"key": cache_key(launch), "cache": cache}
         return template
@@ -301,23 +313,6 @@ def _is_triggered(task: Task, inputs: TaskInputs) -> bool:
         return evaluate_condition(condition, inputs.parameters)
     except CelError as error:
         raise TaskFailed(f"the condition cannot be evaluated: {condition}: {error}") from None
-
-
-def _import(importer: ImporterSpec, component: Component, inputs: TaskInputs) -> TaskOutputs:
-    """Returns what an importer makes: an artifact that is where it was. Its consumers fetch it."""
-    source = importer.artifact_uri
-    uri = inputs.parameters.get(source.runtime_parameter) if source.runtime_parameter else source.constant
-    uri = resolve_value(uri, inputs.parameters)
-    if not isinstance(uri, str) or not uri:
-        raise TaskFailed("the uri of the importer has no value")
-    if importer.download_to_workspace:
-        raise TaskFailed("importers with download_to_workspace are not supported yet: read the artifact in a component")
-    metadata = resolve_value(dict(importer.metadata), inputs.parameters)
-    artifacts = {
-        name: (Artifact(name, uri, importer.type_schema or definition.artifact_type, metadata),)
-        for name, definition in component.output_definitions.artifacts.items()
-    }
-    return TaskOutputs({}, artifacts)
 
 
 def _retry_strategy(policy: RetryPolicy) -> dict[str, Any]:

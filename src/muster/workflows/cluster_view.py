@@ -6,6 +6,7 @@ be anything, and its owner does not expect entries in it.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,7 +24,8 @@ from muster.workflows.model import Locks, Memo
 CONFIG_MAP_TYPE = "workflows.argoproj.io/configmap-type"
 CACHE_LABELS = {CONFIG_MAP_TYPE: "Cache"}
 LARGEST_CACHE = 1024 * 1024
-"""Characters of all entries of a cache: as many as a ConfigMap of Kubernetes may have."""
+"""Characters of all entries of a cache: as many as a ConfigMap of Kubernetes may have. A full cache drops its oldest
+entries."""
 _ATTEMPTS = 10
 
 
@@ -97,6 +99,30 @@ async def _write_cache(cluster: Cluster, name: str, namespace: str, entries: dic
                 raise
 
 
+def fit_entries(known: Mapping[str, str], entries: Mapping[str, str], most: int = LARGEST_CACHE) -> dict[str, None]:
+    """Returns the entries to drop from a cache such that the new ones fit: the oldest, and a quarter of the cache at a
+    time, because every write is a write of the whole. An empty result if they fit as it is."""
+    kept = {key: text for key, text in known.items() if key not in entries}
+    size = _size(kept) + _size(entries)
+    if size <= most:
+        return {}
+    dropped: dict[str, None] = {}
+    for key in sorted(kept, key=lambda key: _created(kept[key])):
+        if size <= most * 3 // 4:
+            break
+        size -= len(key) + len(kept[key])
+        dropped[key] = None
+    return dropped
+
+
+def _created(text: str) -> str:
+    try:
+        entry = json.loads(text)
+    except ValueError:
+        return ""
+    return str(entry.get("creationTimestamp") or "") if isinstance(entry, dict) else ""
+
+
 async def _add_entries(cluster: Cluster, name: str, namespace: str, entries: dict[str, str]) -> None:
     _check_size(name, entries)
     try:
@@ -109,19 +135,23 @@ async def _add_entries(cluster: Cluster, name: str, namespace: str, entries: dic
             known = await cluster.get(CONFIG_MAP, name, namespace)
     if not is_cache(known):
         raise Forbidden(_no_cache(name))
-    _check_size(name, {**(known.get("data") or {}), **entries})
+    dropped = fit_entries(known.get("data") or {}, entries)
     # The version makes sure that this is still the ConfigMap that was looked at.
-    patch = {"metadata": {"resourceVersion": version_of(known)}, "data": entries}
+    patch = {"metadata": {"resourceVersion": version_of(known)}, "data": {**dropped, **entries}}
     await cluster.patch(CONFIG_MAP, name, namespace, patch)
 
 
 def _check_size(name: str, entries: Mapping[str, str]) -> None:
-    size = sum(len(key) + len(text) for key, text in entries.items())
+    size = _size(entries)
     if size > LARGEST_CACHE:
         raise TooLarge(
-            f"the memoization cache '{name}' would have {size} characters, more than {LARGEST_CACHE}: delete the "
-            "ConfigMap, or use another cache"
+            f"the memoization cache '{name}' would have {size} characters, more than {LARGEST_CACHE}: return less, or "
+            "write it to an artifact"
         )
+
+
+def _size(entries: Mapping[str, str]) -> int:
+    return sum(len(key) + len(text) for key, text in entries.items())
 
 
 def _no_cache(name: str) -> str:
