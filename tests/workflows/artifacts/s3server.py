@@ -20,6 +20,7 @@ class S3:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         """`bucket/key` -> content."""
+        self.buckets = {"bucket"}
         self.refused: list[str] = []
         self.port = 0
         self.is_down = False
@@ -41,11 +42,23 @@ class S3:
             return web.Response(status=403, text=text)
         bucket, _, key = request.match_info["path"].partition("/")
         key = unquote(key)
-        if bucket != "bucket":
+        if request.method == "PUT" and not key:
+            return self._create(bucket, body.decode())
+        if bucket not in self.buckets:
             return web.Response(status=404, text="<Error><Code>NoSuchBucket</Code></Error>")
         if request.method == "GET" and not key:
             return self._list(bucket, request.query.get("prefix", ""))
         return self._object(request, f"{bucket}/{key}", body)
+
+    def _create(self, bucket: str, body: str) -> web.Response:
+        if bucket in self.buckets:
+            return web.Response(status=409, text="<Error><Code>BucketAlreadyOwnedByYou</Code></Error>")
+        if bucket == "taken":
+            return web.Response(status=403, text="<Error><Code>AccessDenied</Code></Error>")
+        if f"<LocationConstraint>{REGION}</LocationConstraint>" not in body:
+            return web.Response(status=400, text="<Error><Code>IllegalLocationConstraintException</Code></Error>")
+        self.buckets.add(bucket)
+        return web.Response()
 
     def _object(self, request: web.Request, name: str, body: bytes) -> web.Response:
         if request.method == "POST" and "uploads" in request.query:
@@ -96,20 +109,29 @@ def _xml(text: str) -> web.Response:
 
 
 def _problem(request: web.Request, body: bytes) -> str:
-    """Returns '' if the request is signed correctly with our keys."""
+    """Returns '' if the request is signed correctly with our keys, in a header or in its address."""
     method, _, fields = request.headers.get("Authorization", "").partition(" ")
-    if method != "AWS4-HMAC-SHA256":
+    names = ("Credential", "SignedHeaders", "Signature")
+    given = {name: request.query.get(f"X-Amz-{name}", "") for name in names}
+    is_presigned = request.query.get("X-Amz-Algorithm") == "AWS4-HMAC-SHA256"
+    if method == "AWS4-HMAC-SHA256":
+        given = dict(part.strip().split("=", 1) for part in fields.split(","))
+    elif not is_presigned:
         return "AccessDenied"
-    given = dict(part.strip().split("=", 1) for part in fields.split(","))
     access_key, day, region, service, _ = given["Credential"].split("/")
     if access_key != ACCESS_KEY or region != REGION or service != "s3":
         return "InvalidAccessKeyId"
-    payload = request.headers["x-amz-content-sha256"]
+    payload = "UNSIGNED-PAYLOAD" if is_presigned else request.headers["x-amz-content-sha256"]
+    date = request.query["X-Amz-Date"] if is_presigned else request.headers["x-amz-date"]
     if payload not in ("UNSIGNED-PAYLOAD", hashlib.sha256(body).hexdigest()):
         return "XAmzContentSHA256Mismatch"
     signed = given["SignedHeaders"]
     path, _, query = request.raw_path.partition("?")
-    pairs = sorted(tuple([*part.split("=", 1), ""][:2]) for part in query.split("&") if part)
+    pairs = sorted(
+        tuple([*part.split("=", 1), ""][:2])
+        for part in query.split("&")
+        if part and not part.startswith("X-Amz-Signature=")
+    )
     canonical = "\n".join(
         [
             request.method,
@@ -123,7 +145,7 @@ def _problem(request: web.Request, body: bytes) -> str:
     )
     scope = f"{day}/{region}/s3/aws4_request"
     digest = hashlib.sha256(canonical.encode()).hexdigest()
-    to_sign = f"AWS4-HMAC-SHA256\n{request.headers['x-amz-date']}\n{scope}\n{digest}"
+    to_sign = f"AWS4-HMAC-SHA256\n{date}\n{scope}\n{digest}"
     key = f"AWS4{SECRET_KEY}".encode()
     for part in (day, region, "s3", "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")

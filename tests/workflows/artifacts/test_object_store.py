@@ -103,3 +103,31 @@ async def test_what_cannot_be_used_is_named(shop: Shop, s3: S3, field: str, valu
     place = await bucket(shop, s3, **{field: value})
     with pytest.raises(ArtifactError, match=message):
         await shop.fetched({"name": "m", "s3": {**place, "key": "k"}})
+
+
+async def save(shop: Shop, place: dict[str, Any]) -> None:
+    artifact = {"name": "m", "path": "/m", "archive": {"none": {}}, "s3": {**place, "key": "m"}}
+    await shop.artifacts.save(WORKFLOW, artifact, shop.file("text"), SCOPE)
+
+
+async def test_a_bucket_is_created_if_the_artifact_says_so(shop: Shop, s3: S3) -> None:
+    place = await bucket(shop, s3, bucket="fresh")
+    with pytest.raises(ArtifactMissing):
+        await save(shop, place)
+    for _ in range(2):
+        await save(shop, {**place, "createBucketIfNotPresent": {}})
+    assert (s3.buckets, s3.objects, s3.refused) == ({"bucket", "fresh"}, {"fresh/m": b"text"}, [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("createBucketIfNotPresent", {"objectLocking": True}, "objectLocking is not supported here: create the bucket"),
+        ("bucket", "taken", 'the bucket "taken" cannot be created: AccessDenied'),
+        ("secretKeySecret", {"name": "keys", "key": "wrong"}, "access denied"),
+    ],
+)
+async def test_a_bucket_that_cannot_be_created(shop: Shop, s3: S3, field: str, value: Any, message: str) -> None:
+    place = await bucket(shop, s3, bucket="fresh", createBucketIfNotPresent={})
+    with pytest.raises(ArtifactError, match=message):
+        await save(shop, {**place, field: value})

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import base64
+import re
+import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from xml.sax.saxutils import escape
+
+import aiohttp
 
 from muster.kube.beneath import Folder
 from muster.workflows.artifacts.locations import (
@@ -24,7 +29,7 @@ from muster.workflows.artifacts.stores import SecretOf, StoreAccess, check_keys
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from obstore.store import ClientConfig, GCSConfig, ObjectStore, RetryConfig, S3Config
+    from obstore.store import ClientConfig, GCSConfig, ObjectStore, RetryConfig, S3Config, S3Store
 
 _AMAZON = "amazonaws.com"
 _REGION = "us-east-1"
@@ -35,6 +40,13 @@ _REFUSED = {
     "s3": {"roleARN": "set accessKeySecret, secretKeySecret and sessionTokenSecret to the role's own keys"},
     "oss": {"lifecycleRule": "set it on the bucket itself"},
 }
+
+
+_BUCKET_TIMEOUT = aiohttp.ClientTimeout(total=60)
+_BUCKET_IN_REGION = (
+    "<CreateBucketConfiguration><LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
+)
+_ALREADY_THERE = re.compile("BucketAlreadyOwnedByYou|BucketAlreadyExists")
 
 
 class ObjectArtifactStore:
@@ -60,16 +72,18 @@ class ObjectArtifactStore:
                     file.write(block)
 
     async def save(self, source: Path, location: Location) -> None:
-        import obstore
+        from obstore.store import S3Store
 
-        store, key = await self._open(location), key_of(location)
-        with _translate_errors(location), Folder.at(source.parent) as beside:
-            inside = [""]
-            if beside.kind(source.name) == "folder":
-                inside = [f"/{entry.name}" for entry in beside.walk(source.name) if entry.kind == "file"]
-            for each in inside:
-                with beside.file(f"{source.name}{each}") as file:
-                    await obstore.put_async(store, f"{key.rstrip('/')}{each}", file)
+        store = await self._open(location)
+        with _translate_errors(location):
+            try:
+                await _put(store, source, key_of(location))
+            except _not_there():
+                settings: Mapping[str, Any] = location.get("s3") or {}
+                if not isinstance(store, S3Store) or settings.get("createBucketIfNotPresent") is None:
+                    raise
+                await self._create_bucket(store, settings)
+                await _put(store, source, key_of(location))
 
     async def delete(self, location: Location) -> None:
         import obstore
@@ -112,6 +126,31 @@ class ObjectArtifactStore:
                             file.write(block)
                 except (FileExistsError, NotADirectoryError):
                     raise ArtifactError(f'"{found}" is an object and the folder of other objects') from None
+
+    async def _create_bucket(self, store: S3Store, settings: Mapping[str, Any]) -> None:
+        """Raises ArtifactError or ArtifactUnreachable."""
+        import obstore
+
+        if settings["createBucketIfNotPresent"].get("objectLocking"):
+            raise ArtifactError("s3.createBucketIfNotPresent.objectLocking is not supported here: create the bucket")
+        # The address of the bucket itself. Nobody but this request uses the signature in it.
+        url = await obstore.sign_async(store, "PUT", "", _PATIENCE)
+        region = str(settings.get("region") or _REGION)
+        body = "" if region == _REGION else _BUCKET_IN_REGION.format(region=escape(region))
+        context: ssl.SSLContext | bool = True
+        if settings.get("caSecret"):
+            context = ssl.create_default_context(cadata=await self._secret_of(settings["caSecret"]))
+        is_own = not self._access.for_member
+        try:
+            async with (
+                aiohttp.ClientSession(trust_env=is_own, timeout=_BUCKET_TIMEOUT) as session,
+                session.put(url, data=body, ssl=context, proxy=self._access.proxy or None) as response,
+            ):
+                problem = await response.text(errors="replace") if response.status >= 400 else ""
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ArtifactUnreachable(f'the bucket "{settings["bucket"]}": {type(error).__name__}') from None
+        if problem and not _ALREADY_THERE.search(problem):
+            raise ArtifactError(f'the bucket "{settings["bucket"]}" cannot be created: {_error_code(problem)}')
 
     async def _open(self, location: Location) -> ObjectStore:
         kind = kind_of(location)
@@ -219,6 +258,18 @@ class ObjectArtifactStore:
         return {"server_side_encryption": "AES256"}
 
 
+async def _put(store: ObjectStore, source: Path, key: str) -> None:
+    import obstore
+
+    with Folder.at(source.parent) as beside:
+        inside = [""]
+        if beside.kind(source.name) == "folder":
+            inside = [f"/{entry.name}" for entry in beside.walk(source.name) if entry.kind == "file"]
+        for each in inside:
+            with beside.file(f"{source.name}{each}") as file:
+                await obstore.put_async(store, f"{key.rstrip('/')}{each}", file)
+
+
 def _checked(parts: Sequence[str], key: str) -> Sequence[str]:
     if ".." in parts:
         raise ArtifactError(f'the object "{key}" leaves the artifact')
@@ -263,9 +314,8 @@ def _translate_errors(location: Location) -> Iterator[None]:
     try:
         yield
     except _not_there():
-        hint = (
-            "; buckets are not created here: create it first" if location[kind].get("createBucketIfNotPresent") else ""
-        )
+        wants_bucket = kind != "s3" and location[kind].get("createBucketIfNotPresent")
+        hint = "; buckets are not created here: create it first" if wants_bucket else ""
         raise ArtifactMissing(f"{where}: nothing is there{hint}") from None
     except (PermissionDeniedError, UnauthenticatedError, PermissionError):
         raise ArtifactError(f"{where}: access denied; check the keys in the Secrets") from None
@@ -273,6 +323,12 @@ def _translate_errors(location: Location) -> Iterator[None]:
         raise ArtifactUnreachable(f"{where}: {_short(str(error))}") from None
     except ValueError as error:
         raise ArtifactError(f"{where}: {_short(str(error))}") from None
+
+
+def _error_code(answer: str) -> str:
+    """The code in an error of S3, which is XML; the rest may repeat what was sent."""
+    found = re.search(r"<Code>([A-Za-z0-9]{1,100})</Code>", answer)
+    return found[1] if found else "the store gave no reason"
 
 
 def _short(text: str) -> str:
