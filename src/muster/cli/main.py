@@ -163,6 +163,12 @@ def _load_dispatch() -> _Commands:
     return {"dispatch": dispatch_app}
 
 
+def _load_platform_workspaces() -> _Commands:
+    from muster.cli.platform_workspaces import notebooks_app, tensorboards_app
+
+    return {"notebooks": notebooks_app, "tensorboards": tensorboards_app}
+
+
 def _load_doctor() -> _Commands:
     from muster.cli.doctor import doctor
 
@@ -203,6 +209,8 @@ COMMANDS = {
     "dispatch": Entry(_load_dispatch, "Run the jobs of a Python program on this machine, a cluster, AIHC or timaker."),
     "workflows": Entry(_load_platform_workflows, "Manage the platform's workflows and their versions."),
     "runs": Entry(_load_platform_runs, "Manage runs of the platform's workflows."),
+    "notebooks": Entry(_load_platform_workspaces, "Manage notebook servers."),
+    "tensorboards": Entry(_load_platform_workspaces, "Manage TensorBoards."),
     "clusters": Entry(_load_platform_clusters, "Manage virtual clusters: SKUs, totals and usage."),
     "storage": Entry(_load_platform_clusters, "Manage the storage roots that nodes may mount."),
     "volumes": Entry(_load_platform_volumes, "Manage volumes, and copy files to and from them."),

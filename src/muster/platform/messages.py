@@ -299,6 +299,43 @@ _JOBS: Final[Mapping[str, Template]] = {
     "job.pod": Template('the {kind} "{job}" has no Pod "{pod}"'),
 }
 
+_WORKSPACES: Final[Mapping[str, Template]] = {
+    "workspace.name": Template(
+        '"{name}" is not a valid name', "use at most {most} lower-case letters, digits and -, and begin with a letter"
+    ),
+    "workspace.taken": Template('there is already a {kind} named "{name}"', "use another name"),
+    "workspace.image": Template(
+        '"{image}" is neither an image of the list nor the name of an image', "use one of {known}"
+    ),
+    "workspace.cluster": Template(
+        "cpu, memory and gpus come from the SKUs of the virtual cluster", "leave them out, or leave cluster out"
+    ),
+    "workspace.skus": Template("SKUs belong to a virtual cluster", "choose one, or leave skus out"),
+    "workspace.amount": Template("{detail}", "use an amount such as 2, 500m or 4Gi"),
+    "workspace.claim": Template('there is no volume "{name}" that you may use here', "use one of {known}"),
+    "workspace.mount": Template("a mount is either a storage root or a claim", "send one of root and claim"),
+    "workspace.mount-path": Template(
+        '"{path}" cannot be a mount path',
+        "use an absolute path that no other mount has, outside of /proc, /sys and /dev",
+    ),
+    "workspace.variable": Template('"{name}" is not a valid name of a variable', "use letters, digits and _"),
+    "workspace.cluster-refused": Template("{detail}"),
+    "workspace.is-stopped": Template("it is stopped already"),
+    "workspace.is-started": Template("it is not stopped"),
+    "tensorboard.what": Template(
+        "a TensorBoard needs to know where the logs are", "send one of logs, runs, job and notebook"
+    ),
+    "tensorboard.path": Template('"{path}": {detail}'),
+    "tensorboard.none": Template(
+        "{what} has no event files in a volume or storage root",
+        "let the program write TensorBoard's logs into a mounted folder",
+    ),
+    "tensorboard.mounted": Template('"{path}" is not in a volume of the notebook', "use a folder below one of {known}"),
+    "tensorboard.namespace": Template(
+        "these logs are in different namespaces: {namespaces}", "show them in different TensorBoards"
+    ),
+}
+
 _DISPATCH: Final[Mapping[str, Template]] = {
     "dispatch.adapter": Template('there is no adapter "{name}"', "use one of {adapters}"),
     "dispatch.what": Template(
@@ -606,7 +643,7 @@ _GRAPHS: Final[Mapping[str, Template]] = {
 
 CATALOG: Final[Mapping[str, Template]] = {
     **_REQUESTS, **_USERS, **_WORKFLOWS, **_RUNS, **_RESOURCES, **_MODULES, **_JOBS, **_DISPATCH, **_PIPELINES,
-    **_VOLUMES, **_POD_POLICY, **_GRAPHS,
+    **_VOLUMES, **_WORKSPACES, **_POD_POLICY, **_GRAPHS,
 }  # fmt: skip
 
 

@@ -140,8 +140,14 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("recurring run", "create"): Rule(_ALL, "write"),
     ("recurring run", "edit"): Rule(_A | _L | _O, "write"),
     ("recurring run", "delete"): Rule(_A | _O, "write"),
-    # A workspace runs what its visitors write, with all that the namespace of its user or team may use.
+    # A notebook or TensorBoard runs what its visitors write, with all that the namespace of its user or team may use.
+    ("workspace", "view"): Rule(_A | _L | _T | _O, "read"),
+    ("workspace", "create"): Rule(_ALL, "write"),
     ("workspace", "open"): Rule(_A | _L | _T | _O, "write"),
+    ("workspace", "start"): Rule(_A | _L | _T | _O, "write"),
+    ("workspace", "stop"): Rule(_A | _L | _T | _O, "write"),
+    ("workspace", "edit"): Rule(_A | _L | _O, "write"),
+    ("workspace", "delete"): Rule(_A | _L | _O, "write"),
     # Published and deprecated modules are public.
     ("module", "view"): Rule(_A | _L | _O | _P, "read"),
     ("module", "use"): Rule(_O | _P, "write"),

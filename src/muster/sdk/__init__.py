@@ -15,6 +15,7 @@ from muster.sdk.transport import PlatformError, Transport
 from muster.sdk.users import Audit, Teams, Tokens, Users
 from muster.sdk.volumes import Volumes
 from muster.sdk.workflows import Workflows
+from muster.sdk.workspaces import Notebooks, TensorBoards
 
 __all__ = ["Muster", "PlatformError"]
 
@@ -27,6 +28,8 @@ class Muster:
         self.workflows = Workflows(self.transport)
         self.runs = Runs(self.transport)
         self.dispatch = Dispatch(self.transport)
+        self.notebooks = Notebooks(self.transport)
+        self.tensorboards = TensorBoards(self.transport)
         self.clusters = Clusters(self.transport)
         self.storage = Storage(self.transport)
         self.volumes = Volumes(self.transport)

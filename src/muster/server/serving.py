@@ -51,7 +51,7 @@ from muster.workflows.metrics import MetricRegistry
 from muster.workflows.model import Executor, ReportOutcome
 from muster.workspaces.controller import WorkspaceController
 from muster.workspaces.culling import Culler
-from muster.workspaces.environments import READY, Environments, jupyter_command, jupyter_variables
+from muster.workspaces.environments import READY, Environments, environments_folder, jupyter_command, jupyter_variables
 from muster.workspaces.images import HOME, TENSORBOARD, WorkspaceImage
 from muster.workspaces.kinds import workspace_kinds
 
@@ -106,7 +106,7 @@ def with_workspace_images(settings: Settings) -> tuple[Settings, Environments | 
     if agent.runtime != "sandbox":
         return settings, None
     is_mapped = partial(match_image, images=agent.images)
-    folder = settings.home / "environments"
+    folder = environments_folder(settings.home)
     environments = Environments(folder, settings.workspaces, is_mapped=lambda image: bool(is_mapped(image)))
 
     def mapped(image: WorkspaceImage) -> ImageSettings:

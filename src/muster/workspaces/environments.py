@@ -101,6 +101,16 @@ def jupyter_variables() -> dict[str, str]:
     return {"HOME": HOME, "SHELL": "/bin/bash", "PYTHONUNBUFFERED": "1", "JUPYTER_PLATFORM_DIRS": "0"}
 
 
+def environments_folder(home: Path) -> Path:
+    """Where the environments of a server are, in its data directory."""
+    return home / "environments"
+
+
+def is_installed(home: Path, image: WorkspaceImage) -> bool:
+    """Whether the environment of an image is ready."""
+    return (environments_folder(home) / image.environment / _COMPLETE).exists()
+
+
 class Environments:
     """The environments below `folder`. `run()` installs those that were asked for, until it is cancelled."""
 

@@ -54,7 +54,7 @@ async def log_of_node(
     masks = await here.runs.masks(run)
 
     check = partial(found_node, here, who, run, node)
-    return _text_response(request, here, check, source, masks, tail, times)
+    return text_response(request, here, check, source, masks, tail, times)
 
 
 @run_logs_router.get("/log/events", operation_id="watch_run_node_log", response_class=Response, responses=EVENTS)
@@ -105,7 +105,7 @@ async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) ->
             yield Event(f"{count}.{after}", {"text": masks.text(text.text)}, "lines")
     elif place is not None:
         lines = read_log_lines(here.cluster, place, follow=True, ended=ended, after=after)
-        async for event in _line_events(lines, masks, lambda number: f"{count}.{number}"):
+        async for event in line_events(lines, masks, lambda number: f"{count}.{number}"):
             after = int(event.id.rpartition(".")[2])
             yield event
     yield Event(f"{count}.{after}", {"attempt": count}, "end")
@@ -197,7 +197,7 @@ async def log_of_member(
     masks = await masks_of(here, found.job, found.object)
 
     check = partial(visible_job, here, who, namespace, kind, name)
-    return _text_response(request, here, check, found.place, masks, tail, times)
+    return text_response(request, here, check, found.place, masks, tail, times)
 
 
 @job_logs_router.get("/log/events", operation_id="watch_job_log", response_class=Response, responses=EVENTS)
@@ -247,7 +247,7 @@ async def _job_log_events(here: Services, who: Actor, wanted: _JobLogQuery, last
     found = await _member(here, who, wanted)
     masks = await masks_of(here, found.job, found.object)
     uid = uid_of(found.pod) if found.pod is not None else ""
-    after = _line_after(last, uid)
+    after = line_after(last, uid)
 
     async def ended() -> bool:
         nonlocal uid, found
@@ -257,7 +257,7 @@ async def _job_log_events(here: Services, who: Actor, wanted: _JobLogQuery, last
         return found.over
 
     lines = read_log_lines(here.cluster, found.place, follow=True, ended=ended, after=after)
-    async for event in _line_events(lines, masks, lambda number: f"{uid}.{number}"):
+    async for event in line_events(lines, masks, lambda number: f"{uid}.{number}"):
         after = int(event.id.rpartition(".")[2])
         yield event
     yield Event(f"{uid}.{after}", {"pod": wanted.pod}, "end")
@@ -280,13 +280,13 @@ async def _member(here: Services, who: Actor, wanted: _JobLogQuery) -> _Member:
     return _Member(job, obj, pod, LogSource(wanted.namespace, wanted.pod, container, controller=job.uid))
 
 
-def _line_after(last: str, uid: str) -> int:
+def line_after(last: str, uid: str) -> int:
     """The line that the client saw last, if it is from this Pod."""
     of, _, line = last.rpartition(".")
     return int(line) if uid and of == uid and line.isdecimal() else 0
 
 
-def _text_response(
+def text_response(
     request: Request,
     here: Services,
     check: Check,
@@ -318,7 +318,7 @@ def _text_response(
     return download(request, content(), check, media_type="text/plain; charset=utf-8")
 
 
-async def _line_events(
+async def line_events(
     lines: AsyncIterator[list[LogLine]], masks: Masks, event_id: Callable[[int], str]
 ) -> AsyncIterator[Event]:
     async for chunk in lines:

@@ -1,0 +1,455 @@
+"""Routes of TensorBoards: on folders, or in one click on what runs, a job or a notebook have written."""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+from sqlalchemy import Connection
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.node.operations import AgentFiles
+from muster.kube.errors import ApiError, NotFound
+from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of, uid_of
+from muster.kube.pod_security import is_below
+from muster.platform.database.queries import paginate
+from muster.platform.errors import ForbiddenProblem, InvalidProblem
+from muster.platform.jobs.detail import pods_of
+from muster.platform.messages import FieldError
+from muster.platform.permissions import Actor, may
+from muster.platform.records import KubernetesEvent, LogFolder, Page, Subject, TensorBoard, WorkspaceState
+from muster.platform.runs.runs import get_run, nodes_of
+from muster.platform.users.namespace_names import namespaces_of
+from muster.server.platform.jobs import visible_job
+from muster.server.platform.notebook_form import Choices, folder_in_mounts, mounts_in
+from muster.server.platform.notebooks import find_choices
+from muster.server.platform.rest import Paging, RequestBody, Search
+from muster.server.platform.run_nodes import found_node, node_pods
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
+from muster.server.platform.streams import EVENTS, event_stream
+from muster.server.platform.workspace_access import (
+    FoundWorkspace,
+    People,
+    changes_of,
+    find_workspace,
+    happenings,
+    list_workspaces,
+    log_stream,
+    log_text,
+    name_errors,
+    note,
+    owner_labels,
+    people_of,
+    place_for,
+    set_running,
+    to_problem,
+)
+from muster.workspaces.kinds import NOTEBOOK, TENSORBOARD, is_stopped, parse_log_path
+from muster.workspaces.mounted_files import event_files_of, event_folders_of
+from muster.workspaces.plan import pod_name
+
+_MOST_FOLDERS: Final = 50
+_MOST_RUNS: Final = 20
+_MOST_TAIL: Final = 100_000
+_Name = Annotated[str, Field(max_length=253)]
+
+
+class LogFolderBody(RequestBody):
+    name: Annotated[str, Field(max_length=100)] = ""
+    """How it is called in the board; by default its number."""
+    path: Annotated[str, Field(max_length=1000)]
+    """pvc://CLAIM/PATH, a folder of a storage root, or an s3://, gs:// or hdfs:// URL."""
+
+
+class NotebookFolder(RequestBody):
+    namespace: _Name
+    name: _Name
+    path: Annotated[str, Field(max_length=1000)] = "logs"
+    """A folder as the notebook sees it; one that is not absolute is in the home folder."""
+
+
+class TensorBoardBody(RequestBody):
+    """One of `logs`, `runs`, `job` and `notebook` says what to show. What runs and jobs wrote is found in the volumes
+    and storage roots that their Pods mount. If there is a board on the same folders already, it is returned, and
+    started if it is stopped."""
+
+    name: _Name = ""
+    """By default the name of the run, job or notebook."""
+    team: _Name = ""
+    """The id or name of one of your teams, to share it with; for `logs` only: the others are where they are."""
+    logs: Annotated[list[LogFolderBody], Field(default_factory=list, max_length=_MOST_FOLDERS)]
+    runs: Annotated[list[_Name], Field(default_factory=list, max_length=_MOST_RUNS)]
+    """Ids of runs, compared in one board."""
+    job: Annotated[str, Field(max_length=800)] = ""
+    """NAMESPACE/KIND/NAME."""
+    notebook: NotebookFolder | None = None
+    credentials: _Name = ""
+    """A Secret with the variables that an object store needs, such as AWS_ACCESS_KEY_ID."""
+
+
+class TensorBoardChange(RequestBody):
+    logs: Annotated[list[LogFolderBody], Field(min_length=1, max_length=_MOST_FOLDERS)]
+
+
+router = APIRouter(prefix="/tensorboards", tags=["tensorboards"])
+
+_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+_Tail = Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only this many lines at the end.")]
+_Times = Annotated[bool, Query(description="Put its time in front of each line.")]
+
+
+@router.get("", operation_id="list_tensorboards")
+async def all_tensorboards(
+    here: Here,
+    who: Who,
+    paging: Paging,
+    q: Search = "",
+    state: Annotated[list[WorkspaceState] | None, Query(description="One or more states.")] = None,
+    namespace: str = "",
+) -> Page[TensorBoard]:
+    """Lists TensorBoards by created, name, state or namespace; the newest first."""
+    found = await list_workspaces(here, who, TENSORBOARD, namespace)
+    people = await people_of(here, found)
+    words = q.lower().split()
+    fitting = [
+        each
+        for each in (_describe(who, one, people) for one in found)
+        if (not state or each.state in state)
+        and all(word in f"{each.namespace}/{each.name} {each.owner_name or ''}".lower() for word in words)
+    ]
+    sortable = {
+        "created": lambda each: each.created,
+        "name": lambda each: each.name,
+        "state": lambda each: each.state,
+        "namespace": lambda each: each.namespace,
+    }
+    return paginate(fitting, paging, key=lambda each: each.uid, sortable=sortable, usual="-created")
+
+
+@router.post("", status_code=201, operation_id="create_tensorboard")
+async def new_tensorboard(body: TensorBoardBody, here: Here, who: Who) -> TensorBoard:
+    """Creates a TensorBoard, or returns the one that shows the same folders."""
+    if sum(map(bool, (body.logs, body.runs, body.job, body.notebook))) != 1:
+        raise InvalidProblem.field("logs", "tensorboard.what")
+    team = ""
+    if body.logs:
+        namespace, team = await place_for(here, who, body.team)
+        title, logs = "logs", _checked(body.logs, await find_choices(here, who, namespace), who)
+    else:
+        namespace, title, logs = await _find_logs(here, who, body)
+        await _check_place(here, who, namespace)
+    if body.name and name_errors(body.name):
+        raise InvalidProblem.fields(name_errors(body.name))
+    same = await _same_board(here, who, namespace, logs) if not body.name else None
+    if same is not None:
+        if is_stopped(same.object) and may(who, "start", same.subject):
+            await set_running(here, who, TENSORBOARD, same, "start")
+        return await _whole(here, who, namespace, name_of(same.object))
+    name = body.name or await _free_name(here, namespace, title)
+    spec: Object = _spec(logs)
+    if body.credentials:
+        spec["credentials"] = {"secretName": body.credentials}
+    board = {
+        "apiVersion": TENSORBOARD.api_version,
+        "kind": TENSORBOARD.kind,
+        "metadata": {"name": name, "namespace": namespace, "labels": owner_labels(who, team)},
+        "spec": spec,
+    }
+    try:
+        created = await here.cluster.create(board)
+    except ApiError as error:
+        raise to_problem(error, TENSORBOARD.kind, name) from None
+    await note(here, who, "create", created, logs=[each.path for each in logs])
+    return await _whole(here, who, namespace, name)
+
+
+@router.get("/{namespace}/{name}", operation_id="get_tensorboard")
+async def one_tensorboard(namespace: str, name: str, here: Here, who: Who) -> TensorBoard:
+    return await _whole(here, who, namespace, name)
+
+
+@router.patch("/{namespace}/{name}", operation_id="edit_tensorboard")
+async def changed_tensorboard(namespace: str, name: str, body: TensorBoardChange, here: Here, who: Who) -> TensorBoard:
+    """Shows other folders. The board is restarted if it runs."""
+    found = await find_workspace(here, who, TENSORBOARD, namespace, name, "edit")
+    logs = _checked(body.logs, await find_choices(here, who, namespace), who)
+    kept = {key: value for key, value in spec_of(found.object).items() if key == "credentials"}
+    try:
+        await here.cluster.update({**found.object, "spec": {**kept, **_spec(logs)}})
+    except ApiError as error:
+        raise to_problem(error) from None
+    await note(here, who, "edit", found.object, logs=[each.path for each in logs])
+    return await _whole(here, who, namespace, name)
+
+
+@router.delete("/{namespace}/{name}", status_code=204, operation_id="delete_tensorboard")
+async def drop_tensorboard(namespace: str, name: str, here: Here, who: Who) -> None:
+    """Deletes a TensorBoard. The logs stay."""
+    found = await find_workspace(here, who, TENSORBOARD, namespace, name, "delete")
+    try:
+        await here.cluster.delete(TENSORBOARD, name, namespace, uid=uid_of(found.object))
+    except NotFound:
+        pass
+    except ApiError as error:
+        raise to_problem(error) from None
+    await note(here, who, "delete", found.object)
+
+
+@router.post("/{namespace}/{name}/start", operation_id="start_tensorboard")
+async def started_tensorboard(namespace: str, name: str, here: Here, who: Who) -> TensorBoard:
+    found = await find_workspace(here, who, TENSORBOARD, namespace, name, "start")
+    await set_running(here, who, TENSORBOARD, found, "start")
+    return await _whole(here, who, namespace, name)
+
+
+@router.post("/{namespace}/{name}/stop", operation_id="stop_tensorboard")
+async def stopped_tensorboard(namespace: str, name: str, here: Here, who: Who) -> TensorBoard:
+    found = await find_workspace(here, who, TENSORBOARD, namespace, name, "stop")
+    await set_running(here, who, TENSORBOARD, found, "stop")
+    return await _whole(here, who, namespace, name)
+
+
+@router.post("/{namespace}/{name}/restart", operation_id="restart_tensorboard")
+async def restarted_tensorboard(namespace: str, name: str, here: Here, who: Who) -> TensorBoard:
+    """Restarts a TensorBoard, or starts it if it is stopped."""
+    found = await find_workspace(here, who, TENSORBOARD, namespace, name, "start")
+    await set_running(here, who, TENSORBOARD, found, "restart")
+    return await _whole(here, who, namespace, name)
+
+
+@router.get("/{namespace}/{name}/happenings", operation_id="list_tensorboard_events")
+async def happenings_of_tensorboard(namespace: str, name: str, here: Here, who: Who) -> list[KubernetesEvent]:
+    """Lists the events of the TensorBoard and its Pod, the oldest first."""
+    return await happenings(here, await find_workspace(here, who, TENSORBOARD, namespace, name))
+
+
+@router.get("/{namespace}/{name}/events", operation_id="watch_tensorboard", response_class=Response, responses=EVENTS)
+async def events_of_tensorboard(namespace: str, name: str, here: Here, who: Who, request: Request) -> Response:
+    """Server-sent events: the board as it is now, then after every change (`tensorboard`), until it is deleted
+    (`gone`)."""
+    found = await find_workspace(here, who, TENSORBOARD, namespace, name)
+    return event_stream(request, changes_of(here, TENSORBOARD, found, partial(_whole, here, who, namespace, name)))
+
+
+@router.get("/{namespace}/{name}/log", operation_id="get_tensorboard_log", response_class=Response, responses=_TEXT)
+async def log_of_tensorboard(
+    namespace: str, name: str, request: Request, here: Here, who: Who, tail: _Tail = None, times: _Times = False
+) -> Response:
+    """Returns what its server has written so far, as text."""
+    find = partial(find_workspace, here, who, TENSORBOARD, namespace, name)
+    return await log_text(request, here, find, await find(), tail, times)
+
+
+@router.get(
+    "/{namespace}/{name}/log/events", operation_id="watch_tensorboard_log", response_class=Response, responses=EVENTS
+)
+async def log_events_of_tensorboard(namespace: str, name: str, request: Request, here: Here, who: Who) -> Response:
+    """Server-sent events: a `line` for each line as it is written, and `end` when the board is stopped."""
+    find = partial(find_workspace, here, who, TENSORBOARD, namespace, name)
+    await find()
+    return log_stream(request, here, find)
+
+
+async def _whole(here: Services, who: Actor, namespace: str, name: str) -> TensorBoard:
+    found = await find_workspace(here, who, TENSORBOARD, namespace, name)
+    return _describe(who, found, await people_of(here, [found]))
+
+
+def _describe(who: Actor, found: FoundWorkspace, people: People) -> TensorBoard:
+    board = found.object
+    state, reason = found.state
+    return TensorBoard(
+        uid=uid_of(board),
+        namespace=namespace_of(board),
+        name=name_of(board),
+        **people.fields(found.subject),
+        logs=logs_of(board),
+        state=state,
+        reason=reason,
+        progress=found.progress,
+        created=parse_time(meta(board)["creationTimestamp"]),
+        ready_since=found.ready_since,
+        pod=pod_name(board),
+        may=found.may(who),
+    )
+
+
+def logs_of(board: Object) -> list[LogFolder]:
+    """The folders of a board, as they are written in it."""
+    spec = spec_of(board)
+    named = [LogFolder(each["name"], each["path"]) for each in spec.get("logs") or ()]
+    return named or [LogFolder("", str(spec.get("logspath") or ""))]
+
+
+def _spec(logs: Sequence[LogFolder]) -> Object:
+    if len(logs) == 1:
+        return {"logspath": logs[0].path}
+    return {"logs": [{"name": each.name, "path": each.path} for each in logs]}
+
+
+def _checked(given: Sequence[LogFolderBody], choices: Choices, who: Actor) -> list[LogFolder]:
+    """The folders with names, at the places where Pods can mount them. Raises Invalid."""
+    wrong: list[FieldError] = []
+    found: list[LogFolder] = []
+    for number, each in enumerate(given):
+        try:
+            path = place_of(each.path, choices, is_admin=who.admin and "admin" in who.scopes)
+        except InvalidProblem as problem:
+            wrong += [FieldError(f"logs[{number}].path", e.message, e.code, e.arguments) for e in problem.errors]
+            continue
+        found.append(LogFolder(each.name or str(number + 1), path))
+    names = [each.name for each in found]
+    if wrong:
+        raise InvalidProblem.fields(wrong)
+    # Two folders of one name would be one in the board.
+    return [
+        each if names.count(each.name) == 1 else LogFolder(f"{each.name}-{number + 1}", each.path)
+        for number, each in enumerate(found)
+    ]
+
+
+def place_of(path: str, choices: Choices, *, is_admin: bool) -> str:
+    """Returns a path as a Tensorboard has it: a storage root is where the nodes have it, not where Pods see it. Raises
+    Invalid."""
+    try:
+        source = parse_log_path(path)
+    except ValueError as error:
+        raise InvalidProblem.field("path", "tensorboard.path", path=path, detail=str(error)) from None
+    if source.scheme == "pvc":
+        if not is_admin and source.root not in choices.claims:
+            raise InvalidProblem.field("path", "workspace.claim", name=source.root, known=sorted(choices.claims))
+        return f"pvc://{source.root}/{source.path}".rstrip("/")
+    if source.scheme != "path":
+        return path
+    usable = [root for root in choices.roots.values() if root.usable and is_below(source.path, root.path)]
+    if not usable:
+        if is_admin:
+            return source.path
+        known = sorted(root.path for root in choices.roots.values() if root.usable)
+        raise InvalidProblem.field("path", "storage.root", root=source.path, roots=known)
+    root = max(usable, key=lambda each: len(each.path))
+    inner = source.path[len(root.path) :].strip("/")
+    if root.claim:
+        return f"pvc://{root.claim}/{inner}".rstrip("/")
+    return posixpath.join(root.host_path or root.path, inner).rstrip("/")
+
+
+async def _check_place(here: Services, who: Actor, namespace: str) -> None:
+    """Raises Forbidden if the namespace is neither the user's nor a team's of theirs."""
+    own = await here.database.read(lambda connection: namespaces_of(connection, who.id, who.teams))
+    if namespace not in own and not (who.admin and "admin" in who.scopes):
+        decision = may(who, "edit", Subject("workspace", namespace))
+        assert decision.error is not None
+        raise ForbiddenProblem.from_error(decision.error)
+
+
+async def _find_logs(here: Services, who: Actor, body: TensorBoardBody) -> tuple[str, str, list[LogFolder]]:
+    """Returns the namespace, a title, and the folders of runs, a job or a notebook."""
+    if body.notebook is not None:
+        return await _logs_of_notebook(here, who, body.notebook)
+    if body.job:
+        namespace, _, rest = body.job.partition("/")
+        kind, _, name = rest.partition("/")
+        _, job = await visible_job(here, who, namespace, kind, name)
+        folders = await _folders_of_pods(here, await pods_of(here.cluster, job))
+        if not folders:
+            raise InvalidProblem.field("job", "tensorboard.none", what=f'the job "{name}"')
+        return namespace, name, _named("", folders)
+    found: list[LogFolder] = []
+    namespaces: dict[str, None] = {}
+    titles: list[str] = []
+    for number, run_id in enumerate(body.runs):
+        namespace, title, folders = await _folders_of_run(here, who, run_id)
+        if not folders:
+            raise InvalidProblem.field(f"runs[{number}]", "tensorboard.none", what=f'the run "{title}"')
+        namespaces.setdefault(namespace)
+        unique = title if title not in titles else f"{title}-{number + 1}"
+        titles.append(unique)
+        found += _named(unique if len(body.runs) > 1 else "", folders)
+    if len(namespaces) > 1:
+        raise InvalidProblem.field("runs", "tensorboard.namespace", namespaces=sorted(namespaces))
+    return next(iter(namespaces)), "-".join(titles), found
+
+
+async def _logs_of_notebook(here: Services, who: Actor, wanted: NotebookFolder) -> tuple[str, str, list[LogFolder]]:
+    notebook = await find_workspace(here, who, NOTEBOOK, wanted.namespace, wanted.name)
+    path = folder_in_mounts(notebook.object, wanted.path)
+    if path is None:
+        known = [each.path for each in mounts_in(notebook.object)]
+        raise InvalidProblem.field("notebook.path", "tensorboard.mounted", path=wanted.path, known=known)
+    return wanted.namespace, wanted.name, [LogFolder("", path)]
+
+
+async def _folders_of_run(here: Services, who: Actor, run_id: str) -> tuple[str, str, list[str]]:
+    def look(connection: Connection) -> tuple[str, str, list[str]]:
+        run = get_run(connection, who, run_id, "inspect")
+        return run.namespace, run.name, [node.name for node in nodes_of(connection, run_id) if node.attempts]
+
+    namespace, title, nodes = await here.database.read(look)
+    pods: list[Object] = []
+    for name in nodes:
+        pods += await node_pods(here, await found_node(here, who, run_id, name))
+    return namespace, title, await _folders_of_pods(here, pods)
+
+
+async def _folders_of_pods(here: Services, pods: Iterable[Object]) -> list[str]:
+    """Returns the folders that hold event files of these Pods; if there are none yet, all claims that they mount."""
+    claims: dict[str, None] = {}
+    folders = []
+    for pod in pods:
+        for volume in spec_of(pod).get("volumes") or ():
+            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            if claim:
+                claims.setdefault(f"pvc://{claim}")
+        if isinstance(here.cluster, EmbeddedCluster):
+            folders += await event_folders_of(here.cluster, AgentFiles(here.settings.agent), pod)
+    # What only the Pod has goes away with it, and cannot be mounted.
+    lasting = [each for each in folders if not each.is_private]
+    files = (await asyncio.to_thread(event_files_of, lasting)).files
+    found: dict[str, None] = {}
+    for file in files:
+        inner = posixpath.join(file.folder.inside, posixpath.dirname(file.name)).strip("/")
+        start = f"pvc://{file.folder.claim}" if file.folder.claim else file.folder.path
+        found.setdefault(f"{start}/{inner}".rstrip("/"))
+    return topmost(found)[:_MOST_FOLDERS] or list(claims)
+
+
+def topmost(paths: Iterable[str]) -> list[str]:
+    """Those that are not below another one: TensorBoard looks into folders by itself."""
+    known = sorted(set(paths))
+    return [path for path in known if not any(path != other and is_below(path, other) for other in known)]
+
+
+def _named(title: str, paths: Sequence[str]) -> list[LogFolder]:
+    """Folders with names: that of the run, and of the folder if there are several."""
+    if len(paths) == 1:
+        return [LogFolder(title, paths[0])]
+    ends = [posixpath.basename(path) or str(number + 1) for number, path in enumerate(paths)]
+    names = [end if ends.count(end) == 1 else f"{end}-{number + 1}" for number, end in enumerate(ends)]
+    return [LogFolder(f"{title}-{name}" if title else name, path) for name, path in zip(names, paths, strict=True)]
+
+
+async def _same_board(here: Services, who: Actor, namespace: str, logs: Sequence[LogFolder]) -> FoundWorkspace | None:
+    wanted = [each.path for each in logs]
+    for found in await list_workspaces(here, who, TENSORBOARD, namespace):
+        if [each.path for each in logs_of(found.object)] == wanted and found.state[0] != "deleting":
+            return found
+    return None
+
+
+async def _free_name(here: Services, namespace: str, title: str) -> str:
+    plain = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-")
+    name = plain if re.match(r"[a-z]", plain) else f"board-{plain}".rstrip("-")
+    try:
+        await here.cluster.get(TENSORBOARD, name, namespace)
+    except NotFound:
+        return name
+    return f"{name}-{secrets.token_hex(2)}"
