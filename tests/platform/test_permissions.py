@@ -61,7 +61,13 @@ recurring run    view             ALTO   read
 recurring run    create           *      write
 recurring run    edit             ALO    write
 recurring run    delete           AO     write
+workspace        view             ALTO   read
+workspace        create           *      write
 workspace        open             ALTO   write
+workspace        start            ALTO   write
+workspace        stop             ALTO   write
+workspace        edit             ALO    write
+workspace        delete           ALO    write
 module           view             ALOP   read
 module           use              OP     write
 module           inspect          ALO    read

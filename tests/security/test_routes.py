@@ -42,6 +42,7 @@ from muster.server.platform.security import may_be_own_name
 from muster.server.proxy.directory import PORT_ANNOTATION
 from muster.training.registry import training_kinds
 from muster.workflows.kinds import workflow_kinds
+from muster.workspaces.kinds import workspace_kinds
 from tests.platform.graphs.samples import graph, node
 from tests.server.platform.served import Client, Reply, Served, serving
 
@@ -108,7 +109,7 @@ async def scene(
     keys = KeyRing.load(home / KEY_FILE)
     database = await Database.open(sqlite_url(home / "platform.db"), keys=keys, survives_power_cut=False)
     try:
-        async with serving(database, home, kinds=(*training_kinds(), *workflow_kinds())) as served:
+        async with serving(database, home, kinds=(*training_kinds(), *workflow_kinds(), *workspace_kinds())) as served:
             yield await _prepare(served)
     finally:
         database.close()
@@ -137,6 +138,8 @@ async def _prepare(served: Served) -> Scene:
     (made,) = await ann.post("jobs", {"manifest": orjson.dumps(job).decode(), "team": "ml"})
     ids |= {"namespace": made["namespace"], "kind": made["word"], "name": made["name"], "pod": "job-worker-0"}
     await ann.post("volumes", {"name": "job", "team": "ml"})  # it has the name of the job, because paths have one
+    await ann.post("notebooks", {"name": "job", "team": "ml", "env": {"A": CANARY}})
+    await ann.post("tensorboards", {"name": "job", "team": "ml", "logs": [{"name": CANARY, "path": "pvc://job/logs"}]})
     lab = {"name": "lab", "namespace": made["namespace"], "annotations": {PORT_ANNOTATION: "1"}}
     spec = {"containers": [{"name": "main", "image": "python:3.12"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": lab, "spec": spec}
@@ -217,6 +220,10 @@ FOREIGN = [key for key in ABOUT_ONE if not any(rule.who & Relation.ANYBODY for r
 OPEN = [key for key in GUARDED if key.startswith("GET ") and key not in FOREIGN]
 
 
+_OWN_ID = r"/(mine|[a-z0-9]{26}|[a-z0-9]{16}|job|[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)"
+"""The part of a path that names something of Ann's."""
+
+
 @pytest.mark.parametrize("key", FOREIGN, ids=describe("A member uses the id of another member"))
 async def test_other_members_ids(scene: Scene, key: str) -> None:
     """Whether it exists cannot be told from the answer, unless all users may see that it does."""
@@ -226,7 +233,7 @@ async def test_other_members_ids(scene: Scene, key: str) -> None:
     assert CANARY not in str(reply.body)
     kind = ROUTE_RULES[key].kind
     if kind in HIDDEN_KINDS:
-        missing = re.sub(r"/(mine|[a-z0-9]{26}|[a-z0-9]{16}|job)(?=/|$)", "/missing", path, count=1)
+        missing = re.sub(_OWN_ID, "/missing", path, count=1)
         assert missing != path
         unknown = await ask(scene.mallory, key, missing, _body(key))
         assert (unknown.status, unknown.body.get("code")) == (reply.status, reply.body.get("code"))
@@ -612,6 +619,10 @@ async def test_the_table_in_the_docs() -> None:
 
 
 _BODIES: Mapping[str, dict[str, Any]] = {
+    "POST /notebooks": {"name": "x"},
+    "PATCH /notebooks/{namespace}/{name}": {"image": "minimal"},
+    "POST /tensorboards": {"job": "team-ml/pytorchjob/job"},
+    "PATCH /tensorboards/{namespace}/{name}": {"logs": [{"path": "pvc://job"}]},
     "POST /volumes": {"name": "x"},
     "POST /volumes/{namespace}/{name}/files/rename": {"path": "a", "to": "b"},
     "POST /volumes/{namespace}/{name}/folders": {"path": "a"},
