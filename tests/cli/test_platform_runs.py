@@ -76,3 +76,23 @@ def test_the_life_of_a_run(cluster: Muster, files: Path) -> None:
     cluster("storage", "edit", "data", "--read-write").ok()
     cluster("clusters", "delete", "small").ok()
     cluster("storage", "delete", "data").ok()
+
+
+def test_metrics_of_runs_and_jobs(cluster: Muster, tmp_path: Path) -> None:
+    step = node("train", command="for i in 1 2 3 4; do echo step $i loss=0.$((9 - i)) acc: nan; done")
+    (tmp_path / "graph.json").write_text(json.dumps(graph(step)))
+    cluster("workflows", "create", "curves", "-f", str(tmp_path / "graph.json")).ok()
+    run = cluster("runs", "create", "curves", "--name", "first", "--wait").ok().out.strip()
+    lines = [line.split() for line in cluster("metrics", run).ok().out.splitlines()]
+    assert lines == [
+        ["METRIC", "OF", "CURVE", "LAST", "MIN", "MAX", "STEP", "POINTS"],
+        ["acc", "first/train", "!!!!", "nan", "4", "4"],
+        ["loss", "first/train", "█▆▃▁", "0.5", "0.5", "0.8", "4", "4"],
+    ]
+    assert cluster("metrics", "first", "--tag", "LOSS").ok().out.splitlines()[1].startswith("loss ")
+    rows = cluster("metrics", f"{run}/train", "--csv").ok().out.splitlines()
+    assert rows[0] == "of,source,tag,step,time,value" and len(rows) == 9
+    found = json.loads(cluster("metrics", run, "--json", "--pattern", r"loss=(?P<mine>\S+)").ok().out)
+    assert [(each["tag"], each["count"]) for each in found["series"]] == [("mine", 4)]
+    assert "missing closing )" in cluster("metrics", run, "--pattern", "(").err
+    assert 'no run and no job "nothing"' in cluster("metrics", "nothing").err

@@ -109,6 +109,12 @@ def _load_top() -> _Commands:
     return {"top": top}
 
 
+def _load_metrics() -> _Commands:
+    from muster.cli.metrics import metrics
+
+    return {"metrics": metrics}
+
+
 def _load_operator() -> _Commands:
     from muster.cli.operator import operator_app
 
@@ -205,6 +211,7 @@ COMMANDS = {
     "wait": Entry(_load_wait, "Wait for a condition on objects."),
     "delete": Entry(_load_apply, "Delete objects."),
     "top": Entry(_load_top, "Show the resource usage of nodes or Pods."),
+    "metrics": Entry(_load_metrics, "Show the losses and other scalars that runs and jobs have written."),
     "operator": Entry(_load_operator, "Run the training controller on a Kubernetes cluster."),
     "dispatch": Entry(_load_dispatch, "Run the jobs of a Python program on this machine, a cluster, AIHC or timaker."),
     "workflows": Entry(_load_platform_workflows, "Manage the platform's workflows and their versions."),

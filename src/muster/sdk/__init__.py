@@ -8,6 +8,7 @@ for workflow in muster.workflows.list(owner="ann"):
 """
 
 from muster.sdk.dispatch import Dispatch
+from muster.sdk.metrics import MetricsClient
 from muster.sdk.modules import Categories, Modules, Reviews
 from muster.sdk.resources import Clusters, Storage
 from muster.sdk.runs import Runs
@@ -27,6 +28,7 @@ class Muster:
         self.transport = Transport(url, token, timeout)
         self.workflows = Workflows(self.transport)
         self.runs = Runs(self.transport)
+        self.metrics = MetricsClient(self.transport)
         self.dispatch = Dispatch(self.transport)
         self.notebooks = Notebooks(self.transport)
         self.tensorboards = TensorBoards(self.transport)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -23,6 +23,7 @@ from muster.platform.jobs.detail import pods_of, trainer_containers
 from muster.platform.jobs.jobs import ENDED as JOB_ENDED
 from muster.platform.jobs.jobs import job_kind_named
 from muster.platform.permissions import Actor
+from muster.platform.records import MetricProblem, Metrics
 from muster.platform.runs.logs import LogSource
 from muster.platform.runs.runs import get_run, nodes_of
 from muster.platform.runs.status import DONE, ENDED, Masks
@@ -30,13 +31,12 @@ from muster.server.downloads import DOWNLOAD_HEADERS, content_disposition
 from muster.server.platform.jobs import masks_of, visible_job
 from muster.server.platform.logs import leader_first, log_place
 from muster.server.platform.metric_cache import MetricLog, SourceProblem, SourceSeries
-from muster.server.platform.rest import ApiModel
 from muster.server.platform.run_nodes import FoundNode, found_node, node_pods, training_pods
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import download
 from muster.workspaces.metric_lines import MAX_PATTERN_LENGTH, PATTERN_ANNOTATION, check_pattern
-from muster.workspaces.metric_series import NamedSeries, Number, downsample, to_csv, to_number
+from muster.workspaces.metric_series import NamedSeries, downsample, to_csv, to_number
 from muster.workspaces.mounted_files import event_folders_of
 
 MAX_COMPARED: Final = 20
@@ -52,41 +52,6 @@ _FEWEST_POINTS = 50
 _LEADERS = ("-master-", "-chief-", "-launcher")
 
 router = APIRouter(tags=["metrics"])
-
-
-class MetricSeries(ApiModel):
-    subject: str
-    """What wrote it: `run:ID`, `node:RUN/NODE` or `job:NAMESPACE/KIND/NAME`."""
-    name: str
-    """The name of the node or job."""
-    run: str
-    """The name of the run that the node belongs to; '' for a job."""
-    source: str
-    """`POD` for a log, `POD:FOLDER` for event files."""
-    tag: str
-    count: int
-    """How many points were written. There are fewer in `points` if the curve is thinned out; its first, last, smallest
-    and largest points are always there."""
-    points: list[tuple[int, float, Number]]
-    """Step, time in seconds since 1970, value. A value that is not finite is "NaN", "Infinity" or "-Infinity"."""
-
-
-class MetricProblem(ApiModel):
-    subject: str
-    source: str
-    message: str
-
-
-class Metrics(ApiModel):
-    series: list[MetricSeries]
-    problems: list[MetricProblem]
-    """Files that cannot be read to their end, limits that were reached."""
-    patterns: dict[str, str]
-    """The pattern of log lines by subject, where one is set."""
-    cursor: str
-    """For `since` of the next request."""
-    live: bool
-    """Whether something still runs, so that more may come."""
 
 
 _Pattern = Annotated[
@@ -240,7 +205,7 @@ async def _compared(finders: dict[str, _Finder]) -> _Found:
         try:
             found, more = await find()
         except (NotFoundProblem, ForbiddenProblem) as problem:
-            problems.append(MetricProblem(subject=subject, source="", message=problem.detail))
+            problems.append(MetricProblem(subject, "", problem.detail))
             continue
         subjects += found
         problems += more
@@ -258,7 +223,7 @@ async def _run_subjects(here: Services, who: Actor, run_id: str) -> _Found:
     problems = []
     if len(names) > MAX_NODES:
         text = f"only the first {MAX_NODES} of {len(names)} nodes are shown; look at a single node for its metrics"
-        problems.append(MetricProblem(subject=f"run:{run_id}", source="", message=text))
+        problems.append(MetricProblem(f"run:{run_id}", "", text))
     return subjects, problems
 
 
@@ -374,7 +339,7 @@ def _to_json(read: list[_Read], problems: list[MetricProblem], most: int, after:
     shown = every[:MAX_SERIES]
     if len(shown) < len(every):
         text = f"only the first {MAX_SERIES} of {len(every)} series are shown"
-        problems = [*problems, MetricProblem(subject="", source="", message=text)]
+        problems = [*problems, MetricProblem("", "", text)]
     most = max(min(most, MAX_POINTS // max(len(shown), 1)), _FEWEST_POINTS)
     return orjson.dumps(
         {
@@ -393,7 +358,7 @@ def _to_json(read: list[_Read], problems: list[MetricProblem], most: int, after:
                 for subject, series in shown
                 if series.version > after
             ],
-            "problems": [problem.model_dump() for problem in problems]
+            "problems": [asdict(problem) for problem in problems]
             + [
                 {
                     "subject": each.subject.id,
