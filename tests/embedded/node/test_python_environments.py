@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,11 +24,13 @@ from muster.embedded.node.python_environments import (
     python_version_of,
     read_request,
 )
+from muster.embedded.settings import ImageSettings
+from muster.kube.budgets import Budgets
 from muster.kube.builtin import POD
 from muster.kube.cluster import BUILD_ENVIRONMENT_ANNOTATION, PIP_INSTALL_ANNOTATION, LogQuery
 from muster.kube.objects import Object, annotations_of, key_of, status_of, uid_of
 from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED
-from tests.embedded.node.harness import Node
+from tests.embedded.node.harness import Node, waiting
 
 ISOLATION, WHY = probe_isolation()
 needs_isolation = pytest.mark.skipif(ISOLATION == "none", reason=WHY)
@@ -262,3 +264,55 @@ async def test_members_have_environments_of_their_own(node: Node, index: tuple[d
         assert Path(place, "pyvenv.cfg").read_text() != "x\n"
     assert found["alice", "first"][0] != found["bob", "first"][0]
     assert fetched.count("/first-1.0-py3-none-any.whl") == 2
+
+
+@pytest.mark.slow
+@needs_isolation
+async def test_a_build_outlives_the_server(node: Node, index: tuple[dict[str, Any], list[str]]) -> None:
+    """The server is killed while an environment is built. The next one finds the build Pod and its folder."""
+    container, fetched = index
+    commands = asking(["first==1.0"])
+    await node.create("x", "python3", "-c", "import first", container=container, metadata=commands)
+    await node.until("x", lambda pod: waiting(pod).get("reason") == "ContainerCreating")
+    await node.restart()
+    assert status_of(await node.ended("x"))["phase"] == "Succeeded", await node.logs("x")
+    assert fetched.count("/first-1.0-py3-none-any.whl") == 1
+    left = node.settings.home / "environments/default/.building-0"
+    left.mkdir()
+    await node.restart()
+    await node.wait_until(lambda: not left.exists())
+    await node.create("y", "python3", "-c", "import first", container=container, metadata=commands)
+    assert status_of(await node.ended("y"))["phase"] == "Succeeded", await node.logs("y")
+    assert fetched.count("/first-1.0-py3-none-any.whl") == 1
+
+
+@pytest.mark.slow
+@needs_isolation
+async def test_the_least_recently_used_environment_is_removed(
+    new_node: Callable[..., Node], index: tuple[dict[str, Any], list[str]]
+) -> None:
+    """Two environments do not fit into one megabyte, and the one in use stays."""
+    container, _ = index
+    node = new_node(budgets=Budgets(environment_megabytes=1))
+    await node.start()
+    folder = node.settings.home / "environments/default"
+    for name in ("first", "second"):
+        command = ["python3", "-c", f"import {name}"]
+        await node.create(name, *command, container=container, metadata=asking([f"{name}==1.0"]))
+        assert status_of(await node.ended(name))["phase"] == "Succeeded", await node.logs(name)
+        assert len([place for place in folder.iterdir() if not place.name.startswith(".")]) == 1
+    await node.clean_up()
+
+
+@pytest.mark.slow
+@needs_isolation
+async def test_a_mapped_image_has_its_own_environment(
+    new_node: Callable[..., Node], index: tuple[dict[str, Any], list[str]]
+) -> None:
+    container, fetched = index
+    node = new_node(images={"python*": ImageSettings(env={"MAPPED": "yes"})})
+    await node.start()
+    await node.create("x", "sh", "-c", "echo $MAPPED", container=container, metadata=asking(["first==1.0"]))
+    await node.ended("x")
+    assert (await node.logs("x"), fetched) == ("yes\n", [])
+    await node.clean_up()

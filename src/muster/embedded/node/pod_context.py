@@ -63,6 +63,7 @@ class NotReady(Exception):
 
     reason = "CreateContainerConfigError"
     event = "Failed"
+    event_type: Literal["Normal", "Warning"] = "Warning"
     retry_seconds: float | None = None
     """When to try again even if nothing has changed; None if only a change can help."""
     fails_pod = False

@@ -324,7 +324,7 @@ class PodWorker:
         self._waiting = WaitingReason(problem.reason, problem.message, problem.container)
         if problem.message != self._last_message:
             self._last_message = problem.message
-            self._context.recorder.event(self._pod, "Warning", problem.event, problem.event_message)
+            self._context.recorder.event(self._pod, problem.event_type, problem.event, problem.event_message)
         await self._report()
         waits = [problem.retry_seconds, deadline - time.time() if deadline is not None else None]
         return min((max(w, 0.0) for w in waits if w is not None), default=None)

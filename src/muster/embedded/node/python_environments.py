@@ -35,7 +35,7 @@ import orjson
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node import environment_builder, pip_shim
-from muster.embedded.node.images import plain_name
+from muster.embedded.node.images import match_image, plain_name
 from muster.embedded.node.pip_shim import REAL_PIP, RECORD, parse_install
 from muster.embedded.node.pod_context import InvalidAnnotation, NotReady
 from muster.embedded.node.pod_status import has_ended
@@ -79,6 +79,7 @@ class EnvironmentNotReady(NotReady):
 
     reason = "ContainerCreating"
     event = "BuildingEnvironment"
+    event_type = "Normal"
     retry_seconds = _POLL_SECONDS
 
     @property
@@ -215,6 +216,7 @@ class PythonEnvironments:
         self._cluster = cluster
         self._folder = settings.home / "environments"
         self._limit = settings.budgets.environment_megabytes << 20
+        self._images = settings.images
         self._is_possible = isolation != "none"
         self._machine_path = machine_path
         self._pods = pods
@@ -231,8 +233,10 @@ class PythonEnvironments:
         if key:
             return await self._start_build(pod, key)
         request = read_request(pod)
-        interpreter = await self._interpreter(request.image) if request is not None else None
-        if request is None or interpreter is None:
+        if request is None or match_image(request.image, self._images):
+            return None  # a mapped image has an environment of its own
+        interpreter = await self._interpreter(request.image)
+        if interpreter is None:
             return None
         key = request.key(interpreter.version, _created_at(pod))
         path = self._path(namespace_of(pod), key)
