@@ -47,6 +47,8 @@ def test_a_condition_has_a_result(condition: str, expected: bool) -> None:
         ("inputs.parameter_values['n']", "is a number, but has to be true or false"),
         ("int('seven') == 7", "int() cannot convert 'seven'"),
         ("1 / 0 == 1", "division by zero"),
+        ("9223372036854775807 * 3 > 0", "integer overflow"),
+        ("int('99999999999999999999999') > 0", "integer overflow"),
         ("inputs.parameter_values['n'] && true", "&& needs true or false, not a number"),
     ],
 )

@@ -14,6 +14,7 @@ from muster.pipelines.resolver import node_outputs, resolver_for
 from muster.pipelines.spec import parse_pipeline
 from muster.pipelines.status import TaskDetail, task_details
 from muster.pipelines.task import TaskInputs
+from muster.workflows.lang.limits import BudgetExceeded
 from muster.workflows.model import Launch, Outcome, Outputs
 from muster.workflows.operations.retry import retry
 from tests.workflows.engine.simulation import FakeView, Simulation
@@ -587,7 +588,16 @@ def test_reserved_labels_are_refused() -> None:
     ],
 )
 def test_a_setting_names_its_source_as_any_sdk_writes_it(written: dict[str, Any]) -> None:
-    resolver = InputResolver(TaskInputs({"name": "volume"}), lambda _: TaskState("COMPLETE"), "wf")
+    resolver = InputResolver(TaskInputs({"name": "volume"}), lambda _: TaskState("COMPLETE"), {})
     found = resolver.platform({"pvcMount": [{**written, "mountPath": "/data"}]}, TaskInputs())
     [(_, value)] = [pair for pair in found["pvcMount"][0].items() if pair[0] != "mountPath"]
     assert value == {"constant": "volume"}
+
+
+def test_a_loop_of_too_many_items_ends_the_run_before_they_are_expanded() -> None:
+    demo = Demo()
+    demo.component("one", lambda v: {}, {"n": "NUMBER_INTEGER"})
+    demo.dag("loop", {"one": task("one", n=given("n"))}, {"n": "NUMBER_INTEGER"})
+    demo.spec["root"]["dag"]["tasks"] = {"loop": loop("loop", {"raw": json.dumps([0] * 30_000)}, "n")}
+    with pytest.raises(BudgetExceeded, match="a loop of 30000 items"):
+        demo.run(reload=False)

@@ -67,6 +67,13 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return found
 
 
+def deep(levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(levels):
+        found = {"a": found}
+    return found
+
+
 def test_yaml_json_and_the_form_of_the_api_are_the_same() -> None:
     text = yaml.safe_dump(PIPELINE)
     config: dict[str, Any] = {"exec-say": {"nodeSelector": {}}}
@@ -175,6 +182,7 @@ def test_parameters_that_fit(parameters: dict[str, Any]) -> None:
         ({"text": "x", "count": 1.5}, "parameters.count: expected an integer"),
         ({"text": "x", "count": True}, "parameters.count: expected an integer"),
         ({"text": "x", "maybe": []}, "parameters.maybe: expected an object"),
+        ({"text": "x", "maybe": deep(500)}, "parameters.maybe: the value is nested more than 200 levels deep"),
         ({"text": "x", "color": "green"}, 'parameters.color: "green" is not allowed: use one of "red", "blue"'),
         ({"text": "x", "colour": "red"}, 'the pipeline has no parameter "colour"; did you mean "color"?'),
     ],

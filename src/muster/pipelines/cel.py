@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from muster.pipelines.values import to_text, whole_numbers
+from muster.workflows.lang.limits import count_text
 
 LONGEST_EXPRESSION = 10_000
 """Characters."""
@@ -213,7 +214,14 @@ def _tokens(text: str) -> Any:
 
 def _number(text: str) -> int | float:
     text = text.removesuffix("u")
-    return int(text) if text.isdecimal() else float(text)
+    return _bounded(int(text)) if text.isdecimal() and len(text) < 100 else float(text)
+
+
+def _bounded(number: int | float) -> int | float:
+    """Integers of CEL have 64 bits."""
+    if isinstance(number, int) and not -(2**63) <= number < 2**64:
+        raise CelError("integer overflow")
+    return number
 
 
 def _unescape(text: str) -> str:
@@ -285,17 +293,18 @@ def _binary(sign: str, left: Any, right: Any) -> Any:
     if sign in ("<", "<=", ">", ">="):
         return _compare(sign, left, right)
     if sign == "+" and isinstance(left, str) and isinstance(right, str):
+        count_text(len(left) + len(right))
         return left + right
     a, b = _numeric(left, sign), _numeric(right, sign)
     if sign in ("/", "%") and not b:
         raise CelError("division by zero")
     match sign:
         case "+":
-            return a + b
+            return _bounded(a + b)
         case "-":
-            return a - b
+            return _bounded(a - b)
         case "*":
-            return a * b
+            return _bounded(a * b)
         case "%":
             return int(abs(a) % abs(b)) * (1 if a >= 0 else -1)
         case _:
@@ -348,7 +357,7 @@ def _call(name: str, value: Any) -> Any:
             case "int":
                 if isinstance(value, bool) or not isinstance(value, int | float | str) or len(str(value)) > 100:
                     raise CelError(f"int() cannot convert {_type_name(value)}")
-                return int(value)
+                return _bounded(int(value))
             case "double":
                 if isinstance(value, bool) or not isinstance(value, int | float | str) or len(str(value)) > 100:
                     raise CelError(f"double() cannot convert {_type_name(value)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,12 +65,10 @@ class InputResolver:
         for name in constants:
             source = task.inputs.parameters[name]
             value = resolve_value(whole_numbers(_constant(source)), found, self._names)
-            found[name] = self._select(name, source, value)
-        loop = task.parameter_iterator
-        filled = _iterated(loop.item_input if loop is not None else "")
-        parameters = with_defaults(found, declared, filled)
-        artifacts = self._artifacts(task, component)
-        return TaskInputs(parameters, artifacts)
+            if value is not None:
+                found[name] = self._select(name, source, value)
+        item = task.parameter_iterator.item_input if task.parameter_iterator is not None else ""
+        return TaskInputs(with_defaults(found, declared, item), self._artifacts(task, component))
 
     def parameter(self, name: str, source: TaskInputParameter) -> Any:
         """Returns the value of an input, or None if it has none. Raises TaskFailed."""
@@ -171,14 +169,12 @@ class InputResolver:
         return found
 
 
-def with_defaults(
-    given: Mapping[str, Any], declared: Mapping[str, InputParameter], filled_later: Iterable[str] = ()
-) -> dict[str, Any]:
-    """Returns the values of parameters, converted to their types, with defaults. Raises TaskFailed."""
+def with_defaults(given: Mapping[str, Any], declared: Mapping[str, InputParameter], item: str = "") -> dict[str, Any]:
+    """Returns the values of parameters, converted to their types, with defaults. `item` is the one that takes the item
+    of a loop, later. Raises TaskFailed."""
     found = dict(given)
-    later = set(filled_later)
     for name, definition in declared.items():
-        if name in later:
+        if name == item:
             continue
         value = found.get(name)
         if value is None:
@@ -276,7 +272,3 @@ def _constant(source: TaskInputParameter) -> Any:
     if value.constant is None and isinstance(value.constant_value, dict):
         return next(iter(value.constant_value.values()), None)
     return value.constant
-
-
-def _iterated(name: str) -> tuple[str, ...]:
-    return (name,) if name else ()

@@ -14,10 +14,9 @@ from typing import Any
 
 from muster.pipelines.task import Artifact, RunInfo, TaskFailed, TaskLaunch, local_path, parameter_file
 from muster.pipelines.values import to_text
+from muster.workflows.lang.limits import count_text
 
 WORKSPACE = "/kfp-workspace"
-LONGEST_ARGUMENT = 128 * 1024
-"""Characters: as many as Linux allows for one argument. More would not start."""
 _PLACEHOLDER = re.compile(r"\{\{\$(\.[A-Za-z_][^{}]*)?\}\}")
 _MEMBER = re.compile(r"\.([A-Za-z_]\w*)|\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]")
 _STRUCTURED = re.compile(r'\s*\{\s*"(?:IfPresent|Concat)"\s*:')
@@ -104,6 +103,7 @@ def _fill(text: str, text_of: Callable[[str], str | None]) -> str:
 
     def replaced(found: re.Match[str]) -> str:
         value = text_of(found[1] or "")
+        count_text(len(value or ""))
         return found[0] if value is None else value
 
     return _PLACEHOLDER.sub(replaced, text)

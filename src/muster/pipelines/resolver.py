@@ -40,11 +40,12 @@ from muster.pipelines.task import (
     TaskLaunch,
     TaskOutputs,
 )
-from muster.pipelines.values import to_text
+from muster.pipelines.values import ValueTypeError, to_text
 from muster.pipelines.volume_claims import claim_outputs, claim_template, is_claim_stub
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.node_tree import is_ended
 from muster.workflows.engine.task_resolver import CompleteTask, ExpandTask, SkipTask, StartTask, TaskDecision
+from muster.workflows.lang.limits import check_budget
 from muster.workflows.lang.tags import mark_value
 from muster.workflows.model import Node, Outcome, Outputs, Template
 
@@ -83,7 +84,7 @@ class PipelineResolver:
     def decide(self, dag: Dag, task: str) -> TaskDecision:
         try:
             return self._decide(dag, task)
-        except TaskFailed as error:
+        except (TaskFailed, ValueTypeError) as error:
             raise WorkflowError(str(error)) from None
 
     def dag_outputs(self, dag: Dag) -> Outputs | None:
@@ -124,7 +125,9 @@ class PipelineResolver:
         if items is None:
             return self._start(dag, key, key, task, component, inputs, resolver)
         steps = []
+        dag.run.tree.budget.count_items(len(items))
         for index, (name, item) in enumerate(items):
+            check_budget()
             one = iteration_inputs(inputs, component, name, item)
             decision = self._start(dag, f"{key}({index})", key, task, component, one, resolver)
             if not isinstance(decision, StartTask):

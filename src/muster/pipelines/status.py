@@ -59,18 +59,18 @@ class TaskDetail:
 
 def task_details(workflow: Object, pipeline: Pipeline | None = None) -> list[TaskDetail]:
     """Returns the tasks of a run in the order in which they began. With the pipeline, loops have outputs, too."""
-    nodes: Mapping[str, Node] = status_of(workflow).get("nodes") or {}
-    return [_detail(node, tree, pipeline) for tree in (_Tree(workflow, nodes),) for node in tree.tasks()]
+    tree = _Tree(workflow)
+    return [_detail(node, tree, pipeline) for node in tree.tasks()]
 
 
 class _Tree:
-    def __init__(self, workflow: Object, nodes: Mapping[str, Node]) -> None:
+    def __init__(self, workflow: Object) -> None:
         self.workflow = name_of(workflow)
-        self.nodes = nodes
-        self.by_name = {node["name"]: node for node in nodes.values()}
+        self.nodes: Mapping[str, Node] = status_of(workflow).get("nodes") or {}
+        self.by_name = {node["name"]: node for node in self.nodes.values()}
         self.members: dict[str, list[Node]] = {}
         """Iterations of loops, and attempts of tasks, by the id of the loop or task."""
-        for node in nodes.values():
+        for node in self.nodes.values():
             group = self.group(node)
             if group is not None:
                 self.members.setdefault(group["id"], []).append(node)

@@ -13,6 +13,8 @@ from typing import Any
 from muster.kube.errors import format_value, type_mismatch
 from muster.pipelines.model import ParameterType
 
+DEEPEST_VALUE = 200
+"""How deeply lists and objects may be nested, as in a manifest."""
 _EXPECTED = {
     "NUMBER_DOUBLE": "a number",
     "NUMBER_INTEGER": "an integer",
@@ -29,6 +31,7 @@ class ValueTypeError(ValueError):
 
 def check_type(value: Any, wanted: ParameterType) -> None:
     """Checks a value that a user gave for a run: nothing is converted. Raises ValueTypeError."""
+    whole_numbers(value)
     if wanted not in _EXPECTED or _is_of_type(value, wanted):
         return
     openapi = {"STRING": "string", "NUMBER_INTEGER": "integer", "NUMBER_DOUBLE": "number", "BOOLEAN": "boolean"}
@@ -62,6 +65,8 @@ def parse_text(text: str, wanted: ParameterType) -> Any:
         return text.strip().lower() == "true"
     try:
         value = whole_numbers(json.loads(text, parse_constant=_reject_constant))
+    except ValueTypeError:
+        raise
     except (ValueError, RecursionError):
         value = text
     if wanted in _EXPECTED and not _is_of_type(value, wanted):
@@ -78,14 +83,16 @@ def to_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
-def whole_numbers(value: Any) -> Any:
-    """Returns the value with every whole double as an integer."""
+def whole_numbers(value: Any, depth: int = 0) -> Any:
+    """Returns the value with every whole double as an integer. Raises ValueTypeError if it is nested too deeply."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return int(value)
+    if depth > DEEPEST_VALUE:
+        raise ValueTypeError(f"the value is nested more than {DEEPEST_VALUE} levels deep")
     if isinstance(value, dict):
-        return {name: whole_numbers(inner) for name, inner in value.items()}
+        return {name: whole_numbers(inner, depth + 1) for name, inner in value.items()}
     if isinstance(value, list):
-        return [whole_numbers(inner) for inner in value]
+        return [whole_numbers(inner, depth + 1) for inner in value]
     return value
 
 

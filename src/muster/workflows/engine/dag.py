@@ -363,9 +363,7 @@ class Dag(CompositeNode):
                 )
 
     def _resolved_items(self, steps: Iterable[Mapping[str, Any]]) -> list[Child]:
-        found = [self._child(str(step["name"]), step, None, index) for index, step in enumerate(steps)]
-        self.run.tree.budget.count_items(len(found))
-        return found
+        return [self._child(str(step["name"]), step, None, index) for index, step in enumerate(steps)]
 
     def _start_task(self, name: str, step: Mapping[str, Any]) -> None:
         self._link_dependencies(name, self.run.tree.id_of(self._name(name)))

@@ -58,7 +58,8 @@ TaskDecision = StartTask | ExpandTask | SkipTask | CompleteTask
 
 class TaskResolver(Protocol):
     def decide(self, dag: Dag, task: str) -> TaskDecision:
-        """Decides what a task does whose dependencies hold. Raises WorkflowError; then the task is an Error."""
+        """Decides what a task does whose dependencies hold. Raises WorkflowError; then the task is an Error. Raises
+        BudgetExceeded; the items of a loop are counted (`NodeBudget.count_items`) before they are expanded."""
         ...
 
     def dag_outputs(self, dag: Dag) -> Outputs | None:
