@@ -601,3 +601,55 @@ def test_a_loop_of_too_many_items_ends_the_run_before_they_are_expanded() -> Non
     demo.spec["root"]["dag"]["tasks"] = {"loop": loop("loop", {"raw": json.dumps([0] * 30_000)}, "n")}
     with pytest.raises(BudgetExceeded, match="a loop of 30000 items"):
         demo.run(reload=False)
+
+
+def test_a_nested_pipeline_is_retried_as_a_whole() -> None:
+    demo = Demo()
+    tries: list[int] = []
+
+    def flaky(values: dict[str, Any]) -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            raise RuntimeError("not yet")
+        return "done"
+
+    demo.component("first", lambda v: "x", {}, {"Output": "STRING"})
+    demo.component("flaky", flaky, {"text": "STRING"}, {"Output": "STRING"})
+    demo.component("show", lambda v: {}, {"text": "STRING"})
+    inner = {"first": task("first"), "flaky": task("flaky", text=output("first"))}
+    demo.dag("nested", inner, {}, out=from_task("flaky"))
+    demo.spec["root"]["dag"]["tasks"] = {
+        "nested": {**task("nested"), "retryPolicy": {"maxRetryCount": 2}},
+        "show": task("show", text=output("nested", "out")),
+    }
+    simulation = demo.run()
+    assert simulation.phase == "Succeeded", simulation.message
+    assert [name for name, _ in demo.ran] == [
+        "nested(0).first",
+        "nested(0).flaky",
+        "nested(1).first",
+        "nested(1).flaky",
+        "show",
+    ]
+    assert demo.values("show") == [{"text": "done"}]
+    found = details(simulation, demo)
+    names = {each.task_id: each.node_name for each in found}
+    shown = {(d.node_name, d.kind, names.get(d.parent_task_id, "")) for d in found if "flaky" not in d.node_name}
+    assert shown == {
+        ("wf", "root", ""),
+        ("wf.nested", "dag", "wf"),
+        ("wf.nested(0).first", "container", "wf.nested"),
+        ("wf.nested(1).first", "container", "wf.nested"),
+        ("wf.show", "container", "wf"),
+    }
+
+
+def test_a_workflow_whose_pipeline_was_changed_says_so() -> None:
+    demo = adder()
+    demo.spec["root"]["dag"]["tasks"] = {"first": task("add", x=given("a"), y=given("b"))}
+    pipeline = parse_pipeline(demo.spec)
+    workflow = to_workflow(pipeline, run_id="r", display_name="r", parameters={"a": 1}, namespace="n", name="wf")
+    workflow["spec"]["arguments"]["parameters"][0]["value"] = "not JSON"
+    simulation = Simulation(workflow, demo.answer, resolver_for=resolver_for).finish()
+    assert (simulation.phase, demo.ran) == ("Failed", [])
+    assert "the argument kubeflow-pipeline is not JSON" in str(simulation.node("first").get("message"))

@@ -44,7 +44,14 @@ from muster.pipelines.values import ValueTypeError, to_text
 from muster.pipelines.volume_claims import claim_outputs, claim_template, is_claim_stub
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.node_tree import is_ended
-from muster.workflows.engine.task_resolver import CompleteTask, ExpandTask, SkipTask, StartTask, TaskDecision
+from muster.workflows.engine.task_resolver import (
+    CompleteTask,
+    ExpandTask,
+    SkipTask,
+    StartTask,
+    TaskDecision,
+    TaskResolver,
+)
 from muster.workflows.lang.limits import check_budget
 from muster.workflows.lang.tags import mark_value
 from muster.workflows.model import Node, Outcome, Outputs, Template
@@ -58,12 +65,12 @@ _FINAL_STATES = {"Succeeded": "COMPLETE", "Skipped": "SKIPPED", "Omitted": "SKIP
 _LONGEST_BACKOFF = 3600
 
 
-def resolver_for(workflow: Object) -> PipelineResolver | None:
+def resolver_for(workflow: Object) -> TaskResolver | None:
     """Returns the resolver of a Workflow that runs a pipeline, else None."""
     try:
         run = pipeline_run(workflow)
     except PipelineError as error:
-        return _BrokenPipeline(str(error))
+        return BrokenPipeline(str(error))
     return None if run is None else PipelineResolver(run)
 
 
@@ -263,8 +270,8 @@ class PipelineResolver:
         return found
 
 
-class _BrokenPipeline(PipelineResolver):
-    """The pipeline of the Workflow cannot be read: a user has changed it."""
+class BrokenPipeline:
+    """The TaskResolver of a Workflow whose pipeline cannot be read: a user has changed it. Nothing in it runs."""
 
     def __init__(self, message: str) -> None:
         self._message = message

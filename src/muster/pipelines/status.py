@@ -83,6 +83,14 @@ class _Tree:
             if node["type"] != "Container" and (group is None or group["type"] != "Retry"):
                 yield node
 
+    def parent(self, node: Node) -> str:
+        """Returns the id of the DAG that a task is in. One that is retried has a node for each attempt, in one task."""
+        around = self.nodes.get(node.get("boundaryID") or "")
+        if around is None:
+            return ""
+        group = self.group(around)
+        return group["id"] if group is not None and group["type"] == "Retry" else around["id"]
+
     def group(self, node: Node) -> Node | None:
         """Returns the loop of an iteration, or the task of an attempt."""
         if not node["name"].endswith(")"):
@@ -104,11 +112,11 @@ def _detail(node: Node, tree: _Tree, pipeline: Pipeline | None) -> TaskDetail:
     return TaskDetail(
         task_id=node["id"],
         display_name="root" if is_root else _key(node if group is None else group),
-        kind=_kind(node, is_root),
+        kind=_kind(node, tree),
         state=state,
         node_name=node["name"],
         component=template,
-        parent_task_id=group["id"] if group is not None else node.get("boundaryID") or "",
+        parent_task_id=group["id"] if group is not None else tree.parent(node),
         iteration=_number(node) if group is not None else None,
         created=node.get("startedAt") or "",
         started=node.get("startedAt") or "",
@@ -134,9 +142,11 @@ def _first_with_inputs(node: Node, attempts: list[Node]) -> Node:
     return next((each for each in (node, *attempts) if each.get("inputs")), node)
 
 
-def _kind(node: Node, is_root: bool) -> Any:
-    if is_root:
+def _kind(node: Node, tree: _Tree) -> Any:
+    if node["name"] == tree.workflow:
         return "root"
+    if any(member["type"] == "DAG" for member in tree.members.get(node["id"], ()) if node["type"] == "Retry"):
+        return "dag"
     kinds = {"DAG": "dag", "TaskGroup": "loop", "Plugin": "importer", "Skipped": "skipped"}
     return kinds.get(node["type"], "container")
 
