@@ -30,7 +30,7 @@ def prepared(muster: Muster) -> Prepare:
     """`prepared("xgboost")`: a `muster` whose settings map the image of that example to its environment."""
 
     def prepare(example: str, *, folder: str = "examples/training", environment: str = "", more: str = "") -> Muster:
-        programs = _environment(environment or f"{folder}/{example}")
+        programs = environment_of(environment or f"{folder}/{example}")
         settings = (
             f'images:\n  "muster-examples/{example}*":\n    path: [{programs}]\n'
             f"    workingDir: {ROOT}/{folder}/{example}\n    env: {{OMP_NUM_THREADS: '1'}}\n{more}"
@@ -41,7 +41,7 @@ def prepared(muster: Muster) -> Prepare:
     return prepare
 
 
-def _environment(folder: str) -> str:
+def environment_of(folder: str) -> str:
     """The directory of its programs. Tests in other processes may create it at the same time."""
     lock = ROOT / ".environments" / f"{Path(folder).name}.lock"
     lock.parent.mkdir(exist_ok=True)

@@ -24,6 +24,7 @@ MAX_TAG_LENGTH: Final = 300
 _MAX_TENSOR_BYTES = 16
 _HEADER = Struct("<QI")
 _FOOTER = Struct("<I")
+_DOUBLE, _FLOAT = Struct("<d"), Struct("<f")
 _FRAME_BYTES = _HEADER.size + _FOOTER.size
 _SCALARS_PLUGIN = b"scalars"
 _SCALAR_CLASS = 1
@@ -90,7 +91,11 @@ def read_events(data: bytes, scalar_tags: Collection[str] = (), offset: int = 0)
             problem = f"the record at byte {offset + at} is damaged: the checksum of its content is wrong"
             break
         try:
-            _read_event(record, known, scalars, restarts)
+            plain = _read_plain_scalar(record)
+            if plain is not None:
+                scalars.append(plain)
+            else:
+                _read_event(record, known, scalars, restarts)
         except (ValueError, IndexError, error, OverflowError):
             problem = f"the record at byte {offset + at} is not an event of TensorBoard"
             break
@@ -174,6 +179,29 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise ValueError("a number has more than ten bytes")
+
+
+def _read_plain_scalar(data: bytes) -> Scalar | None:
+    """Reads an event as most writers make it, several times faster: time, step, and one `simple_value`. None for all
+    others, which `_read_event` reads."""
+    end = len(data)
+    if end < 20 or data[0] != 0x09:
+        return None
+    at, step = 9, 0
+    if data[at] == 0x10:
+        step, at = _varint(data, at + 1)
+    # The summary, its only value and the tag fill the rest of the record, so one byte holds each length.
+    left = end - at
+    if not (left < 0x82 and data[at] == 0x2A and data[at + 1] == left - 2 and data[at + 2] == 0x0A):
+        return None
+    size = data[at + 5]
+    if not (data[at + 3] == left - 4 and data[at + 4] == 0x0A and size == left - 11 and data[end - 5] == 0x15):
+        return None
+    (time,) = _DOUBLE.unpack_from(data, 1)
+    if not math.isfinite(time):
+        return None
+    tag = data[at + 6 : end - 5].decode(errors="replace")
+    return Scalar(tag, _signed(step), time, _FLOAT.unpack_from(data, end - 4)[0])
 
 
 def _read_event(data: bytes, known: set[str], scalars: list[Scalar], restarts: list[Restart]) -> None:
