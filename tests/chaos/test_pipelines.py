@@ -23,7 +23,8 @@ from tests.chaos.storm import CONFIG
 
 NewServer = Callable[..., RealServer]
 RUNS, ITEMS, KILLS = 10, 4, 5
-SCRIPT = 'echo "$0" >> /books/book && sleep 0.2 && printf %s "$0" > "$1"'
+SCRIPT = 'echo "$0" >> /books/book && sleep 0.2 && { test ! -e /books/closed || exit 3; } && printf %s "$0" > "$1"'
+"""Notes what it does, and fails while the book is closed."""
 CLAIM: Object = {
     "apiVersion": "v1",
     "kind": "PersistentVolumeClaim",
@@ -152,6 +153,37 @@ async def test_kills_of_the_server_while_ten_pipelines_run(new_server: NewServer
         (join,) = [each for each in task_details(workflow, pipeline) if each.display_name == "join"]
         assert join.inputs.parameters["text"] == [f"r{number}:note:{item}" for item in range(ITEMS)]
     assert "Traceback" not in server.log()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_retry_of_a_run_keeps_what_succeeded(new_server: NewServer) -> None:
+    server = new_server(**CONFIG)
+    await server.start()
+    pipeline = parse_pipeline({"pipeline_spec": PIPELINE, "platform_spec": PLATFORM})
+    workflow = to_workflow(pipeline, run_id="0" * 10, display_name="r", parameters={}, namespace="default")
+    async with server.client() as cluster:
+        await cluster.create(CLAIM)
+        await cluster.create(workflow)
+        folder = await _folder(cluster)
+        await _grown(folder / "book", 2)
+        (folder / "closed").touch()  # some iterations succeed, others do not
+        failed = await _ended(cluster, 0)
+        assert status_of(failed)["phase"] == "Failed"
+        (folder / "closed").unlink()
+        before = {each.node_name for each in task_details(failed) if each.state == "SUCCEEDED"}
+        ran = Counter((folder / "book").read_text().splitlines())
+        done = server.muster("retry", name_of(workflow))
+        assert done.returncode == 0, done.stderr
+        ended = await _ended(cluster, 0)
+    assert status_of(ended)["phase"] == "Succeeded"
+    again = Counter((folder / "book").read_text().splitlines()) - ran
+    kept = {name.partition(".")[2] for name in before}
+    for item in range(ITEMS):
+        assert again[f"r:note:{item}"] == (0 if f"loop({item}).note" in kept else 1)
+    assert again["r:first:x"] == (0 if "first" in kept else 1)
+    (join,) = [each for each in task_details(ended, pipeline) if each.display_name == "join"]
+    assert join.inputs.parameters["text"] == [f"r:note:{item}" for item in range(ITEMS)]
 
 
 async def _folder(cluster: RemoteCluster) -> Path:
