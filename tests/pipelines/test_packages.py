@@ -70,6 +70,17 @@ def test_every_form_of_a_package_is_read(name: str, data: bytes) -> None:
     assert read_package(name, data) == SPEC
 
 
+def test_parameters_that_are_called_y_and_n_are_texts() -> None:
+    """PyYAML, with which kfp writes files, does not quote them."""
+    task = {"componentRef": {"name": "comp-say"}, "inputs": {"parameters": {"n": {"componentInputParameter": "y"}}}}
+    root = {"inputDefinitions": {"parameters": {"y": {"parameterType": "STRING"}}}, "dag": {"tasks": {"say": task}}}
+    say = {"executorLabel": "exec-say", "inputDefinitions": {"parameters": {"n": {"parameterType": "STRING"}}}}
+    spec = {**SPEC, "root": root, "components": {"comp-say": say}}
+    text = yaml.safe_dump(spec)
+    assert "componentInputParameter: y\n" in text
+    assert read_package("p.yaml", text.encode()) == spec
+
+
 def test_a_platform_spec_is_kept() -> None:
     assert read_package("p.yaml", BOTH) == {"pipeline_spec": SPEC, "platform_spec": PLATFORM}
 
