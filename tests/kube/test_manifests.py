@@ -154,8 +154,8 @@ COLON = 'a ": " is not expected here; put the value in quotes if it has one, or 
 TEMPLATE = 'this looks like a template ("{{ ... }}") that has not been filled in; render it first, or quote it'
 NO_VERSION = 'apiVersion is missing; every object has one, such as "apiVersion: v1"'
 KFP = (
-    "this is a Kubeflow pipeline compiled by kfp 2, which cannot be run here yet; compile it to an Argo Workflow with "
-    "kfp 1.8 (`pip install 'kfp<2'`)"
+    "this is a Kubeflow pipeline compiled by kfp 2, not a manifest; run it with `muster run FILE`, or upload it with "
+    "`muster pipelines create FILE`"
 )
 NO_LIST = (
     "expected an object with apiVersion, kind and metadata, got a list; "

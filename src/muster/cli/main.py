@@ -127,6 +127,12 @@ def _load_platform_workflows() -> _Commands:
     return {"workflows": workflows_app}
 
 
+def _load_platform_pipelines() -> _Commands:
+    from muster.cli.platform_pipelines import experiments_app, pipelines_app, recurring_app
+
+    return {"pipelines": pipelines_app, "experiments": experiments_app, "recurring": recurring_app}
+
+
 def _load_platform_runs() -> _Commands:
     from muster.cli.platform_runs import runs_app
 
@@ -218,6 +224,9 @@ COMMANDS = {
     "runs": Entry(_load_platform_runs, "Manage runs of the platform's workflows."),
     "notebooks": Entry(_load_platform_workspaces, "Manage notebook servers."),
     "tensorboards": Entry(_load_platform_workspaces, "Manage TensorBoards."),
+    "pipelines": Entry(_load_platform_pipelines, "Manage Kubeflow pipelines, their versions and runs."),
+    "experiments": Entry(_load_platform_pipelines, "Manage experiments, which group the runs of Kubeflow pipelines."),
+    "recurring": Entry(_load_platform_pipelines, "Manage recurring runs of Kubeflow pipelines."),
     "clusters": Entry(_load_platform_clusters, "Manage virtual clusters: SKUs, totals and usage."),
     "storage": Entry(_load_platform_clusters, "Manage the storage roots that nodes may mount."),
     "volumes": Entry(_load_platform_volumes, "Manage volumes, and copy files to and from them."),

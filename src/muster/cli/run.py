@@ -12,6 +12,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from muster.cli.errors import CommandError, CommandExit
+from muster.cli.pipeline_files import read_pipelines
+from muster.cli.platform import parse_pairs
 from muster.cli.pod_logs import read_log_tails
 from muster.cli.run_display import Display, create_display, format_run_time
 from muster.cli.run_objects import (
@@ -118,6 +120,10 @@ def run(
     runtime: Annotated[
         str, typer.Option("--runtime", help="What runs Pods: sandbox, podman or docker. Only if no cluster runs yet.")
     ] = "",
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", help="A parameter of a Kubeflow pipeline, as NAME=VALUE."),
+    ] = None,
     gang: Gang = False,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = "",
@@ -126,6 +132,8 @@ def run(
 ) -> None:
     """Apply files, show their progress, and exit with their result.
 
+    A file may also be a compiled Kubeflow pipeline, or a Python file that defines one.
+
     Uses the running cluster, or starts one that ends with this command. The exit code is 0 if all workloads succeeded,
     1 if any failed, and 130 after Ctrl-C, which also deletes the applied objects.
     """
@@ -133,7 +141,8 @@ def run(
     if keep and rm:
         raise CommandError("--keep and --rm cannot be combined")
     timeout_seconds = parse_duration(timeout, "--timeout") if timeout else None
-    documents = sort_for_apply(read_manifests(files))
+    pipelines, others = read_pipelines(files, parse_pairs("-p", parameters))
+    documents = sort_for_apply([*pipelines, *(read_manifests(others) if others else ())])
     if not documents:
         raise CommandError(f"no objects found in {', '.join(files)}")
     job = _Run(documents, keep=keep, rm=rm, timeout=timeout_seconds, fail_fast=fail_fast)

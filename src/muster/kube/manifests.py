@@ -33,8 +33,8 @@ _PLAIN, _STRING = "?", "tag:yaml.org,2002:str"
 _MERGE = "<<"
 _LETTERS = ("y", "Y", "n", "N")
 _PIPELINE = (
-    "this is a Kubeflow pipeline compiled by kfp 2, which cannot be run here yet; compile it to an Argo Workflow with "
-    "kfp 1.8 (`pip install 'kfp<2'`)"
+    "this is a Kubeflow pipeline compiled by kfp 2, not a manifest; run it with `muster run FILE`, or upload it with "
+    "`muster pipelines create FILE`"
 )
 
 

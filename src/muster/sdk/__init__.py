@@ -10,6 +10,7 @@ for workflow in muster.workflows.list(owner="ann"):
 from muster.sdk.dispatch import Dispatch
 from muster.sdk.metrics import MetricsClient
 from muster.sdk.modules import Categories, Modules, Reviews
+from muster.sdk.pipelines import Pipelines
 from muster.sdk.resources import Clusters, Storage
 from muster.sdk.runs import Runs
 from muster.sdk.transport import PlatformError, Transport
@@ -32,6 +33,7 @@ class Muster:
         self.dispatch = Dispatch(self.transport)
         self.notebooks = Notebooks(self.transport)
         self.tensorboards = TensorBoards(self.transport)
+        self.pipelines = Pipelines(self.transport)
         self.clusters = Clusters(self.transport)
         self.storage = Storage(self.transport)
         self.volumes = Volumes(self.transport)

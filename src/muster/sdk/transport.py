@@ -61,11 +61,14 @@ class Transport:
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:  # fmt: skip
-        """Sends a request and returns the response: JSON, else text; None if it is empty. Raises PlatformError."""
+        """Sends a request and returns the response: JSON, else text; None if it is empty. A path that begins with a
+        slash is not below /api/v1. Raises PlatformError."""
         target = self._target(path, query or {})
         sent = {"Authorization": f"Bearer {self._token}", "Accept": "*/*", **(headers or {})}
         data = None
-        if body is not None:
+        if isinstance(body, bytes):
+            data = body
+        elif body is not None:
             data, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
         connection = self._connection()
         try:
@@ -179,7 +182,8 @@ class Transport:
 
     def _target(self, path: str, query: Mapping[str, Any]) -> str:
         asked = {name: value for name, value in query.items() if value not in (None, "", [])}
-        return f"{self._base}{PREFIX}/{path}" + (f"?{urlencode(asked, doseq=True)}" if asked else "")
+        address = path if path.startswith("/") else f"{PREFIX}/{path}"
+        return f"{self._base}{address}" + (f"?{urlencode(asked, doseq=True)}" if asked else "")
 
     def _connection(self) -> HTTPConnection:
         return (HTTPSConnection if self._is_safe else HTTPConnection)(self._host, timeout=self._timeout)
@@ -225,5 +229,5 @@ def _problem(status: int, raw: bytes, kind: str) -> PlatformError:
     except ValueError:
         said = {}
     faults = tuple(parse_record(FieldFault, error) for error in said.get("errors") or ())
-    detail = said.get("detail") or f"the server responded with {status}"
+    detail = said.get("detail") or said.get("message") or f"the server responded with {status}"
     return PlatformError(status, str(said.get("type") or "").removeprefix("/problems/"), detail, faults)
