@@ -30,6 +30,7 @@ from muster.kube.builtin import POD
 from muster.kube.cluster import BUILD_ENVIRONMENT_ANNOTATION, PIP_INSTALL_ANNOTATION, LogQuery
 from muster.kube.objects import Object, annotations_of, key_of, status_of, uid_of
 from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED
+from tests.embedded.node import harness
 from tests.embedded.node.harness import Node, waiting
 
 ISOLATION, WHY = probe_isolation()
@@ -155,6 +156,12 @@ def make_wheel(folder: Path, name: str, version: str = "1.0") -> None:
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         for path, text in {**files, f"{info}/RECORD": record}.items():
             wheel.writestr(path, text)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build is seconds of work, which takes minutes on a busy machine."""
+    monkeypatch.setattr(harness, "SECONDS", 180.0)
 
 
 def asking(*commands: list[str]) -> dict[str, Any]:
@@ -315,4 +322,24 @@ async def test_a_mapped_image_has_its_own_environment(
     await node.create("x", "sh", "-c", "echo $MAPPED", container=container, metadata=asking(["first==1.0"]))
     await node.ended("x")
     assert (await node.logs("x"), fetched) == ("yes\n", [])
+    await node.clean_up()
+
+
+@pytest.mark.slow
+@needs_isolation
+async def test_a_container_may_install_more_where_its_environment_is_read_only(
+    new_node: Callable[..., Node], index: tuple[dict[str, Any], list[str]]
+) -> None:
+    """In a user namespace there is no layer over folders outside of the home."""
+    container, fetched = index
+    node = new_node(isolation="user-namespaces")
+    await node.start()
+    script = (
+        "set -e; pip install -q first==1.0; ! touch $VIRTUAL_ENV/mine; pip install -q second;"
+        "pip install -q first==1.0; python3 -c 'import first, second; print(second.__file__)'"
+    )
+    await node.create("x", "sh", "-c", script, container=container, metadata=asking(["first==1.0"]))
+    assert status_of(await node.ended("x"))["phase"] == "Succeeded", await node.logs("x")
+    assert (await node.logs("x")).splitlines()[-1] == "/tmp/.pip-packages/second.py"
+    assert fetched.count("/first-1.0-py3-none-any.whl") == 1
     await node.clean_up()

@@ -50,7 +50,7 @@ def build(folder: str, requests: list[list[str]], shim: str, record_name: str, r
 def add_pip(folder: str, shim: str, real_name: str) -> None:
     """Installs the pip and setuptools that come with this Python, as ensurepip does, but without running pip for it;
     that would take three seconds. The shim takes the place of the package `pip`."""
-    site = f"{folder}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    site = site_packages(folder)
     for wheel in bundled_wheels():
         shutil.unpack_archive(wheel, site, "zip")
     os.makedirs(f"{folder}/{real_name}", exist_ok=True)
@@ -65,6 +65,10 @@ def add_pip(folder: str, shim: str, real_name: str) -> None:
         with open(script, "w", encoding="utf-8") as file:
             file.write(_SCRIPT.format(python=f"{folder}/bin/python3"))
         os.chmod(script, 0o755)
+
+
+def site_packages(folder: str) -> str:
+    return f"{folder}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 
 
 def bundled_wheels() -> list[str]:
@@ -82,6 +86,8 @@ def write_record(folder: str, requests: list[list[str]], shim: str, name: str) -
     exec(compile(shim, "pip_shim.py", "exec"), functions)  # noqa: S102 - the server's own file
     parse = functions["parse_install"]
     assert callable(parse)
+    with open(f"{site_packages(folder)}/more-packages.pth", "w", encoding="utf-8") as file:
+        file.write(f"{functions['MORE_PACKAGES']}\n")
     record: dict[str, bool] = {}
     for words in requests:
         requirements, has_dependencies = parse(words)

@@ -21,6 +21,9 @@ RECORD = "installed.json"
 """In the folder of the environment: requirement -> whether its dependencies were installed, too."""
 REAL_PIP = "pip-package"
 """The folder of the environment with the real package `pip`."""
+MORE_PACKAGES = "/tmp/.pip-packages"  # a container's own
+"""Where pip installs what an environment lacks if it is read-only, because the data directory is not on the root file
+system or the kernel allows no layer over it. The environment names this folder in a .pth file."""
 
 _NEUTRAL = frozenset((
     "-q", "--quiet", "--no-warn-script-location", "--no-cache-dir", "--disable-pip-version-check", "--no-input",
@@ -83,6 +86,8 @@ def main() -> int:
     if words[:1] in (["install"], ["uninstall"]):
         with suppress(OSError):
             os.unlink(record)  # it will not be true any more
+        if not os.access(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.W_OK):
+            os.environ.setdefault("PIP_TARGET", MORE_PACKAGES)
     from pip._internal.cli.main import main as pip_main
 
     return int(pip_main(words) or 0)

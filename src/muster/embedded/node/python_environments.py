@@ -60,7 +60,7 @@ from muster.kube.objects import (
 
 log = logging.getLogger(__name__)
 
-_FORMAT = 1
+_FORMAT = 2
 """Part of the key. Raise it if environments are built in another way."""
 _UNPINNED_SECONDS = 7 * 24 * 3600
 """An environment with a package of any version is built anew so often, for newer releases."""
