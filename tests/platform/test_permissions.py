@@ -68,6 +68,7 @@ workspace        start            ALTO   write
 workspace        stop             ALTO   write
 workspace        edit             ALO    write
 workspace        delete           ALO    write
+pod              exec             ALTO   write
 module           view             ALOP   read
 module           use              OP     write
 module           inspect          ALO    read

@@ -45,15 +45,20 @@ async def exec_(
     process = await session.cluster.exec(
         pod["metadata"]["name"], session.namespace, command, container=container, stdin=stdin, tty=tty
     )
-    try:
-        with _raw_terminal() if tty else nullcontext():
-            code = await _connect_streams(process, stdin=stdin, tty=tty)
-    finally:
-        await process.close()
+    code = await attach_process(process, stdin=stdin, tty=tty)
     if code:
         if not quiet and not tty:
             warn(f"command terminated with exit code {code}")
         raise CommandExit(code)
+
+
+async def attach_process(process: Process, *, stdin: bool, tty: bool) -> int:
+    """Connects a process to this terminal until it ends. Returns its exit code."""
+    try:
+        with _raw_terminal() if tty else nullcontext():
+            return await _connect_streams(process, stdin=stdin, tty=tty)
+    finally:
+        await process.close()
 
 
 async def _find_pod(session: Session, target: str) -> Object:

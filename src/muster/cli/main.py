@@ -97,6 +97,12 @@ def _load_exec() -> _Commands:
     return {"exec": exec_}
 
 
+def _load_debug() -> _Commands:
+    from muster.cli.debug import debug
+
+    return {"debug": debug}
+
+
 def _load_wait() -> _Commands:
     from muster.cli.wait import wait
 
@@ -214,6 +220,7 @@ COMMANDS = {
     "logs": Entry(_load_logs, "Print the logs of containers."),
     "events": Entry(_load_events, "List events, oldest first."),
     "exec": Entry(_load_exec, "Run a command in a container."),
+    "debug": Entry(_load_debug, "Open a shell in a node that failed, as it ended, or in one that runs."),
     "wait": Entry(_load_wait, "Wait for a condition on objects."),
     "delete": Entry(_load_apply, "Delete objects."),
     "top": Entry(_load_top, "Show the resource usage of nodes or Pods."),

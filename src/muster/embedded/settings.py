@@ -109,6 +109,10 @@ class AgentSettings:
     """Variables of every container that runs in this machine's environment. The Pod's own take precedence."""
     api: ApiAccess | None = None
     logs: LogLimits = field(default_factory=LogLimits)
+    keep_failed_seconds: float = 0.0
+    """How long the files of a Pod that failed are kept, so that a shell can be opened among them."""
+    keep_failed_pods: int = 16
+    """Of how many Pods. What they wrote is in memory; those that failed first are given up first."""
     backoff_base: float = 10.0
     backoff_max: float = 300.0
     coalesce_seconds: float = 0.02
@@ -132,7 +136,14 @@ _TAINTS = list_of(obj({"key": STRING, "value": STRING, "effect": STRING}, ["key"
 _CAPACITY = map_of(QUANTITY)
 
 BOX_FIELDS: dict[str, Schema] = {
-    "node": obj({"name": STRING, "capacity": _CAPACITY, "labels": STRING_MAP, "taints": _TAINTS}),
+    "node": obj({
+        "name": STRING,
+        "capacity": _CAPACITY,
+        "labels": STRING_MAP,
+        "taints": _TAINTS,
+        "keepFailedSeconds": NUMBER,
+        "keepFailedPods": integer(0),
+    }),
     "nodes": list_of(
         obj(
             {
@@ -202,6 +213,8 @@ def read_agent_settings(home: Path, config: Mapping[str, Any]) -> AgentSettings:
         capacity=_to_text(node.get("capacity")),
         labels=node.get("labels") or {},
         taints=tuple(node.get("taints") or ()),
+        keep_failed_seconds=float(node.get("keepFailedSeconds") or 0.0),
+        keep_failed_pods=node.get("keepFailedPods", 16),
         nodes=tuple(_read_node(n) for n in config.get("nodes") or ()),
         runtime=config.get("runtime") or "sandbox",
         images={pattern: _read_image(image) for pattern, image in (config.get("images") or {}).items()},

@@ -148,6 +148,7 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("workspace", "stop"): Rule(_A | _L | _T | _O, "write"),
     ("workspace", "edit"): Rule(_A | _L | _O, "write"),
     ("workspace", "delete"): Rule(_A | _L | _O, "write"),
+    ("pod", "exec"): Rule(_A | _L | _T | _O, "write"),  # as RBAC has it for the members of a namespace
     # Published and deprecated modules are public.
     ("module", "view"): Rule(_A | _L | _O | _P, "read"),
     ("module", "use"): Rule(_O | _P, "write"),

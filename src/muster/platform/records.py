@@ -19,7 +19,7 @@ U = TypeVar("U")
 Kind: TypeAlias = Literal[
     "workflow", "version", "run", "module", "review", "category", "virtual cluster", "storage root", "user", "team",
     "token", "audit", "settings", "node", "queue", "job", "dispatch job", "experiment", "pipeline", "pipeline run",
-    "recurring run", "volume", "workspace",
+    "recurring run", "volume", "workspace", "pod",
 ]  # fmt: skip
 Role: TypeAlias = Literal["admin", "leader", "member"]
 TeamRole: TypeAlias = Literal["leader", "member"]

@@ -105,7 +105,7 @@ class PodOperations:
         # The status lags behind the journal.
         ending = worker.progress.finished if worker is not None else None
         phase = ending.get("phase") if ending is not None else status_of(found).get("phase")
-        if phase in ("Succeeded", "Failed"):
+        if phase in ("Succeeded", "Failed") and (worker is None or not worker.is_kept):
             raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
         if worker is None:
             raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")

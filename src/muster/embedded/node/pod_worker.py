@@ -68,7 +68,7 @@ from muster.kube.objects import (
 
 log = logging.getLogger(__name__)
 
-_POLL, _SLOW_POLL = 0.05, 0.5
+_POLL, _SLOW_POLL, _KEPT_POLL = 0.05, 0.5, 30.0
 _SCRATCH_FOLDERS = ("tmp-", "rootfs-", "private-", "work-")
 _FEW = 50
 """The number of files and folders that can be removed without a thread."""
@@ -120,7 +120,8 @@ class PodWorker:
             return await self._remove_pod()
         if self.is_finished:
             self._release()
-            await self._remove_scratch()
+            if not await self._is_kept():
+                await self._remove_scratch()
         if is_deleting(self._pod):
             return await self._terminate()
         if has_ended(self._pod):
@@ -144,6 +145,13 @@ class PodWorker:
             self._refresh_files()
         await self._report()
         return again
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the Pod has failed, and commands can still be run among its files."""
+        ended = self.progress.finished
+        keeps = self._context.node.settings.keep_failed_seconds > 0 and self.was_started
+        return keeps and ended is not None and ended.get("phase") == "Failed" and has_supervisor(self.folder)
 
     @property
     def pod(self) -> Object:
@@ -395,6 +403,7 @@ class PodWorker:
         self._release()
         with lock_pod(self.folder) as taken:
             if not taken:
+                await self._end_keeping()
                 return _POLL  # its supervisor is about to exit
             await _remove(self.folder)
             await _remove(f"/dev/shm/muster-{self.uid}")
@@ -436,6 +445,8 @@ class PodWorker:
         """The Pod has ended, and its status says how: only the copies of its outputs are still needed. Its object may
         stay for long. Logs are elsewhere."""
         if self.was_started:
+            if await self._is_kept():
+                return _KEPT_POLL
             with lock_pod(self.folder) as taken:
                 if not taken:
                     return _SLOW_POLL  # its supervisor is about to close the journal
@@ -444,6 +455,24 @@ class PodWorker:
             self.was_started = False
             drop_empty_logs(self._context.logs.folder(namespace_of(self._pod), name_of(self._pod), self.uid))
         return -1.0
+
+    async def _is_kept(self) -> bool:
+        """The same as `is_kept`; gives up the oldest Pods if there are too many."""
+        kept = self._context.kept
+        if not self.is_kept:
+            kept.pop(self.uid, None)
+            return False
+        kept.setdefault(self.uid, self._end_keeping)
+        while len(kept) > self._context.node.settings.keep_failed_pods:
+            await kept.pop(next(iter(kept)))()
+        return True
+
+    async def _end_keeping(self) -> None:
+        """Asks the supervisor of a Pod that has failed to give up its files."""
+        self._context.kept.pop(self.uid, None)
+        if self.is_kept:
+            with suppress(SupervisorGone):
+                await request_stop(self.folder, 0.0)
 
     async def _remove_scratch(self) -> None:
         """Removes what cannot be read any more, once: /tmp, emptyDir volumes and layers."""

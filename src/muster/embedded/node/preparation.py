@@ -204,6 +204,7 @@ def prepare(
         "logFileBytes": settings.logs.file_bytes,
         "logFiles": settings.logs.files,
         "limits": limits,
+        "keepFailedSeconds": settings.keep_failed_seconds,
         "backoffBase": settings.backoff_base,
         "backoffMax": settings.backoff_max,
     }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from muster.embedded.node.hosts import AddressPool, HostsFiles
 from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, find_engine
@@ -31,6 +31,9 @@ class Starter(Protocol):
         ...
 
 
+EndKeeping: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+
 @dataclass(slots=True)
 class WorkerContext:
     cluster: Cluster
@@ -50,6 +53,8 @@ class WorkerContext:
     notify: str
     engines: dict[EngineName, ImageEngine | EngineProblem] = field(default_factory=dict)
     """The engines that were looked for. A missing one is looked for again after a while: it may have been started."""
+    kept: dict[str, EndKeeping] = field(default_factory=dict)
+    """The Pods that have failed and whose files are kept, by uid, the oldest first."""
     _retry_at: dict[EngineName, float] = field(default_factory=dict)
     _engine_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

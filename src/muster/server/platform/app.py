@@ -42,6 +42,7 @@ from muster.server.platform.rest import ApiModel, only_known_parameters
 from muster.server.platform.route_rules import ROUTE_RULES, RouteRule, assign_rules, check_complete, check_route_rule
 from muster.server.platform.security import Security, Who, identify
 from muster.server.platform.services import Here, Services
+from muster.server.platform.terminals import add_terminals
 
 PREFIX = "/api/v1"
 
@@ -113,6 +114,7 @@ def platform_app(services: Services) -> FastAPI:
     app = _create_app()
     app.state.services = services
     answer_problems(app)
+    add_terminals(app)
     add_pages(app)
     app.add_middleware(ResponseCache, database=services.database)
     app.add_middleware(

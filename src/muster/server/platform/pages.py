@@ -94,6 +94,7 @@ def add_pages(app: FastAPI, ui: Path = UI) -> None:
 
     async def page_or_file(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000})  # before it is accepted, this is a 403
             return
         path: str = scope["path"]
         if path.startswith("/api/") or path == "/api":

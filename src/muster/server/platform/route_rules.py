@@ -239,6 +239,11 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "GET /openid/callback": public("it needs an answer of the provider that belongs to this browser's attempt"),
 }
 
+WEBSOCKET_RULES: Final[Mapping[str, RouteRule]] = {
+    "WEBSOCKET /pods/{namespace}/{pod}/terminal": rule("pod", "exec"),
+}
+"""A browser must send the Origin of the platform (server/platform/terminals.py)."""
+
 COOKER_RULES: Final[Mapping[str, RouteRule]] = {
     "GET /api/health": public("it says that the server responds, and its version"),
     "POST /api/login/account": public("it checks the password or the token; attempts are limited"),
@@ -413,7 +418,7 @@ def _row(key: str, found: RouteRule) -> str:
 def routes_document() -> str:
     """The table of all routes, as Markdown."""
     lines = [*_HEAD.splitlines(), "", _COLUMNS, _RULER]
-    lines += [_row(key, found) for key, found in ROUTE_RULES.items()]
+    lines += [_row(key, found) for key, found in {**ROUTE_RULES, **WEBSOCKET_RULES}.items()]
     lines += ["", *_COOKER_HEAD.splitlines(), "", _COLUMNS, _RULER]
     lines += [_row(key, found) for key, found in COOKER_RULES.items()]
     lines += ["", *_PIPELINES_HEAD.splitlines(), "", _COLUMNS, _RULER]

@@ -106,7 +106,8 @@ class WorkspaceDirectory:
         return self._places.get(uid)
 
     def _describe(self, kind: Kind, found: Object) -> Workspace:
-        subject = namespace_subject(uid_of(found), namespace_of(found), self._find_owner)
+        owner = namespace_owner(namespace_of(found), self._find_owner)
+        subject = Subject("workspace", uid_of(found), owner=owner.user, team=owner.team)
         return Workspace(uid_of(found), kind, namespace_of(found), name_of(found), subject)
 
 
@@ -116,10 +117,9 @@ def port_of_pod(pod: Object) -> int | None:
     return int(text) if re.fullmatch(r"[1-9][0-9]{0,4}", text) and int(text) < 65536 else None
 
 
-def namespace_subject(uid: str, namespace: str, find_owner: Callable[[str], NamespaceOwner | None]) -> Subject:
-    """A workspace in a namespace without an owner is for admins."""
-    owner = find_owner(namespace) or NamespaceOwner()
-    return Subject("workspace", uid, owner=owner.user, team=owner.team)
+def namespace_owner(namespace: str, find_owner: Callable[[str], NamespaceOwner | None]) -> NamespaceOwner:
+    """What is in a namespace without an owner is for admins."""
+    return find_owner(namespace) or NamespaceOwner()
 
 
 async def pod_address(cluster: Cluster, namespace: str, pod: str, port: int) -> str:

@@ -58,6 +58,7 @@ class AttemptHost(Protocol):
     def is_alone(self, attempt: Attempt) -> bool: ...
     def startup_passed(self, attempt: Attempt) -> None: ...
     def stop_unhealthy(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None: ...
+    def keeps(self, attempt: Attempt, outcome: AttemptOutcome) -> bool: ...
     def attempt_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None: ...
 
 
@@ -67,6 +68,8 @@ class Attempt:
         self.name = container["name"]
         self.pid = 0
         """0 before the start and after the end."""
+        self.is_kept = False
+        """Whether it has ended, and its view of the file system is kept."""
         self._host, self._loop = host, host.loop
         self._engine = container.get("engine")
         self._namespace = self._inode = -1
@@ -391,10 +394,18 @@ class Attempt:
             self._log.close()
         if self._cgroup is not None:
             self._cgroup.remove()
+            self._cgroup = None
+        self.is_kept = self._host.keeps(self, outcome)
+        if not self.is_kept:
+            self.release()
+        self._host.attempt_ended(self, outcome)
+
+    def release(self) -> None:
+        """Gives up the container's view of the file system."""
+        self.is_kept = False
         if self._namespace >= 0:
             os.close(self._namespace)
             self._namespace = -1
-        self._host.attempt_ended(self, outcome)
 
     def _stop_probes(self) -> None:
         if self._probes is not None:

@@ -167,6 +167,7 @@ class PreparedPod(TypedDict, total=False):
     logFileBytes: int
     logFiles: int
     limits: PodLimits
+    keepFailedSeconds: float  # how long the files of a Pod that failed are kept, so that commands can be run among them
     backoffBase: float  # seconds; doubles with each restart up to backoffMax
     backoffMax: float
 

@@ -118,11 +118,14 @@ class Supervisor:
         self.pod = pod
         self.dev_null = _DEV_NULL
         self.attempts: dict[str, Attempt] = {}
+        self._kept: dict[str, Attempt] = {}
+        """Containers that have failed, whose files are kept for a while."""
         self._folder = folder
         self._journal = journal
         self._containers: dict[str, PreparedContainer] = {c["name"]: c for c in pod["containers"]}
         self._state = _state_of(pod)
         self._is_finished = False
+        self._is_released = False
         self._has_news = False
         self._wake: Timer | None = None
         self._retry: Timer | None = None
@@ -149,6 +152,8 @@ class Supervisor:
             while not self._is_finished:
                 self.loop.run_once()
                 self._advance()
+            if self._kept:
+                self._keep_failed(control)
         finally:
             control.close()
 
@@ -167,8 +172,18 @@ class Supervisor:
         self.record(attempt, "killing", reason=reason, message=message)
         self._stop_attempt(attempt, time.time() + (self.pod["grace"] if grace is None else grace))
 
+    def keeps(self, attempt: Attempt, outcome: AttemptOutcome) -> bool:
+        """Whether the files of a container that has ended are kept: it failed, and nothing starts it again."""
+        wanted = self.pod.get("keepFailedSeconds") and self.pod["restartPolicy"] == "Never"
+        return bool(wanted and outcome.code and outcome.reason != "StartError" and not attempt.container.get("engine"))
+
     def attempt_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
         self.attempts.pop(attempt.name, None)
+        earlier = self._kept.pop(attempt.name, None)
+        if earlier is not None:
+            earlier.release()
+        if attempt.is_kept:
+            self._kept[attempt.name] = attempt
         details = {name: value for name, value in outcome._asdict().items() if value or name == "code"}
         self.record(attempt, "exited", **details)
         record_exit(self._state, attempt.name, outcome.code, time.time())
@@ -236,8 +251,29 @@ class Supervisor:
             self._journal.discard(entry)
             return False
         self._is_finished = True
+        if action.phase != "Failed":
+            self._release_kept()
         self._journal.notify(_LAST_NOTIFY_TIMEOUT)
         return True
+
+    def _keep_failed(self, control: ControlServer) -> None:
+        """The Pod has ended. Its view of the file system stays for a while, so that commands can be run in it, and for
+        as long as one of them runs."""
+        control.attempts = self._kept
+        until = time.time() + self.pod.get("keepFailedSeconds", 0.0)
+        self.loop.at(until, _wake_up)
+        while not self._is_released and (time.time() < until or control.connections):
+            self.loop.run_once()  # a connection that ends wakes it, and so does a request to stop
+        for connection in list(control.connections):
+            connection.close()
+        self._kill_all_processes()
+        self._release_kept()
+        self._journal.notify(_LAST_NOTIFY_TIMEOUT)
+
+    def _release_kept(self) -> None:
+        for attempt in self._kept.values():
+            attempt.release()
+        self._kept.clear()
 
     def _write_and_notify(self) -> None:
         if self._is_finished:
@@ -272,9 +308,11 @@ class Supervisor:
             self.loop.reap()
 
     def _stop(self, grace: float | None, reason: str, message: str) -> None:
+        self._is_released = True
         apply_action(self._state, EndPod(self.pod["grace"] if grace is None else grace, reason, message), time.time())
 
     def _on_signal(self, _number: int) -> None:
+        self._is_released = True
         apply_action(self._state, _SHUTDOWN._replace(grace=self.pod["grace"]), time.time())
 
 
@@ -431,7 +469,7 @@ class _Connection:
 
     def _exec(self, request: ControlRequest) -> None:
         attempt = self._server.attempts.get(request["container"])
-        if attempt is None or not attempt.pid:
+        if attempt is None or not (attempt.pid or attempt.is_kept):
             raise StartError(f'container "{request["container"]}" is not running')
         if len(self._descriptors) != _DESCRIPTORS:
             raise StartError("an exec needs three descriptors: stdin, stdout and stderr")

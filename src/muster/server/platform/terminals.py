@@ -1,0 +1,173 @@
+"""Terminals in the browser: a shell in a running Pod over a WebSocket, with the rules of `muster exec -it`.
+
+Binary messages are what the user types and what the terminal shows. Text messages are JSON: `{"rows": 24, "columns":
+80}` from the browser, `{"exit": 0}` or `{"error": "..."}` as the last message of the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any, Final
+
+import orjson
+from fastapi import FastAPI, Request
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from muster.kube.builtin import POD
+from muster.kube.cluster import Process
+from muster.kube.errors import ApiError
+from muster.kube.objects import status_of, uid_of
+from muster.platform.errors import ConflictProblem, ForbiddenProblem, NotFoundProblem, Problem
+from muster.platform.permissions import Actor, may_at_all, require
+from muster.platform.records import Subject
+from muster.platform.users.audit import write_audit
+from muster.server.platform.problems import problem_response
+from muster.server.platform.security import identify
+from muster.server.platform.services import Services, services_of
+from muster.server.platform.streams import RECHECK_SECONDS, StreamAccess
+from muster.server.proxy.directory import namespace_owner
+from muster.server.proxy.origins import is_own_page
+
+log = logging.getLogger(__name__)
+
+PATH: Final = "/api/v1/pods/{namespace}/{pod}/terminal"
+SHELL: Final = ("/bin/sh", "-c", "export TERM=xterm-256color; command -v bash >/dev/null && exec bash || exec sh")
+_POLICY_VIOLATION = 1008
+_MOST_CELLS = 2000
+
+
+def add_terminals(app: FastAPI) -> None:
+    app.router.routes.append(WebSocketRoute(PATH, open_terminal))
+
+
+async def open_terminal(socket: WebSocket) -> None:
+    """A refusal is an HTTP response, before the WebSocket is accepted."""
+    request = Request({**socket.scope, "type": "http", "method": "GET"})
+    try:
+        here, who = services_of(request), await _identify(request)
+        namespace, pod = socket.path_params["namespace"], socket.path_params["pod"]
+        await _check(here, who, namespace, pod)
+        with here.streams.count(who.id):
+            process = await here.cluster.exec(
+                pod,
+                namespace,
+                SHELL,
+                container=request.query_params.get("container", "")[:253],
+                stdin=True,
+                tty=True,
+            )
+            await _serve(socket, request, process, here, who, namespace, pod)
+    except (Problem, ApiError) as error:
+        problem = error if isinstance(error, Problem) else ConflictProblem(error.message)
+        with contextlib.suppress(RuntimeError):  # it was accepted meanwhile
+            await socket.send_denial_response(problem_response(problem))
+
+
+async def _identify(request: Request) -> Actor:
+    if "authorization" not in request.headers and not is_own_page(
+        "GET", dict(request.headers), request.headers.get("host", ""), websocket=True
+    ):
+        raise ForbiddenProblem.of("request.site")
+    who = await identify(request)
+    decision = may_at_all(who, "pod", "exec")
+    if not decision:
+        assert decision.error is not None
+        raise ForbiddenProblem.from_error(decision.error)
+    return who
+
+
+async def _check(here: Services, who: Actor, namespace: str, pod: str) -> None:
+    """Raises NotFound, Forbidden or Conflict. Nobody learns which Pods there are in namespaces of others."""
+    owner = namespace_owner(namespace, here.namespaces.owner_of)
+    require(who, "exec", Subject("pod", f"{namespace}/{pod}", owner=owner.user, team=owner.team), pod)
+    try:
+        found = await here.cluster.get(POD, pod, namespace)
+    except ApiError:
+        raise NotFoundProblem.named("Pod", f"{namespace}/{pod}") from None
+    phase = str(status_of(found).get("phase") or "Pending")
+    if phase != "Running":
+        raise ConflictProblem.of("pod.not-running", pod=pod, phase=phase)
+    await here.database.write(
+        lambda connection: write_audit(connection, who, "exec", "pod", uid_of(found), f"{namespace}/{pod}")
+    )
+
+
+async def _serve(
+    socket: WebSocket, request: Request, process: Process, here: Services, who: Actor, namespace: str, pod: str
+) -> None:
+    owner = here.namespaces.owner_of
+    subject = namespace_owner(namespace, owner)
+
+    async def check() -> None:
+        now = namespace_owner(namespace, owner)
+        require(who, "exec", Subject("pod", f"{namespace}/{pod}", owner=now.user, team=now.team), pod)
+        if now != subject:
+            raise ForbiddenProblem.of("stream.rights")
+
+    await socket.accept()
+    output = asyncio.create_task(_send_output(socket, process), name="terminal output")
+    input_ = asyncio.create_task(_receive_input(socket, process), name="terminal input")
+    guard = asyncio.create_task(_until_refused(StreamAccess(request, check)), name="terminal rights")
+    try:
+        done, _ = await asyncio.wait((output, input_, guard), return_when=asyncio.FIRST_COMPLETED)
+        if output in done:
+            await _send_exit(socket, process)
+        elif guard in done:
+            await socket.close(_POLICY_VIOLATION, "you may no longer do this")
+    finally:
+        for task in (output, input_, guard):
+            task.cancel()
+        await asyncio.gather(output, input_, guard, return_exceptions=True)
+        await process.close()
+
+
+async def _send_output(socket: WebSocket, process: Process) -> None:
+    async for _, data in process.output():
+        if data:
+            await socket.send_bytes(data)
+
+
+async def _receive_input(socket: WebSocket, process: Process) -> None:
+    """Runs until the browser disconnects."""
+    while True:
+        try:
+            message = await socket.receive()
+        except (WebSocketDisconnect, RuntimeError):
+            return
+        if message["type"] == "websocket.disconnect":
+            return
+        with contextlib.suppress(ApiError, OSError):  # the shell may have ended
+            if message.get("bytes"):
+                await process.write(message["bytes"])
+            elif (size := _read_size(message.get("text") or "")) is not None:
+                await process.resize(*size)
+
+
+def _read_size(text: str) -> tuple[int, int] | None:
+    try:
+        given: Any = orjson.loads(text)
+        rows, columns = given["rows"], given["columns"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    valid = all(isinstance(number, int) and 0 < number <= _MOST_CELLS for number in (rows, columns))
+    return (rows, columns) if valid else None
+
+
+async def _send_exit(socket: WebSocket, process: Process) -> None:
+    try:
+        said: dict[str, Any] = {"exit": await process.wait()}
+    except ApiError as error:
+        said = {"error": error.message}
+    with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+        await socket.send_text(orjson.dumps(said).decode())
+        await socket.close()
+
+
+async def _until_refused(access: StreamAccess) -> None:
+    while await access.refusal() is None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RECHECK_SECONDS):
+                await access.changes.next()

@@ -1,0 +1,100 @@
+"""Pods that have failed and whose files are kept for a while: a shell finds them as they ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from muster.embedded.node.journal import has_supervisor
+from muster.kube.errors import BadRequest
+from muster.kube.objects import status_of
+from tests.embedded.node.harness import Node
+
+_WRITES = "echo made > /tmp/made; mkdir -p /srv/out; echo deep > /srv/out/deep; echo $A > /data/env; exit 3"
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    node = Node(tmp_path, keep_failed_seconds=600.0, keep_failed_pods=2)
+    await node.start()
+    yield node
+    await node.clean_up()
+
+
+async def fail(node: Node, name: str, script: str = _WRITES) -> Path:
+    """A Pod that writes to /tmp, to its own layer and to a volume, and fails."""
+    pod = await node.create(
+        name,
+        "sh",
+        "-c",
+        script,
+        container={
+            "env": [{"name": "A", "value": "1"}],
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+            "workingDir": "/tmp",
+        },
+        volumes=[{"name": "data", "emptyDir": {}}],
+    )
+    await node.phase(name, "Failed")
+    return node.folder(pod)
+
+
+async def run(node: Node, name: str, script: str) -> tuple[int, str]:
+    process = await node.cluster.exec(name, "default", ["sh", "-c", script])
+    output = b"".join([data async for _, data in process.output()])
+    code = await process.wait()
+    await process.close()
+    return code, output.decode()
+
+
+async def test_a_shell_finds_files_variables_and_mounts(node: Node) -> None:
+    folder = await fail(node, "p")
+    status = status_of(await node.get("p"))
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+    assert await run(node, "p", "pwd; cat made /srv/out/deep /data/env; echo $A") == (0, "/tmp\nmade\ndeep\n1\n1\n")
+    # What one shell changes, the next one sees.
+    await run(node, "p", "echo fixed > /srv/out/deep")
+    assert await run(node, "p", "cat /srv/out/deep") == (0, "fixed\n")
+    await node.restart()  # the server; the kept Pod needs none
+    assert await run(node, "p", "cat /srv/out/deep") == (0, "fixed\n")
+    await node.delete("p")
+    await node.vanished("p")
+    await node.wait_until(lambda: not folder.exists())
+
+
+async def test_the_oldest_are_given_up(node: Node) -> None:
+    folders = [await fail(node, name) for name in ("a", "b", "c")]
+    await node.wait_until(lambda: not (folders[0] / "pod.json").exists())
+    with pytest.raises(BadRequest, match="completed pod"):
+        await run(node, "a", "true")
+    assert (await run(node, "c", "cat /tmp/made"))[1] == "made\n"
+
+
+async def test_only_pods_that_failed_are_kept(node: Node) -> None:
+    folder = await fail(node, "p")
+    good = node.folder(await node.create("good", "true"))
+    await node.phase("good", "Succeeded")
+    missing = node.folder(await node.create("missing", "no-such-program"))
+    await node.phase("missing", "Failed")
+    await node.wait_until(lambda: not (good / "pod.json").exists() and not (missing / "pod.json").exists())
+    assert has_supervisor(str(folder))
+
+
+@pytest.mark.slow
+async def test_it_ends_after_its_time_but_not_under_a_shell(node: Node) -> None:
+    await node.restart(keep_failed_seconds=5.0)
+    folder = await fail(node, "p")
+    process = await node.cluster.exec("p", "default", ["sh", "-c", "echo here; read x; cat /tmp/made"], stdin=True)
+    output = process.output()
+    assert (await anext(output))[1] == b"here\n"
+    await asyncio.sleep(6)  # longer than it is kept
+    assert has_supervisor(str(folder))
+    await process.write(b"go\n")
+    assert (await anext(output))[1] == b"made\n"
+    await process.close()
+    await node.wait_until(lambda: not (folder / "pod.json").exists())
+    with pytest.raises(BadRequest, match="completed pod"):
+        await run(node, "p", "true")
