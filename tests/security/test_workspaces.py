@@ -65,7 +65,7 @@ async def test_another_user(scene: Scene, path: str) -> None:
 
 async def test_another_user_asks_for_a_link(scene: Scene) -> None:
     """Another user asks for a link to a workspace."""
-    (await scene.ben("POST", f"workspaces/{scene.uid}/open", {})).refused(403)
+    (await scene.ben("POST", f"workspaces/{scene.uid}/open", {})).refused(404)
 
 
 async def _run_token(scene: Scene) -> dict[str, str]:

@@ -33,7 +33,7 @@ from muster.platform.errors import (
     UnauthenticatedProblem,
     UnavailableProblem,
 )
-from muster.platform.permissions import Actor, require
+from muster.platform.permissions import Actor, may
 from muster.platform.users.credentials import API_TOKEN, hash_secret
 from muster.platform.users.login_limits import forwarded_client
 from muster.platform.users.sessions import SESSION_LIFETIME
@@ -122,7 +122,9 @@ class WorkspaceProxy:
         workspace = await self._directory.find(scope["workspace"])
         if workspace is None:
             raise NotFoundProblem.named("workspace", scope["workspace"])
-        require(actor, "open", workspace.subject, workspace.name)
+        decision = may(actor, "open", workspace.subject)
+        if decision.error is not None:
+            raise ForbiddenProblem.from_error(decision.error)
         return actor, workspace
 
     async def _authenticate(self, scope: Scope) -> Actor:
