@@ -13,7 +13,14 @@ from muster.kube.builtin import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from muster.kube.cluster import Cluster
 from muster.kube.objects import Object
 from muster.workspaces import mounted_files
-from muster.workspaces.mounted_files import EventFile, MountedFolder, event_files_of, event_folders_of, is_own_file
+from muster.workspaces.mounted_files import (
+    EventFile,
+    MountedFolder,
+    event_files_of,
+    event_folders_of,
+    is_own_file,
+    kept_paths,
+)
 
 NAME = "events.out.tfevents.1700000000.trainer-0.1.0"
 
@@ -29,6 +36,10 @@ class Disk:
 
     def volume_folder(self, pod: Object, volume: str) -> str:
         return f"{self.top}/volumes/{volume}"
+
+    def output(self, pod: Object, container: str, index: int) -> Path | None:
+        copy = self.top / "kept" / container / str(index)
+        return copy if copy.exists() else None
 
     def nfs_folder(self, server: str, path: str) -> str:
         return f"{self.top}/nfs" if server == "nas" else ""
@@ -112,6 +123,22 @@ def test_volumes_of_every_kind_are_found_where_the_container_mounts_them(tmp_pat
     write(tmp_path / "root/team/a/logs" / NAME)
     write(tmp_path / "tmp-main/runs/x" / "events.out.tfevents.1.other")
     assert seen(event_files_of(found).files) == ["/share/logs/" + NAME, "/tmp/runs/x/events.out.tfevents.1.other"]
+
+
+def test_of_a_pod_that_has_ended_the_copies_of_its_outputs_are_searched_instead_of_tmp(tmp_path: Path) -> None:
+    pod = pod_with([], [])
+    pod["metadata"]["annotations"] = {"muster.dev/keep-files": '{"main": ["/tmp/out.txt", "/tmp/logs", "/gone"]}'}
+    write(tmp_path / "tmp-main" / "logs" / NAME)
+    write(tmp_path / "kept/main/0")
+    write(tmp_path / "kept/main/1/a" / NAME)
+    assert seen(event_files_of(folders(pod, tmp_path)).files) == [f"/tmp/logs/{NAME}"]
+    pod["status"] = {"phase": "Succeeded"}
+    assert seen(event_files_of(folders(pod, tmp_path)).files) == [f"/tmp/logs/a/{NAME}"]
+
+
+@pytest.mark.parametrize("annotation", ["", "{", "[]", '{"main": "/x"}', '{"main": [1, "relative"]}'])
+def test_an_annotation_of_a_user_may_be_anything(annotation: str) -> None:
+    assert kept_paths({"metadata": {"annotations": {"muster.dev/keep-files": annotation}}}) == []
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,13 @@ from contextlib import contextmanager
 from errno import EACCES
 from typing import IO, Any, Final, NamedTuple
 
+import orjson
+
 from muster.kube.beneath import Folder, UnsafeName, split_name
 from muster.kube.builtin import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
-from muster.kube.cluster import Cluster, NodeFiles
+from muster.kube.cluster import KEEP_FILES_ANNOTATION, Cluster, NodeFiles, NodeFilesError
 from muster.kube.errors import ApiError
-from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of
+from muster.kube.objects import Object, annotations_of, meta, name_of, namespace_of, parse_time, spec_of, status_of
 from muster.workspaces.event_files import is_event_file
 
 MAX_ENTRIES: Final = 20_000
@@ -87,13 +89,18 @@ class EventFiles(NamedTuple):
 
 
 async def event_folders_of(cluster: Cluster, files: NodeFiles, pod: Object) -> list[MountedFolder]:
-    """Returns the folders in which containers of the Pod may have written event files: /tmp and the volumes that are
-    mounted. It does not look into them."""
+    """Returns the folders in which containers of the Pod may have written event files: /tmp, the volumes that are
+    mounted and, of a Pod that has ended, the copies of its outputs. It does not look into them."""
     found: dict[tuple[str, str], MountedFolder] = {}
+    has_ended = status_of(pod).get("phase") in ("Succeeded", "Failed")
+    if has_ended:
+        for folder in _output_folders(files, pod):
+            found[folder.path, ""] = folder
     volumes = {str(volume.get("name")): volume for volume in spec_of(pod).get("volumes") or ()}
     for container in spec_of(pod).get("containers") or ():
-        scratch = files.scratch_folder(pod, str(container.get("name") or ""))
-        found[scratch, ""] = _own_folder(pod, scratch, "/tmp")  # noqa: S108  (the container's)
+        if not has_ended:  # then it is about to be removed
+            scratch = files.scratch_folder(pod, str(container.get("name") or ""))
+            found[scratch, ""] = _own_folder(pod, scratch, "/tmp")  # noqa: S108  (the container's)
         for mount in container.get("volumeMounts") or ():
             source = volumes.get(str(mount.get("name")))
             inside = str(mount.get("subPath") or "")
@@ -195,6 +202,34 @@ async def _volume_folder(
     if not path.startswith("/"):
         return None
     return MountedFolder(path, inside, mount_path, name_of(pod), _host(pod), _created(pod), claim, False, reads_as)
+
+
+def _output_folders(files: NodeFiles, pod: Object) -> Iterator[MountedFolder]:
+    """The folders among the outputs of a Pod, which the node keeps as long as the Pod object exists."""
+    for container, index, path in kept_paths(pod):
+        try:
+            copy = files.output(pod, container, index)
+        except NodeFilesError:
+            continue
+        if copy is not None and copy.is_dir():
+            yield _own_folder(pod, str(copy), path)
+
+
+def kept_paths(pod: Object) -> list[tuple[str, int, str]]:
+    """The container, index and path of what the Pod asks the node to keep."""
+    try:
+        asked = orjson.loads(annotations_of(pod).get(KEEP_FILES_ANNOTATION) or "{}")
+    except orjson.JSONDecodeError:
+        return []
+    if not isinstance(asked, dict):
+        return []
+    lists = {container: paths for container, paths in asked.items() if isinstance(paths, list)}
+    return [
+        (container, index, path)
+        for container, paths in lists.items()
+        for index, path in enumerate(paths)
+        if isinstance(path, str) and path.startswith("/")
+    ]
 
 
 def _own_folder(pod: Object, path: str, mount_path: str) -> MountedFolder:

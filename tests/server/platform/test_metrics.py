@@ -110,7 +110,13 @@ async def test_curves_of_a_job_and_of_a_run(muster: Whole) -> None:
     assert not after["live"]
 
     # A run, compared with the job, and as a table.
-    step = node("train", command="for i in 1 2 3; do echo epoch=$i lr: 1e-$i; done")
+    commands = [
+        "mkdir /tmp/logs",
+        write(FIRST, "/tmp/logs/my.tfevents"),
+        "for i in 1 2 3; do echo epoch=$i lr: 1e-$i; done",
+    ]
+    output = {"name": "logs", "type": "file", "path": "/tmp/logs"}
+    step = node("train", command="\n".join(commands), outputs=[output])
     await stored(ann, "curves", graph(step))
     run = await ann.post("runs", {"workflow": "curves"})
     assert (await ended(ann, run["id"]))["state"] == "succeeded"
@@ -119,7 +125,8 @@ async def test_curves_of_a_job_and_of_a_run(muster: Whole) -> None:
     assert {tag: points for (_, tag), points in curves(of_run).items()} == {
         "epoch": [[0, 1.0], [1, 2.0], [2, 3.0]],
         "lr": [[0, 0.1], [1, 0.01], [2, 0.001]],
-    }
+        "train/loss": [[1, 0.5], [2, 0.25]],
+    }, "the output of the node has its event files after its end"
     compare = f"metrics?of=run:{run['id']}&of=job:user-ann/pytorchjob/digits"
     both = await ann.get(compare)
     assert {(s["subject"], s["name"]) for s in both["series"]} == {
