@@ -99,3 +99,14 @@ async def test_every_pipeline_runs_to_its_state() -> None:
     results = await run(FOLDER)
     wrong = [describe(result) for result in results if not result.is_right]
     assert not wrong, "\n".join(wrong)
+
+
+@needs_files
+@pytest.mark.smoke
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_pipelines_of_plain_containers_run() -> None:
+    """A short story for every change: they need no package."""
+    results = await run(FOLDER, ("container_no_input", "two_step_pipeline_containerized", "placeholder_with_if", "seq"))
+    assert [(result.case.file, result.state) for result in results if result.state != "Succeeded"] == []
+    assert len(results) == 4
