@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -48,6 +49,10 @@ def install(
         str,
         typer.Option("--cert-manager-issuer", help="Issuer/NAME or ClusterIssuer/NAME of the webhook's certificate."),
     ] = "",
+    workspaces: Annotated[
+        bool,
+        typer.Option("--workspaces", help="Run Notebooks and Tensorboards, too, in place of Kubeflow's controllers."),
+    ] = False,
     replace: Annotated[
         bool,
         typer.Option("--replace", help="Stop training-operator and paddle-operator first, and take over their jobs."),
@@ -74,6 +79,7 @@ def install(
         namespaces=tuple(watched or ()),
         failure_policy=policy,
         issuer=_parse_issuer(issuer),
+        workspaces=workspaces,
     )
     if dry_run:
         echo("---\n".join(dump(obj) for obj in build_manifests(options)).rstrip())
@@ -208,6 +214,13 @@ def operator(
             help="An image that provides kubectl to launchers without kubectl and Python.",
         ),
     ] = "",
+    workspaces: Annotated[bool, typer.Option("--workspaces", help="Run Notebooks and Tensorboards, too.")] = False,
+    tensorboard_image: Annotated[
+        str, typer.Option("--tensorboard-image", help="An image with Python and TensorBoard.")
+    ] = "",
+    cull_idle: Annotated[
+        float, typer.Option("--cull-idle-minutes", min=0, help="Stop notebooks that are idle for so long; 0: never.")
+    ] = 0.0,
     debug: Debug = False,
 ) -> None:
     """Run the training controller on a Kubernetes cluster until stopped."""
@@ -221,8 +234,13 @@ def operator(
 
     from muster.operator import run
     from muster.operator.run import serve
-    from muster.operator.settings import OperatorSettings, SettingsError, with_election
+    from muster.operator.settings import OperatorSettings, SettingsError, WorkspaceOptions, with_election
     from muster.operator.webhook import WebhookSettings
+    from muster.workspaces.images import WorkspaceSettings
+
+    options = WorkspaceOptions(culling=WorkspaceSettings(cull_idle_minutes=cull_idle))
+    if tensorboard_image:
+        options = dataclasses.replace(options, tensorboard_image=tensorboard_image)
 
     run.configure_logging(cast(run.LogFormat, log_format), debug=debug)
     credentials = load_access(kubeconfig, kube_context)
@@ -237,6 +255,7 @@ def operator(
         port=port,
         waiting_image=waiting_image,
         delivery_image=delivery_image,
+        workspaces=options if workspaces else None,
         webhook=WebhookSettings(port=webhook_port, certificates=certificates, namespace=credentials.namespace)
         if webhook_port
         else None,

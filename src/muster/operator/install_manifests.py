@@ -17,6 +17,7 @@ from muster.kube.schema import OBJECT_META
 from muster.operator.settings import lease_name
 from muster.operator.webhook import WEBHOOK_PATH
 from muster.training.registry import training_kinds
+from muster.workspaces.kinds import NOTEBOOK, NOTEBOOK_LABEL, TENSORBOARD, workspace_kinds
 
 NAME = "muster-operator"
 NAMESPACE = "muster-system"
@@ -58,13 +59,15 @@ class InstallOptions:
     """nodeSelector, tolerations, affinity and priorityClassName of its Pods."""
     api_ports: Any = (443, 6443)
     """The ports of API servers to which the operator's Pods may connect."""
+    workspaces: bool = False
+    """Whether the operator runs Notebooks and Tensorboards, too."""
 
 
 def build_manifests(options: InstallOptions = InstallOptions()) -> list[Object]:
     """Returns all objects in the order in which to apply them."""
     return [
         namespace(options),
-        *build_crds(),
+        *build_crds(workspaces=options.workspaces),
         *accounts(options),
         *([certificate(options)] if options.issuer else [secret(options)]),
         service(options),
@@ -99,7 +102,7 @@ def account(options: InstallOptions) -> Object:
 
 
 def job_role(options: InstallOptions) -> Object:
-    return _object(f"{_RBAC}/v1", "ClusterRole", NAME, "", {"rules": job_rules()})
+    return _object(f"{_RBAC}/v1", "ClusterRole", NAME, "", {"rules": job_rules(workspaces=options.workspaces)})
 
 
 def job_bindings(options: InstallOptions) -> list[Object]:
@@ -153,7 +156,9 @@ def service(options: InstallOptions) -> Object:
 
 def network_policy(options: InstallOptions) -> Object:
     """API servers and kubelets connect from nodes, which no selector matches, so both ports are open to all. Egress is
-    allowed to DNS, the API server, and an etcd that elastic PaddleJobs name."""
+    allowed to DNS, the API server, an etcd that elastic PaddleJobs name, and notebooks, which say when they were last
+    used."""
+    notebooks = {"matchExpressions": [{"key": NOTEBOOK_LABEL, "operator": "Exists"}]}
     spec = {
         "podSelector": {"matchLabels": SELECTOR},
         "policyTypes": ["Ingress", "Egress"],
@@ -162,6 +167,7 @@ def network_policy(options: InstallOptions) -> Object:
             {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
             {"ports": _tcp(options.api_ports)},
             {"ports": _tcp([2379])},
+            *([{"to": [{"namespaceSelector": {}, "podSelector": notebooks}]}] if options.workspaces else []),
         ],
     }
     return _object("networking.k8s.io/v1", "NetworkPolicy", NAME, options.namespace, {"spec": spec})
@@ -291,6 +297,7 @@ def arguments(options: InstallOptions) -> Sequence[str]:
         f"--gang-scheduler-name={options.gang}",
         *([f"--webhook-certificates={CERTIFICATES}"] if options.issuer else []),
         *(f"--namespace={namespace}" for namespace in options.namespaces),
+        *(["--workspaces"] if options.workspaces else []),
         *options.arguments,
     )
 
@@ -326,7 +333,7 @@ _CHILD_VERBS = ("create", "get", "list", "patch", "watch")
 _POD_GROUP_VERBS = ("create", "delete", "get", "list", "update", "watch")
 
 
-def job_rules() -> list[Object]:
+def job_rules(*, workspaces: bool = False) -> list[Object]:
     """The rules in every namespace whose jobs the operator runs."""
     jobs = [
         rule
@@ -353,7 +360,23 @@ def job_rules() -> list[Object]:
         _rule("", ["events"], ("create", "patch")),
         _rule("scheduling.volcano.sh", ["podgroups"], _POD_GROUP_VERBS),
         _rule("scheduling.x-k8s.io", ["podgroups"], _POD_GROUP_VERBS),
+        *(_workspace_rules() if workspaces else []),
     ]
+
+
+def _workspace_rules() -> list[Object]:
+    """What the controllers of Notebooks and Tensorboards do besides. The tokens of their servers are Secrets."""
+    kinds = ((NOTEBOOK.group, NOTEBOOK.plural), (TENSORBOARD.group, TENSORBOARD.plural))
+    own = [
+        rule
+        for group, plural in kinds
+        for rule in (
+            _rule(group, [plural], ("get", "list", "patch", "watch")),
+            _rule(group, [f"{plural}/status"], ("update",)),
+            _rule(group, [f"{plural}/finalizers"], ("update",)),
+        )
+    ]
+    return [*own, _rule("", ["secrets"], ("create", "get")), _rule("", ["namespaces"], ("get",))]
 
 
 def webhook_rules(configuration: str) -> list[Object]:
@@ -401,11 +424,11 @@ _TEMPLATE_META = ("annotations", "finalizers", "labels", "name", "namespace")
 there, which must be dropped and not rejected."""
 
 
-def build_crds() -> list[Object]:
+def build_crds(*, workspaces: bool = False) -> list[Object]:
     """Returns one CRD per kind with all its versions, the first of which is stored. Versions of a kind have the same
     fields, so nothing is converted."""
     by_resource: dict[str, list[Kind]] = {}
-    for kind in training_kinds():
+    for kind in (*training_kinds(), *(workspace_kinds() if workspaces else ())):
         by_resource.setdefault(kind.resource, []).append(replace(kind, schema=_root(kind.schema)))
     return [crd_from_kinds(kinds) for kinds in by_resource.values()]
 

@@ -27,6 +27,9 @@ from muster.training.controller import AUTOSCALER, TrainingController
 from muster.training.gang import group_kind
 from muster.training.kinds.base import JobKind
 from muster.training.registry import training_kinds
+from muster.workspaces.controller import WorkspaceController
+from muster.workspaces.culling import Culler
+from muster.workspaces.kinds import NOTEBOOK, TENSORBOARD, workspace_kinds
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +128,9 @@ class Operator:
                 on_job_event=self._metrics.count_job_event,
             )
             self._controller = self._metrics.controller = controller
-            running = asyncio.create_task(_run_all(controller.run(), recorder.run()))
+            workspaces = self._workspace_controller(cluster, recorder)
+            parts = [] if workspaces is None else [workspaces.run(), *self._culling(cluster, recorder)]
+            running = asyncio.create_task(_run_all(controller.run(), recorder.run(), *parts))
             changed = asyncio.create_task(self._until_changed())
             stopping = asyncio.create_task(self._stop.wait())
             try:
@@ -135,6 +140,8 @@ class Operator:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._settings.grace_seconds):
                         await controller.finish()
+                        if workspaces is not None:
+                            await workspaces.finish()
                         await recorder.flush()
             finally:
                 self._controller = self._metrics.controller = None
@@ -142,9 +149,30 @@ class Operator:
                     task.cancel()
                 await asyncio.gather(running, changed, stopping, return_exceptions=True)
 
+    def _workspace_controller(self, cluster: RemoteCluster, recorder: EventRecorder) -> WorkspaceController | None:
+        """Returns the controller of those kinds of workspaces that the cluster has; None if there are none."""
+        options, known = self._settings.workspaces, self._known or frozenset()
+        kinds = [kind for kind in (NOTEBOOK, TENSORBOARD) if _type_of(kind) in known]
+        if options is None or not kinds:
+            return None
+        return WorkspaceController(
+            cluster,
+            recorder,
+            tensorboard_image=options.tensorboard_image,
+            fs_group=options.fs_group,
+            namespaces=self._settings.scopes,
+            kinds=kinds,
+        )
+
+    def _culling(self, cluster: RemoteCluster, recorder: EventRecorder) -> list[Coroutine[None, None, None]]:
+        options, known = self._settings.workspaces, self._known or frozenset()
+        if options is None or _type_of(NOTEBOOK) not in known or self._settings.namespaces:
+            return []  # it lists the notebooks of all namespaces
+        return [Culler(cluster, recorder, options.culling).run()]
+
     async def _discover(self) -> None:
         """Waits for the API server, however long it takes: it may start after us."""
-        for kind in training_kinds():
+        for kind in (*training_kinds(), *(workspace_kinds() if self._settings.workspaces is not None else ())):
             self._cluster.catalogue.register(kind)
         delay = 0.1
         while True:
@@ -175,6 +203,8 @@ class Operator:
     def _present_kinds(self) -> frozenset[tuple[str, str]]:
         """Returns those of our kinds that the cluster has."""
         kinds = [kind for job_kind in self._job_kinds for kind in (job_kind.kind, *job_kind.other_versions)]
+        if self._settings.workspaces is not None:
+            kinds += [NOTEBOOK, TENSORBOARD]
         concern = {_type_of(kind) for kind in (*kinds, group_kind(self._settings.gang))} | {AUTOSCALER}
         return frozenset(concern & {_type_of(kind) for kind in self._cluster.catalogue})
 

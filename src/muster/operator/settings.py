@@ -6,7 +6,7 @@ import hashlib
 import socket
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from muster.operator.election import ElectionSettings
 from muster.operator.webhook import WebhookSettings
@@ -15,8 +15,20 @@ from muster.training.kinds.base import JobKind
 from muster.training.kinds.mpi import Mpi
 from muster.training.kinds.pytorch import PyTorch
 from muster.training.registry import JOB_KINDS
+from muster.workspaces.images import WorkspaceSettings
 
 LEASE_NAME = "muster-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceOptions:
+    """How Notebooks and Tensorboards are run."""
+
+    tensorboard_image: str = "tensorflow/tensorflow:2.16.1"
+    """An image with Python and TensorBoard."""
+    fs_group: int = 100
+    """The group of the files in notebooks' volumes, as in Kubeflow: `users` in its images."""
+    culling: WorkspaceSettings = field(default_factory=WorkspaceSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,8 @@ class OperatorSettings:
     """How often the kinds of the cluster are discovered."""
     waiting_image: str = ""
     delivery_image: str = ""
+    workspaces: WorkspaceOptions | None = None
+    """None: Notebooks and Tensorboards are left to others, such as Kubeflow's controllers."""
 
     @property
     def gang_settings(self) -> GangSettings:
