@@ -20,53 +20,7 @@ from muster.workspaces.controller import WorkspaceController
 from muster.workspaces.environments import READY, EnvironmentStatus
 from muster.workspaces.kinds import NOTEBOOK, RESTART_ANNOTATION, STOP_ANNOTATION, TENSORBOARD, workspace_kinds
 from tests.embedded.waiting import run_components, wait_for, wait_for_all
-
-SAMPLES = """
-apiVersion: kubeflow.org/v1
-kind: Notebook
-metadata:
-  name: notebook-sample-v1
-  namespace: default
-spec:
-  template:
-    spec:
-      containers:
-        - name: notebook-sample-v1
-          image: kubeflownotebookswg/jupyter:v1.9.2
----
-apiVersion: kubeflow.org/v1beta1
-kind: Notebook
-metadata:
-  name: notebook-sample-v1beta1
-  namespace: default
-spec:
-  template:
-    spec:
-      containers:
-        - name: notebook-sample-v1beta1
-          image: gcr.io/kubeflow-images-public/tensorflow-1.10.1-notebook-cpu:v0.3.0
----
-apiVersion: kubeflow.org/v1alpha1
-kind: Notebook
-metadata:
-  name: notebook-sample-v1alpha1
-  namespace: default
-spec:
-  template:
-    spec:
-      containers:
-        - name: notebook-sample-v1alpha1
-          image: gcr.io/kubeflow-images-public/tensorflow-1.10.1-notebook-cpu:v0.3.0
----
-apiVersion: tensorboard.kubeflow.org/v1alpha1
-kind: Tensorboard
-metadata:
-  name: tensorboard-sample
-  namespace: default
-spec:
-  logspath: pvc://tensorboard-logs/mnist
-"""
-"""What Kubeflow's samples say: one Notebook in each version that it serves, and a Tensorboard on a claim."""
+from tests.workspaces.sample_workspaces import SAMPLES
 
 
 @pytest.fixture

@@ -13,7 +13,9 @@ import pytest
 import pytest_asyncio
 
 from muster.kube.builtin import POD
+from muster.workspaces.kinds import workspace_kinds
 from tests.server.kubernetes.served import Served, free_environment, on_standing, serving
+from tests.workspaces.sample_workspaces import SAMPLES
 
 KUBECTL = os.environ.get("MUSTER_TEST_KUBECTL") or shutil.which("kubectl") or ""
 pytestmark = [
@@ -238,3 +240,19 @@ async def test_port_forward(kubectl: Kubectl) -> None:
             writer.close()
         forwarding.terminate()
         await forwarding.communicate()
+
+
+async def test_the_samples_of_kubeflow_workspaces(kubectl: Kubectl) -> None:
+    for kind in workspace_kinds():
+        kubectl.served.cluster.catalogue.register(kind)
+    made = await kubectl("apply", "-f", "-", stdin=SAMPLES)
+    assert made.count("created") == 4
+    for version in ("v1", "v1beta1", "v1alpha1"):
+        listed = await kubectl("get", f"notebooks.{version}.kubeflow.org", "-o", "name")
+        assert listed.count("notebook.kubeflow.org/") == 3
+    assert "pvc://tensorboard-logs/mnist" in await kubectl("get", "tensorboards")
+    again = await kubectl("apply", "-f", "-", stdin=SAMPLES)
+    assert again.count("unchanged") == 4
+    await kubectl("annotate", "notebook", "notebook-sample-v1", "kubeflow-resource-stopped=2026-11-17T10:00:00Z")
+    wrong = SAMPLES.replace("pvc://tensorboard-logs/mnist", "ftp://host/logs")
+    assert "spec.logspath" in await kubectl.fails("apply", "-f", "-", stdin=wrong)
