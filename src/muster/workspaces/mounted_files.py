@@ -94,8 +94,7 @@ async def event_folders_of(cluster: Cluster, files: NodeFiles, pod: Object) -> l
     found: dict[tuple[str, str], MountedFolder] = {}
     has_ended = status_of(pod).get("phase") in ("Succeeded", "Failed")
     if has_ended:
-        for folder in _output_folders(files, pod):
-            found[folder.path, ""] = folder
+        found = {(output.path, ""): output for output in _output_folders(files, pod)}
     volumes = {str(volume.get("name")): volume for volume in spec_of(pod).get("volumes") or ()}
     for container in spec_of(pod).get("containers") or ():
         if not has_ended:  # then it is about to be removed
