@@ -14,6 +14,7 @@ import yaml
 from muster.embedded.node.isolation import probe_isolation
 from muster.kube.builtin import PERSISTENT_VOLUME_CLAIM
 from muster.kube.objects import Object, name_of, status_of
+from muster.kube.pod_security import ISOLATION_LABEL, RESTRICTED
 from muster.pipelines.compile import to_workflow
 from muster.pipelines.resolver import node_outputs
 from muster.pipelines.spec import parse_pipeline, read_pipeline
@@ -33,16 +34,18 @@ async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
         yield found
 
 
-async def run(server: RunningServer, pipeline: Any, parameters: dict[str, Any] | None = None) -> Object:
+async def run(
+    server: RunningServer, pipeline: Any, parameters: dict[str, Any] | None = None, namespace: str = "default"
+) -> Object:
     """Runs a pipeline and returns its Workflow when it has ended."""
     workflow = to_workflow(
-        pipeline, run_id=str(uuid.uuid4()), display_name="a run", parameters=parameters or {}, namespace="default"
+        pipeline, run_id=str(uuid.uuid4()), display_name="a run", parameters=parameters or {}, namespace=namespace
     )
     made = await server.cluster.create(workflow)
     async with asyncio.timeout(300):
         async for event in server.cluster.watch(
             WORKFLOW,
-            "default",
+            namespace,
             fields=f"metadata.name={name_of(made)}",
             resource_version=made["metadata"]["resourceVersion"],
         ):
@@ -187,8 +190,18 @@ def lightweight(source: str, function: str, packages: str = "") -> dict[str, Any
 
 @pytest.mark.slow
 @pytest.mark.smoke
-async def test_a_lightweight_component_with_the_real_kfp(server: RunningServer, tmp_path: Path) -> None:
-    """The second task finds the environment of the first one, and pip has nothing to do there."""
+@pytest.mark.parametrize("is_member", [False, True], ids=["an admin", "a member"])
+async def test_a_lightweight_component_with_the_real_kfp(
+    server: RunningServer, tmp_path: Path, is_member: bool
+) -> None:
+    """The second run finds the environment of the first one, and pip has nothing to do there."""
+    namespace = "default"
+    if is_member:
+        namespace = "alice"
+        labels = {ISOLATION_LABEL: RESTRICTED}
+        await server.cluster.create(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
+        )
     definitions = {
         "inputDefinitions": parameters(rows="LIST"),
         "outputDefinitions": {
@@ -197,15 +210,25 @@ async def test_a_lightweight_component_with_the_real_kfp(server: RunningServer, 
         },
     }
     given = {"inputs": {"parameters": {"rows": {"runtimeValue": {"constant": [1.0, 2.0, 6.0]}}}}}
-    made = pipeline({"summarize": given}, summarize=(definitions, lightweight(LIGHTWEIGHT, "summarize")))
+    table = {"artifacts": {"table": of_task("summarize", "table")}}
+    count = component(
+        'test "$(grep -c . "$1")" = 3',
+        "{{$.inputs.artifacts['table'].path}}",
+        inputDefinitions=artifacts(table="system.Dataset"),
+    )
+    made = pipeline(
+        {"summarize": given, "count": {"inputs": table, "dependentTasks": ["summarize"]}},
+        summarize=(definitions, lightweight(LIGHTWEIGHT, "summarize")),
+        count=count,
+    )
     for _ in range(2):
-        workflow = await run(server, made)
+        workflow = await run(server, made, namespace=namespace)
         assert status_of(workflow)["phase"] == "Succeeded", problem(workflow)
         found = outputs(workflow)["summarize"]
         assert found.parameters == {"total": 9}
         assert found.artifacts["table"][0].metadata == {"rows": 3}
         assert found.artifacts["metrics"][0].metadata == {"mean": 3.0}
-    environments = tmp_path / "home/environments/default"
+    environments = tmp_path / "home/environments" / namespace
     assert len(list(environments.iterdir())) == 1
 
 
