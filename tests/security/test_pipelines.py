@@ -1,0 +1,242 @@
+"""The API of Kubeflow Pipelines against members: what belongs to others, weak tokens, uploads, and false Workflows."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import select
+
+from muster.kube.objects import name_of
+from muster.pipelines.compile import RUN_LABEL
+from muster.platform.database.database import Database, sqlite_url
+from muster.platform.database.pipeline_tables import pipeline_runs
+from muster.platform.users.tokens import issue_run_token
+from muster.server.platform.route_rules import PIPELINES_RULES
+from muster.workflows.kinds import WORKFLOW, workflow_kinds
+from tests.pipelines.test_packages import SPEC, YAML
+from tests.server.pipelines.test_app import Api, user_of
+from tests.server.platform.served import Client, Served, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CANARY = "canary-51c8"
+GUARDED = [key for key, rule in PIPELINES_RULES.items() if not rule.is_public]
+
+
+@dataclass(frozen=True)
+class Here:
+    served: Served
+    ann: Api
+    bob: Api
+    browser: Client
+    """Of Ann."""
+    reader: Api
+    """Ann, with a token that may only read."""
+    ids: dict[str, str]
+    """Of what belongs to Ann, by the names in paths."""
+
+    def path(self, key: str) -> str:
+        found = key.split(" ")[1]
+        for name, identifier in self.ids.items():
+            found = found.replace(f"{{{name}}}", identifier)
+        return found.replace("{name}", CANARY).replace("{node_id}", "say")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Here]:
+    """Ann has one of everything. Nothing runs her runs."""
+    folder = tmp_path_factory.mktemp("pipelines")
+    database = await Database.open(sqlite_url(folder / "platform.db"), survives_power_cut=False)
+    async with serving(database, folder / "home", kinds=workflow_kinds()) as served:
+        browser, bob = await served.user("ann"), await user_of(served, "bob")
+        ann = Api(served.url, (await browser.post("tokens", {"name": "script"}))["secret"])
+        reader = Api(served.url, (await browser.post("tokens", {"name": "reader", "scopes": ["read"]}))["secret"])
+        experiment = await ann.post("experiments", {"display_name": CANARY})
+        pipeline = (await ann.upload("pipelines/upload", YAML, name=CANARY)).ok()
+        (version,) = (await ann.get(f"pipelines/{pipeline['pipeline_id']}/versions"))["pipeline_versions"]
+        body = {"display_name": CANARY, "pipeline_spec": SPEC, "experiment_id": experiment["experiment_id"]}
+        run = await ann.post("runs", body)
+        trigger = {"periodic_schedule": {"interval_second": 3600}}
+        recurring = await ann.post("recurringruns", {**body, "trigger": trigger})
+        ids = {
+            "experiment_id": experiment["experiment_id"],
+            "pipeline_id": pipeline["pipeline_id"],
+            "version_id": version["pipeline_version_id"],
+            "run_id": run["run_id"],
+            "recurring_run_id": recurring["recurring_run_id"],
+        }
+        yield Here(served, ann, bob, browser, reader, ids)
+    await asyncio.to_thread(database.close)
+
+
+@pytest.mark.parametrize("key", [key for key in GUARDED if "{" in key])
+async def test_what_belongs_to_another_member(here: Here, key: str) -> None:
+    """A member uses a route of Kubeflow Pipelines with the id of another member's experiment, pipeline or run."""
+    method = key.split(" ")[0]
+    body = {"display_name": "x", "pipeline_spec": SPEC} if "versions" in key and method == "POST" else {}
+    reply = await here.bob(method, here.path(key), body if method in ("POST", "PATCH") else None)
+    assert reply.status == 404, reply.body
+    assert "Forbidden" not in str(reply.body)
+    there = await here.ann("GET", f"runs/{here.ids['run_id']}")
+    assert there.status == 200
+
+
+@pytest.mark.parametrize("listed", ["experiments", "pipelines", "runs", "recurringruns"])
+@pytest.mark.parametrize("namespace", ["", "-", "user-ann"])
+async def test_lists_show_only_what_is_ones_own(here: Here, listed: str, namespace: str) -> None:
+    """A member lists all namespaces, or names that of another member."""
+    reply = await here.bob("GET", listed, namespace=namespace)
+    assert reply.status == (404 if namespace == "user-ann" else 200)
+    assert CANARY not in json.dumps(reply.body)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"experiment_id": "experiment_id"},
+        {"pipeline_version_reference": {"pipeline_id": "pipeline_id"}},
+        {"pipeline_version_reference": {"pipeline_version_id": "version_id"}},
+        {"pipeline_version_reference": {"pipeline_id": "pipeline_id", "pipeline_version_id": "version_id"}},
+    ],
+)
+@pytest.mark.parametrize("kind", ["runs", "recurringruns"])
+async def test_a_run_of_what_belongs_to_another(here: Here, change: dict[str, Any], kind: str) -> None:
+    """A member runs another member's pipeline, or runs something in their experiment."""
+    body: dict[str, Any] = {"display_name": "x", "trigger": {"cron_schedule": {"cron": "@daily"}}}
+    if kind == "runs":
+        del body["trigger"]
+    if "experiment_id" in change:
+        body |= {"pipeline_spec": SPEC, "experiment_id": here.ids["experiment_id"]}
+    else:
+        reference = change["pipeline_version_reference"]
+        body["pipeline_version_reference"] = {name: here.ids[wanted] for name, wanted in reference.items()}
+    reply = await here.bob("POST", kind, body)
+    assert (reply.status, CANARY in str(reply.body)) == (404, False)
+
+
+async def test_lineage_of_another_run(here: Here) -> None:
+    """A member asks for the artifacts of another member's run."""
+    assert (await here.bob("GET", "artifacts", run_id=here.ids["run_id"])).status == 404
+    assert await here.bob.get("artifacts", uri="minio://mlpipeline") == {}
+
+
+@pytest.mark.parametrize("key", [key for key in GUARDED if not key.startswith("GET ")])
+async def test_a_token_that_may_only_read(here: Here, key: str) -> None:
+    """A token without the scope `write` is used to change something."""
+    reply = await here.reader(key.split(" ")[0], here.path(key), {})
+    assert (reply.status, reply.body["code"]) == (403, 7)
+
+
+async def test_the_token_of_a_run_of_the_platform(here: Here) -> None:
+    """The token that a run of the platform gets is used for Kubeflow Pipelines."""
+    ann = (await here.browser.get("session"))["user"]["id"]
+    token = await here.served.platform.database.write(lambda connection: issue_run_token(connection, ann, "a-run"))
+    for path in ("experiments", "runs", f"runs/{here.ids['run_id']}"):
+        assert (await Api(here.served.url, token)("GET", path)).status == 403
+
+
+async def test_a_session_without_the_csrf_token(here: Here) -> None:
+    """A page of another site sends a request with the cookie of a user."""
+    browser = here.browser
+    path = f"/apis/v2beta1/runs/{here.ids['run_id']}:terminate"
+    assert (await browser("POST", path, csrf=False)).status == 403
+    assert (await browser("POST", path, headers={"Origin": "https://evil.example"})).status == 403
+    assert (await browser("GET", f"/apis/v2beta1/runs/{here.ids['run_id']}")).status == 200
+
+
+def _nested(depth: int) -> bytes:
+    return b'{"pipelineInfo": ' + b'{"a": ' * depth + b"1" + b"}" * depth + b"}"
+
+
+def _bomb() -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("pipeline.yaml", b" " * (64 << 20))
+    return target.getvalue()
+
+
+LAUGHS = b"a0: &a0 [x]\n" + b"".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n".encode() for n in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    ("data", "statuses"),
+    [
+        pytest.param(_bomb(), {413}, id="a zip bomb"),
+        pytest.param(_nested(100_000), {400}, id="deeply nested JSON"),
+        pytest.param(LAUGHS, {400}, id="aliases that multiply"),
+        pytest.param(b"!!python/object/apply:os.system [id]", {400}, id="a YAML tag that runs a program"),
+        pytest.param(b"\0" * 100, {400, 422}, id="NUL characters"),
+    ],
+)
+async def test_hostile_uploads(here: Here, data: bytes, statuses: set[int]) -> None:
+    """A member uploads a pipeline that is made to exhaust or to trick the server."""
+    reply = await here.bob.upload("pipelines/upload", data, name="hostile")
+    assert reply.status in statuses, reply.body
+    assert len(reply.body["message"]) < 5000
+    assert (await here.bob("GET", "pipelines/names/hostile")).status == 404
+
+
+@pytest.mark.parametrize("field", ["filter", "sort_by", "page_token"])
+async def test_lists_take_text_as_text(here: Here, field: str) -> None:
+    """A member writes SQL into a filter, an order or a page token."""
+    hostile = "x'; DROP TABLE pipeline_runs; --"
+    assert (await here.bob("GET", "runs", **{field: hostile})).status == 400
+    predicate = {"operation": "IS_SUBSTRING", "key": "name", "string_value": hostile}
+    assert "runs" not in await here.bob.get("runs", filter=json.dumps({"predicates": [predicate]}))
+    assert (await here.ann("GET", f"runs/{here.ids['run_id']}")).status == 200
+
+
+async def test_a_false_workflow_of_a_run(here: Here) -> None:
+    """A member creates a Workflow that says it belongs to another member's run, and has ended."""
+    services = here.served.platform
+    await services.namespaces.sync()
+    query = select(pipeline_runs.c.workflow).where(pipeline_runs.c.id == here.ids["run_id"])
+    name = await services.database.read(lambda connection: connection.execute(query).scalar_one())
+    for namespace, chosen in (("user-bob", name), ("user-ann", "another")):
+        made = await services.cluster.create(
+            {
+                "apiVersion": WORKFLOW.api_version,
+                "kind": "Workflow",
+                "metadata": {"name": chosen, "namespace": namespace, "labels": {RUN_LABEL: here.ids["run_id"]}},
+                "spec": {"entrypoint": "x", "templates": [{"name": "x", "suspend": {}}]},
+                "status": {"phase": "Failed", "message": CANARY},
+            }
+        )
+        assert name_of(made) == chosen
+        await services.pipeline_runs._look(here.ids["run_id"])
+    run = await here.ann.get(f"runs/{here.ids['run_id']}")
+    assert (run["state"], "error" in run) == ("PENDING", False)
+
+
+async def test_a_recurring_run_of_someone_who_left_the_team(here: Here) -> None:
+    """A member leaves a team, and their recurring run goes on in the team's namespace."""
+    services, admin = here.served.platform, here.served.admin
+    team = (await admin.post("teams", {"name": "crew"}))["id"]
+    await admin("PUT", f"teams/{team}/members/bob", {"role": "member"})
+    experiment = await here.bob.post("experiments", {"display_name": "shared", "namespace": "team-crew"})
+    body = {
+        "display_name": "x",
+        "pipeline_spec": SPEC,
+        "experiment_id": experiment["experiment_id"],
+        "trigger": {"periodic_schedule": {"interval_second": 60}},
+    }
+    identifier = (await here.bob.post("recurringruns", body))["recurring_run_id"]
+    await services.namespaces.sync()
+    await services.recurring_runs.play(datetime.now(UTC) + timedelta(seconds=61))
+    first = await admin.get("/apis/v2beta1/runs?namespace=team-crew")
+    assert len(first["runs"]) == 1
+    (await admin("DELETE", f"teams/{team}/members/bob")).ok()
+    await admin("DELETE", f"/apis/v2beta1/runs/{first['runs'][0]['run_id']}")
+    await services.recurring_runs.play(datetime.now(UTC) + timedelta(seconds=130))
+    assert (await admin.get("/apis/v2beta1/runs?namespace=team-crew")).get("runs") is None
+    stopped = await admin.get(f"/apis/v2beta1/recurringruns/{identifier}")
+    assert (stopped["status"], "error" in stopped) == ("DISABLED", True)
