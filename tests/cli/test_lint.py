@@ -81,6 +81,20 @@ def test_an_unreadable_file_does_not_hide_others(tmp_path: Path) -> None:
     assert (checked, len(complaints)) == (2, 1)
 
 
+def test_a_folder_may_have_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "good.yaml").write_text(GOOD)
+    other = tmp_path / "params.json"
+    other.write_text('{"image": "busybox", "wait": true}')
+    (tmp_path / "half.yaml").write_text("kind: Workflow\n")
+    documents, unreadable = read_documents([str(tmp_path)])
+    assert len(documents) == 1
+    (line,) = unreadable
+    assert "half.yaml:1:1: apiVersion is missing" in line
+    assert f"Warning: {other}: skipped, because it has neither apiVersion nor kind" in capsys.readouterr().err
+    _, unreadable = read_documents([str(other)])
+    assert "apiVersion is missing" in unreadable[0], "it was named"
+
+
 def test_a_workflow_needs_no_name(tmp_path: Path) -> None:
     file = tmp_path / "wf.yaml"
     file.write_text(GOOD.replace("{generateName: a-}", "{labels: {a: b}}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -63,18 +64,34 @@ def lint(
 
 
 def read_documents(files: Iterable[str]) -> tuple[list[Document], list[str]]:
-    """Returns the documents of the files, and an error for each file that cannot be read."""
+    """Returns the documents of the files, and an error for each file that cannot be read. What a directory has besides
+    manifests, such as a file with parameters, is skipped with a warning."""
     from muster.cli.selection import read_manifests
     from muster.kube.manifests import ManifestError, find_manifest_files
 
     documents: list[Document] = []
     unreadable: list[str] = []
-    for file in find_manifest_files(files):
+    given = list(files)
+    for file in find_manifest_files(given):
         try:
             documents += read_manifests([file], named=False)
         except ManifestError as error:
-            unreadable.append(str(error))
+            if file not in given and _is_other_data(file):
+                warn(f"Warning: {file}: skipped, because it has neither apiVersion nor kind")
+            else:
+                unreadable.append(str(error))
     return documents, unreadable
+
+
+def _is_other_data(file: str) -> bool:
+    """Whether a file can be read, but is none of Kubernetes."""
+    from muster.kube.manifests import ManifestError, parse_values
+
+    try:
+        found = parse_values(Path(file).read_text("utf-8-sig"), file)
+    except (ManifestError, OSError, UnicodeDecodeError):
+        return False
+    return not any(isinstance(each, dict) and each.keys() & {"apiVersion", "kind"} for each in found)
 
 
 def find_nameless(documents: Iterable[Document]) -> list[str]:
