@@ -4,10 +4,32 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from muster.dispatch import Capacity, Job, JobFault, NoCapacity, Resources, Retry, Transient, Unclear
+from muster.dispatch.admission import Candidate, Limits, admit, demand_of
+from muster.dispatch.aihc.request import STATES as AIHC_STATES
+from muster.dispatch.aihc.request import describe_status as aihc_status
+from muster.dispatch.lifecycle import (
+    CancelRequested,
+    Cleaned,
+    Described,
+    Finished,
+    StartFailed,
+    StopSent,
+    advance,
+    resolved,
+    restarted,
+)
+from muster.dispatch.model import JobDescription, OnUnclear, State, Tracking
+from muster.dispatch.timaker.task import STATES as TIMAKER_STATES
+from muster.dispatch.timaker.task import describe_status as timaker_status
 from muster.kube.pod_diagnosis import diagnose_pod
 from muster.platform.messages import CATALOG, catalog_document, field_error, make_finding
 from muster.platform.status_messages import PHRASES, SENTENCES, explain, format_parts
@@ -105,3 +127,63 @@ def test_messages_about_containers_are_known(exit_code: int, reason: str, code: 
 def test_messages_about_waiting_pods_are_known() -> None:
     (text,) = diagnose_pod({"status": {"phase": "Pending"}})
     assert [part.code for part in explain(text)] == ["status.no-node"], text
+
+
+def reasons_of_jobs() -> Iterator[str]:
+    """What the dispatcher says about jobs, from its own code."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    job = Job("1m7", "train", {}, "aihc", "starting", now, external_name="train-1m7-1", retry=Retry(2))
+    yield restarted(replace(job, state="failed"), now).reason
+    for error in (NoCapacity("the queue is full"), Unclear("connection reset; no answer")):
+        for finds, on_unclear in ((True, "hold"), (False, "hold"), (False, "again")):
+            fault = JobFault("x", error.message)
+            yield advance(job, StartFailed(error, fault, finds, cast(OnUnclear, on_unclear)), now).reason
+    held = replace(job, tracking=Tracking(sent=True, unclear=True, on_hold=True))
+    for how in ("again", "adopt"):
+        yield resolved(held, how, "x-1", now).reason
+    for before in (job, held, replace(job, state="waiting"), replace(job, state="running")):
+        yield advance(before, CancelRequested(), now).reason
+    running = replace(job, state="running", external_id="job-1", timeout=5, started=now - timedelta(seconds=9))
+    yield advance(running, Described(None), now).reason
+    yield advance(replace(running, tracking=Tracking(lost_since=now - timedelta(hours=1))), Described(None), now).reason
+    yield advance(running, Described(JobDescription("running")), now).reason
+    yield advance(running, Described(JobDescription("cancelled")), now).reason
+    stopping = replace(running, state="stopping", fault=JobFault("x", "exit code 1", retryable=True))
+    yield advance(stopping, StopSent(Transient("gateway is down")), now).reason
+    yield advance(replace(stopping, tracking=Tracking(off_cluster=True)), Cleaned(), now).reason
+    yield advance(replace(running, state="submitting"), Finished(note="clean failed: ValueError: no"), now).reason
+
+    def waiting(**more: Any) -> Candidate:
+        return Candidate("2", "train", "shop", "aihc", 0, now, demand_of(Resources(gpu=2)))._replace(**more)
+
+    few, none = Capacity({"gpu": 4}, {"gpu": 1}), Capacity({"gpu": 1}, {"gpu": 1})
+    cases: list[tuple[Candidate, dict[str, Capacity | None], Limits]] = [
+        (waiting(), {"aihc": few}, {}),
+        (waiting(), {"aihc": none}, {}),
+        (waiting(), {}, {}),
+        (waiting(at=now + timedelta(hours=1)), {"aihc": None}, {}),
+        (waiting(next_at=now + timedelta(hours=1)), {"aihc": None}, {}),
+        (waiting(after=("7",)), {"aihc": None}, {}),
+        (waiting(after=("7", "8")), {"aihc": None}, {}),
+        (waiting(), {"aihc": None}, {"train": 0}),
+        (waiting(), {"aihc": None}, {("shop", "train"): 0}),
+    ]
+    for candidate, capacity, limits in cases:
+        states: dict[str, State] = {"7": "running", "8": "running"}
+        yield from admit([candidate], now=now, capacity=capacity, limits=limits, dependencies=states).reasons.values()
+    for state in ("failed", "cancelled"):
+        lost: dict[str, State] = {"7": state}
+        faults = admit([waiting(after=("7",))], now=now, capacity={"aihc": None}, dependencies=lost).faults
+        yield from (fault.message for fault in faults.values())
+    for status in AIHC_STATES:
+        yield aihc_status(status, "q-1")
+    for status in TIMAKER_STATES:
+        yield timaker_status(status)
+    yield aihc_status("Dreaming", "q-1")
+    yield timaker_status("Dreaming")
+
+
+def test_reasons_of_dispatched_jobs_are_known() -> None:
+    unknown = [text for text in reasons_of_jobs() if text and explain(text)[0].code in ("text", "about")]
+    assert unknown == []
+    assert len(set(reasons_of_jobs())) > 40

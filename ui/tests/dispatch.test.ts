@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest"
 import type { DispatchState } from "@/api/dispatch"
 import { dispatchTexts } from "@/i18n/dispatch"
-import { kindName, percent, placeName, shownState } from "@/pages/dispatch/badges"
+import { kindName, percent, placeName, reasonOf, shownState } from "@/pages/dispatch/badges"
+import { newJob } from "@/pages/dispatch/submit"
 
 describe("the state of a dispatched job", () => {
   it.each<[DispatchState, string | null, DispatchState]>([
@@ -44,4 +45,44 @@ it.each([
   [-1, "0%"],
 ])("shows the progress %d as %s", (progress, text) => {
   expect(percent(progress)).toBe(text)
+})
+
+describe("why a job waits", () => {
+  const told = {
+    reason: "waits for GPUs on aihc",
+    reason_parts: [{ code: "status.dispatch-room", arguments: { resources: "GPUs", adapter: "aihc" } }],
+  }
+
+  it("is said in the user's language", () => {
+    expect(reasonOf(told, "en")).toBe("waits for GPUs on aihc")
+    expect(reasonOf(told, "zh")).toBe("等待 aihc 上的资源：GPUs")
+  })
+})
+
+describe("a job of the form", () => {
+  it("has what was filled in", () => {
+    const form = new FormData()
+    const filled = {
+      name: " train ",
+      adapter: "aihc",
+      image: "a:1",
+      command: "cd /x\r\npython t.py",
+      gpu: "2",
+      timeout: "60",
+    }
+    for (const [name, value] of Object.entries(filled)) form.set(name, value)
+    const job = newJob(form, [
+      ["SEED", "7"],
+      ["", "ignored"],
+    ])
+    expect(job).toMatchObject({ name: "train", adapter: "aihc", image: "a:1", env: { SEED: "7" }, timeout: 60 })
+    expect(job.command).toEqual(["sh", "-c", "cd /x\npython t.py"])
+    expect(job.resources).toMatchObject({ cpu: 1, memory: "1Gi", gpu: 2, nodes: 1 })
+  })
+
+  it("has defaults for the rest", () => {
+    const form = new FormData()
+    for (const name of ["name", "image", "command"]) form.set(name, "x")
+    expect(newJob(form, [])).toMatchObject({ team: "", priority: 0, retries: 0, timeout: null, env: {} })
+  })
 })

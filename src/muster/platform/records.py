@@ -987,6 +987,7 @@ class DispatchEvent:
     attempt: int
     state: DispatchState
     reason: str
+    reason_parts: list[MessagePart]
 
 
 @dataclass(frozen=True, slots=True)
@@ -1002,6 +1003,8 @@ class DispatchJob:
     state: DispatchState
     reason: str
     """Why it waits or ended, in a sentence."""
+    reason_parts: list[MessagePart]
+    """The same as codes with values."""
     is_unclear: bool
     """Whether its start is unclear, and it waits for `resolve`."""
     priority: int

@@ -1,8 +1,9 @@
 """Status messages as codes with values.
 
 Controllers write messages into Kubernetes objects: the workflow engine and Argo into Workflows, the training
-controllers into conditions, the scheduler into Pods and PodGroups. `explain` finds the known messages in such a text.
-The API returns codes with values next to the English text, so that a user interface does not parse English.
+controllers into conditions, the scheduler into Pods and PodGroups. The dispatcher writes the reason of each state into
+its jobs. `explain` finds the known messages in such a text. The API returns codes with values next to the English text,
+so that a user interface does not parse English.
 """
 
 from __future__ import annotations
@@ -48,6 +49,63 @@ SENTENCES: Final[Mapping[str, str]] = {
     "status.job-suspended": "{kind} {job} is suspended.",
     "status.job-restarting": "{kind} {job} is restarting because {role} replica(s) failed.",
     "status.job-succeeded": "{kind} {job} successfully completed.",
+    # The dispatcher and its clusters
+    "status.dispatch-waits": "waits for a dispatcher",
+    "status.dispatch-restarted": "restarted; waits for a dispatcher",
+    "status.dispatch-job": "waits for job {job}",
+    "status.dispatch-jobs": "waits for job {job} and {count} more",
+    "status.dispatch-room": "waits for {resources} on {adapter}",
+    "status.dispatch-never": "can never start on {adapter}: it needs more {resources} than there is in total",
+    "status.dispatch-limit": "waits: at most {count} jobs of type {type} run at a time",
+    "status.dispatch-project-limit": "waits: at most {count} jobs of type {type} run at a time in project {project}",
+    "status.dispatch-time": "starts at {when} UTC",
+    "status.dispatch-next-try": "waits for its next try",
+    "status.dispatch-adapter": "waits: {adapter} is not served by a running dispatcher, or cannot be reached",
+    "status.dispatch-type": 'waits: no running dispatcher has the type "{type}"',
+    "status.dispatch-dependency": "job {job}, which it comes after, {state}",
+    "status.dispatch-no-room": "no room on {adapter}: {error}",
+    "status.dispatch-unclear-looks": "start unclear: {error}; looks for {name} on {adapter}",
+    "status.dispatch-unclear-again": "start unclear: {error}; starts it again, as configured",
+    "status.dispatch-unclear-hold": (
+        "start unclear: {error}; look for {name} on {adapter}, then run "
+        "`muster dispatch resolve {job} adopt|again|fail`"
+    ),
+    "status.dispatch-unclear": "start unclear: {error}",
+    "status.dispatch-again": "starts again, as a user decided",
+    "status.dispatch-adopted": "adopted by a user",
+    "status.dispatch-stopped-there": "stopped on {adapter}, not by the dispatcher",
+    "status.dispatch-timeout": "it ran for more than {seconds} seconds, its timeout",
+    "status.dispatch-lost": "{adapter} has not known {job} for {seconds} seconds; was it deleted there?",
+    "status.dispatch-unknown": "{adapter} does not know it",
+    "status.dispatch-not-stopped": "cannot be stopped yet: {error}",
+    "status.dispatch-retry": "retry {count} of {total} after: {error}",
+    "status.dispatch-cancelled-early": "cancelled before it started",
+    "status.dispatch-cancelled-starting": "cancelled while it started",
+    "status.dispatch-cancelled-unclear": (
+        "cancelled; whether it was started on {adapter} is unclear: look for {name} there"
+    ),
+    "status.dispatch-cancelled": "cancelled",
+    "status.dispatch-not-asked": "{adapter} cannot be asked about it: {error}",
+    "status.dispatch-clean-failed": "clean failed: {error}",
+    "status.dispatch-strange": "{cloud} says {word}, which is not known here; the job counts as running",
+    "status.aihc-queue": "waits in AIHC's queue {queue}",
+    "status.aihc-scheduled": "has a place on AIHC; its pods are being created",
+    "status.aihc-starting": "its pods are starting on AIHC",
+    "status.aihc-abnormal": "AIHC reports a problem, and the job goes on; see its events",
+    "status.aihc-restarting": "AIHC restarts it after a fault",
+    "status.aihc-stopping": "AIHC is stopping it",
+    "status.aihc-stopped": "stopped on AIHC",
+    "status.timaker-received": "timaker has received it",
+    "status.timaker-prepares": "timaker prepares its instances",
+    "status.timaker-ready": "its instances are ready on timaker",
+    "status.timaker-pre-resume": "timaker is about to resume it",
+    "status.timaker-resumes": "timaker resumes it",
+    "status.timaker-suspending": "timaker is suspending it",
+    "status.timaker-pre-suspend": "timaker is about to suspend it",
+    "status.timaker-suspended": "suspended on timaker",
+    "status.timaker-pre-stop": "timaker is about to stop it",
+    "status.timaker-stopping": "timaker is stopping it",
+    "status.timaker-stopped": "stopped on timaker",
 }
 """Messages that are the whole text, or follow the name of a node or container."""
 
@@ -79,6 +137,7 @@ PHRASES: Final[Mapping[str, str]] = {
 _VALUES: Final[Mapping[str, str]] = {
     "when": ".+", "error": ".+", "detail": "[^;]*?", "strategy": ".+?", "child": ".+?", "code": r"\d+", "count": r"\d+",
     "total": r"\d+", "cause": ".+", "container": '[^"]+?', "resource": r"[\w\-/]+(?:\.[\w\-/]+)*", "role": r"[^.]+?",
+    "resources": "[^;:]+?", "state": "[^;:]+", "seconds": r"[\d.]+", "type": ".+?", "project": ".+",
 }  # fmt: skip
 _OTHER_VALUE: Final = r"\S+?"
 _PREFIX: Final = re.compile(r"([^\s:'\"]{1,63}): (.+)", re.DOTALL)

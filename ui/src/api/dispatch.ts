@@ -1,7 +1,7 @@
 /** Jobs of the dispatcher, on any cluster: lists and details that follow the server by server-sent events. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
-import { useEffect, useState } from "react"
 import { api, data, queryClient, type Schema } from "./client"
+import { useLiveList, useLiveOne } from "./live"
 import type { LogSource } from "./log"
 import { filledIn } from "./workflows"
 
@@ -10,6 +10,7 @@ export type DispatchJobDetail = Schema<"DispatchJobDetail">
 export type DispatchState = DispatchJob["state"]
 export type DispatchEvent = Schema<"DispatchEvent">
 export type Resolution = Schema<"Resolution">
+export type NewDispatchJob = Schema<"DispatchJobBody">
 
 export interface DispatchFilter {
   q?: string
@@ -20,12 +21,6 @@ export interface DispatchFilter {
   sort?: string
   cursor?: string
   limit?: number
-}
-
-interface JobPage {
-  items: DispatchJob[]
-  next: string | null
-  total: number
 }
 
 export const dispatchJobsQuery = (query: DispatchFilter) =>
@@ -52,6 +47,10 @@ export function dispatchLog(job: Pick<DispatchJob, "id" | "name">): LogSource {
   return { text, events: `${text}/events`, name: `${job.name}.log` }
 }
 
+export async function submitDispatchJob(body: NewDispatchJob): Promise<DispatchJob> {
+  return changed(api.POST("/api/v1/dispatch/jobs", { body }).then(data))
+}
+
 export async function cancelDispatchJob(job: string): Promise<unknown> {
   return changed(api.POST("/api/v1/dispatch/jobs/{job}/cancel", { params: { path: { job } } }))
 }
@@ -75,51 +74,15 @@ export async function deleteDispatchJob(job: string): Promise<void> {
 
 /** Keeps lists of jobs up to date. */
 export function useLiveDispatchJobs(): void {
-  const client = useQueryClient()
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const reload = () => {
-      timer ??= setTimeout(() => {
-        timer = undefined
-        void client.invalidateQueries({ queryKey: ["dispatch", "list"] })
-      }, 500)
-    }
-    const source = new EventSource("/api/v1/dispatch/jobs/events")
-    source.addEventListener("reset", reload)
-    source.addEventListener("gone", reload)
-    source.addEventListener("job", (event) => {
-      const job = JSON.parse(event.data as string) as DispatchJob
-      client.setQueriesData<JobPage>({ queryKey: ["dispatch", "list"] }, (page) =>
-        page?.items.some(({ id }) => id === job.id)
-          ? { ...page, items: page.items.map((each) => (each.id === job.id ? job : each)) }
-          : page,
-      )
-      reload() // the job may be new, or belong to other lists now
-    })
-    return () => {
-      source.close()
-      clearTimeout(timer)
-    }
-  }, [client])
+  useLiveList<DispatchJob>("/api/v1/dispatch/jobs/events", ["dispatch", "list"], (a, b) => a.id === b.id)
 }
 
 /** Keeps a job up to date. Returns true when it was deleted. */
 export function useLiveDispatchJob(job: string): boolean {
   const client = useQueryClient()
-  const [gone, setGone] = useState(false)
-  useEffect(() => {
-    setGone(false)
-    const source = new EventSource(`${address(job)}/events`)
-    source.addEventListener("job", (event) =>
-      client.setQueryData(dispatchJobQuery(job).queryKey, JSON.parse(event.data as string) as DispatchJobDetail),
-    )
-    source.addEventListener("gone", () => {
-      setGone(true)
-      source.close()
-    })
-    return () => source.close()
-  }, [client, job])
-  return gone
+  return useLiveOne<DispatchJobDetail>(`${address(job)}/events`, (found) =>
+    client.setQueryData(dispatchJobQuery(job).queryKey, found),
+  )
 }
 
 function address(job: string): string {

@@ -1,7 +1,7 @@
 /** Training jobs: lists and details that follow the server by server-sent events, and manifests. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
-import { useEffect, useState } from "react"
 import { api, data, queryClient, type Schema } from "./client"
+import { useLiveList, useLiveOne } from "./live"
 import { type LogSource, timedLog } from "./log"
 import { filledIn } from "./workflows"
 
@@ -31,12 +31,6 @@ export interface JobFilter {
   sort?: string
   cursor?: string
   limit?: number
-}
-
-interface JobPage {
-  items: Job[]
-  next: string | null
-  total: number
 }
 
 export const jobsQuery = (query: JobFilter) =>
@@ -105,55 +99,16 @@ export function placeOf(job: Pick<Job, "namespace" | "word" | "name">): JobPlace
 
 /** Keeps lists of jobs up to date. */
 export function useLiveJobs(): void {
-  const client = useQueryClient()
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const reload = () => {
-      timer ??= setTimeout(() => {
-        timer = undefined
-        void client.invalidateQueries({ queryKey: ["jobs", "list"] })
-      }, 500)
-    }
-    const source = new EventSource("/api/v1/jobs/events")
-    source.addEventListener("reset", reload)
-    source.addEventListener("gone", reload)
-    source.addEventListener("job", (event) => {
-      const job = JSON.parse(event.data as string) as Partial<Job>
-      client.setQueriesData<JobPage>({ queryKey: ["jobs", "list"] }, (page) =>
-        page?.items.some(({ uid }) => uid === job.uid)
-          ? { ...page, items: page.items.map((each) => (each.uid === job.uid ? { ...each, ...job } : each)) }
-          : page,
-      )
-      reload() // the job may be new, or belong to other lists now, or allow other actions
-    })
-    return () => {
-      source.close()
-      clearTimeout(timer)
-    }
-  }, [client])
+  useLiveList<Job>("/api/v1/jobs/events", ["jobs", "list"], (a, b) => a.uid === b.uid)
 }
 
 /** Keeps a job and its replicas up to date. Returns true when it was deleted. */
 export function useLiveJob(place: JobPlace): boolean {
   const client = useQueryClient()
-  const [gone, setGone] = useState(false)
-  const events = `${address(place)}/events`
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `events` names the place; the object is new on every render.
-  useEffect(() => {
-    setGone(false)
-    const source = new EventSource(events)
-    source.addEventListener("job", (event) => {
-      client.setQueryData(jobQuery(place).queryKey, JSON.parse(event.data as string) as JobDetail)
-      for (const part of ["happenings", "yaml"])
-        void client.invalidateQueries({ queryKey: ["jobs", "one", place, part] })
-    })
-    source.addEventListener("gone", () => {
-      source.close()
-      setGone(true)
-    })
-    return () => source.close()
-  }, [client, events])
-  return gone
+  return useLiveOne<JobDetail>(`${address(place)}/events`, (found) => {
+    client.setQueryData(jobQuery(place).queryKey, found)
+    for (const part of ["happenings", "yaml"]) void client.invalidateQueries({ queryKey: ["jobs", "one", place, part] })
+  })
 }
 
 function address({ namespace, kind, name }: JobPlace): string {

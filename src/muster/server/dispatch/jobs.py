@@ -8,7 +8,7 @@ tables.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from muster.platform.records import (
     Page,
     Subject,
 )
+from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 
@@ -203,7 +204,10 @@ def remove_job(connection: Connection, actor: Actor, identifier: str) -> Job:
 
 def events_of(connection: Connection, job: Job) -> list[DispatchEvent]:
     found = list_events(connection, job.id, limit=_MOST_EVENTS)
-    return [DispatchEvent(each.id, each.time, each.attempt, each.state, each.reason) for each in found]
+    return [
+        DispatchEvent(each.id, each.time, each.attempt, each.state, each.reason, list(explain(each.reason)))
+        for each in found
+    ]
 
 
 def describe(job: Job, actor: Actor, users: Mapping[str, str], teams: Mapping[str, str]) -> DispatchJob:
@@ -216,6 +220,7 @@ def describe(job: Job, actor: Actor, users: Mapping[str, str], teams: Mapping[st
         adapter=job.on,
         state=job.state,
         reason=job.reason,
+        reason_parts=list(explain(job.reason)),
         is_unclear=job.tracking.on_hold,
         priority=job.priority,
         owner_id=job.creator if job.creator in users else None,
@@ -240,7 +245,7 @@ def describe(job: Job, actor: Actor, users: Mapping[str, str], teams: Mapping[st
 
 def describe_detail(shown: DispatchJob, job: Job, history: Sequence[DispatchEvent]) -> DispatchJobDetail:
     return DispatchJobDetail(
-        **asdict(shown),
+        **{each.name: getattr(shown, each.name) for each in fields(shown)},
         args=dict(job.args),
         resources={name: value for name, value in asdict(job.resources).items() if value or name == "cpu"},
         labels={name: value for name, value in job.labels.items() if name != NAMESPACE_LABEL},

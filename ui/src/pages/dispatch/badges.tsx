@@ -11,9 +11,11 @@ import {
   Server,
 } from "lucide-react"
 import type { DispatchJob, DispatchState } from "@/api/dispatch"
+import type { Language } from "@/app/preferences"
 import { Badge, type Tone } from "@/components/badge"
 import { Meter } from "@/components/meter"
 import { dispatchTexts } from "@/i18n/dispatch"
+import { statusMessage } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
 
 const LOOKS: Record<DispatchState, { tone: Tone; icon: typeof Ban; turns?: boolean }> = {
@@ -75,6 +77,11 @@ export function Place({ job }: { job: Pick<DispatchJob, "adapter" | "hosts"> }) 
       {placeName(job.adapter, w("thisCluster"))}
     </span>
   )
+}
+
+/** Why a job is in its state, in the user's language. */
+export function reasonOf(told: Pick<DispatchJob, "reason" | "reason_parts">, language: Language): string {
+  return statusMessage({ message: told.reason, message_parts: told.reason_parts }, language)
 }
 
 export function kindName(kind: string, container: string): string {

@@ -9,6 +9,7 @@ import {
   dispatchLog,
   useLiveDispatchJob,
 } from "@/api/dispatch"
+import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
 import { CodeView } from "@/components/code"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
@@ -21,7 +22,7 @@ import { dispatchTexts } from "@/i18n/dispatch"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { DispatchActions } from "./actions"
-import { DispatchStateBadge, JobState, kindName, Place, Progress } from "./badges"
+import { DispatchStateBadge, JobState, kindName, Place, Progress, reasonOf } from "./badges"
 import { Owner } from "./list"
 
 const route = getRouteApi("/shell/dispatch/$job")
@@ -110,6 +111,7 @@ export function DispatchJobPage() {
 /** Why the job waits, failed, or cannot go on by itself. */
 function Reason({ job }: { job: DispatchJobDetail }) {
   const w = useTexts(dispatchTexts)
+  const language = usePreferences((all) => all.language)
   if (!job.reason && !job.fault) return null
   if (job.state === "succeeded" || job.state === "running") return null
   const failed = job.state === "failed"
@@ -126,7 +128,7 @@ function Reason({ job }: { job: DispatchJobDetail }) {
       <Icon aria-hidden className={classes("mt-0.5 size-4 shrink-0", failed ? "text-failed" : "text-warning")} />
       <div className="min-w-0 flex-1">
         <p className="text-[13px] text-muted-foreground">{title}</p>
-        <p className="font-medium break-words">{job.reason || job.fault?.message}</p>
+        <p className="font-medium break-words">{reasonOf(job, language) || job.fault?.message}</p>
         {job.is_unclear && <p className="text-[13px]">{w("unclearHelp")}</p>}
         {failed && job.fault && (
           <p className="text-[13px] text-muted-foreground">
@@ -220,6 +222,7 @@ function TrainingJobLink({ job }: { job: DispatchJobDetail }) {
 /** The newest change first. */
 function History({ events }: { events: DispatchEvent[] }) {
   const w = useTexts(dispatchTexts)
+  const language = usePreferences((all) => all.language)
   return (
     <section aria-label={w("history")} className="min-w-0 self-start rounded-lg border bg-card">
       <h2 className="border-b px-3 py-2">{w("history")}</h2>
@@ -235,7 +238,7 @@ function History({ events }: { events: DispatchEvent[] }) {
                 <Time at={event.time} />
               </span>
             </p>
-            {event.reason && <p className="mt-0.5 break-words">{event.reason}</p>}
+            {event.reason && <p className="mt-0.5 break-words">{reasonOf(event, language)}</p>}
           </li>
         ))}
       </ol>

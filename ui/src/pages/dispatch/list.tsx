@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { Send } from "lucide-react"
-import { useMemo } from "react"
+import { Plus, Send } from "lucide-react"
+import { useMemo, useState } from "react"
 import {
   adaptersQuery,
   type DispatchJob,
@@ -9,6 +9,8 @@ import {
   dispatchJobsQuery,
   useLiveDispatchJobs,
 } from "@/api/dispatch"
+import { usePreferences } from "@/app/preferences"
+import { Button } from "@/components/button"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
 import { ChoiceFilter, Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
@@ -20,7 +22,8 @@ import { dispatchTexts } from "@/i18n/dispatch"
 import { useTexts } from "@/i18n/translate"
 import { listState } from "@/lib/pagination"
 import { DispatchActions } from "./actions"
-import { JobState, kindName, Place, Progress, placeName } from "./badges"
+import { JobState, kindName, Place, Progress, placeName, reasonOf } from "./badges"
+import { SubmitForm } from "./submit"
 
 const route = getRouteApi("/shell/dispatch")
 const STATES: DispatchState[] = [
@@ -41,6 +44,8 @@ const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
 export function DispatchList() {
   const w = useTexts(dispatchTexts)
   const c = useTexts(commonTexts)
+  const language = usePreferences((all) => all.language)
+  const [submitting, setSubmitting] = useState(false)
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { filter, asked, shown } = listState(search, navigate, "-created")
@@ -88,7 +93,9 @@ export function DispatchList() {
         cell: (job) => (
           <div className="max-w-md min-w-32">
             <JobState job={job} />
-            {job.reason && <p className="mt-0.5 line-clamp-2 text-[13px] text-muted-foreground">{job.reason}</p>}
+            {job.reason && (
+              <p className="mt-0.5 line-clamp-2 text-[13px] text-muted-foreground">{reasonOf(job, language)}</p>
+            )}
           </div>
         ),
       },
@@ -103,11 +110,17 @@ export function DispatchList() {
       },
       actionsColumn(c("actions"), (job) => <DispatchActions job={job} />),
     ],
-    [w, c],
+    [w, c, language],
+  )
+  const create = (
+    <Button look="primary" onClick={() => setSubmitting(true)}>
+      <Plus />
+      {w("create")}
+    </Button>
   )
   const filtered = search.q || search.state || search.adapter || search.owner || search.days
   return (
-    <Page title={w("title")} lead={w("lead")} wide>
+    <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
         <ChoiceFilter
@@ -142,11 +155,12 @@ export function DispatchList() {
         {...shown}
         clear={filtered ? () => void navigate({ search: {} }) : undefined}
         empty={
-          <Empty icon={Send} title={w("empty")}>
+          <Empty icon={Send} title={w("empty")} actions={create}>
             {w("emptyHelp")}
           </Empty>
         }
       />
+      {submitting && <SubmitForm close={() => setSubmitting(false)} />}
     </Page>
   )
 }
