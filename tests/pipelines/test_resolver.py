@@ -653,3 +653,22 @@ def test_a_workflow_whose_pipeline_was_changed_says_so() -> None:
     simulation = Simulation(workflow, demo.answer, resolver_for=resolver_for).finish()
     assert (simulation.phase, demo.ran) == ("Failed", [])
     assert "the argument kubeflow-pipeline is not JSON" in str(simulation.node("first").get("message"))
+
+
+def test_a_loop_need_not_have_the_items_of_the_loops_in_it() -> None:
+    """kfp 2.17 asks for them if an f-string contains items of several loops."""
+    demo = Demo()
+    demo.component("say", lambda v: {}, {"text": "STRING"})
+    names = {"pipelinechannel--a": "NUMBER_INTEGER", "pipelinechannel--b": "STRING"}
+    text = constant("{{$.inputs.parameters['pipelinechannel--a']}}{{$.inputs.parameters['pipelinechannel--b']}}")
+    channels = {name: given(name) for name in names}
+    demo.dag("inner", {"say": task("say", text=text, **channels)}, names)
+    inner = loop(
+        "inner", {"raw": '["x", "y"]'}, "pipelinechannel--b", **{"pipelinechannel--a": channels["pipelinechannel--a"]}
+    )
+    demo.dag("outer", {"inner": inner}, names)
+    outer = loop("outer", {"raw": "[1]"}, "pipelinechannel--a", **{"pipelinechannel--b": given("b")})
+    demo.spec["root"]["dag"]["tasks"] = {"outer": outer}
+    simulation = demo.run()
+    assert simulation.phase == "Succeeded", simulation.message
+    assert sorted(values["text"] for _, values in demo.ran) == ["1x", "1y"]

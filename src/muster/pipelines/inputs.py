@@ -9,6 +9,7 @@ from typing import Any
 
 from muster.pipelines.cel import CelError, select
 from muster.pipelines.model import (
+    CHANNEL_PREFIX,
     Component,
     DagOutputs,
     InputParameter,
@@ -21,7 +22,6 @@ from muster.pipelines.placeholders import resolve_value
 from muster.pipelines.task import Artifact, TaskFailed, TaskInputs, TaskOutputs
 from muster.pipelines.values import ValueTypeError, convert, to_text, whole_numbers
 
-_PREFIX = "pipelinechannel--"
 _INJECTED = ("TASK_FINAL_STATUS", "TASK_CONFIG")
 """Types of inputs that the server fills in."""
 
@@ -68,6 +68,10 @@ class InputResolver:
             if value is not None:
                 found[name] = self._select(name, source, value)
         item = task.parameter_iterator.item_input if task.parameter_iterator is not None else ""
+        if component.dag is not None:
+            # What no task inside uses may be missing; one that uses it says so.
+            absent = [name for name in declared if name.startswith(CHANNEL_PREFIX) and found.get(name) is None]
+            declared = {name: each for name, each in declared.items() if name not in absent}
         return TaskInputs(with_defaults(found, declared, item), self._artifacts(task, component))
 
     def parameter(self, name: str, source: TaskInputParameter) -> Any:
@@ -80,8 +84,8 @@ class InputResolver:
         elif source.component_input_parameter:
             key = source.component_input_parameter
             value = self._around.parameters.get(key)
-            if value is None and key.startswith(_PREFIX):
-                value = self._around.parameters.get(key.removeprefix(_PREFIX))
+            if value is None and key.startswith(CHANNEL_PREFIX):
+                value = self._around.parameters.get(key.removeprefix(CHANNEL_PREFIX))
         elif source.task_output_parameter is not None:
             taken = source.task_output_parameter
             value = self._tasks(taken.producer_task).outputs.parameters.get(taken.output_parameter_key)

@@ -32,6 +32,8 @@ Strategy = Literal[
     "TRIGGER_STRATEGY_UNSPECIFIED", "ALL_UPSTREAM_TASKS_SUCCEEDED", "ALL_UPSTREAM_TASKS_COMPLETED"
 ]  # fmt: skip
 T = TypeVar("T")
+CHANNEL_PREFIX = "pipelinechannel--"
+"""Inputs that the SDK added to a DAG begin with it: values that tasks inside take from outside."""
 
 
 @dataclass(frozen=True, slots=True)

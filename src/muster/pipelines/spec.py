@@ -14,7 +14,7 @@ from typing import Any
 from muster.kube.errors import Cause, closest_word, format_value, join_path, required
 from muster.kube.manifests import Document, ManifestError, parse_mappings
 from muster.pipelines.cel import CelError, parse_condition, parse_selector
-from muster.pipelines.model import Component, InputParameter, PipelineSpec, PlatformSpec, Task, decode
+from muster.pipelines.model import CHANNEL_PREFIX, Component, InputParameter, PipelineSpec, PlatformSpec, Task, decode
 from muster.pipelines.values import ValueTypeError, check_type
 
 SCHEMA_VERSION = "2.1.0"
@@ -251,7 +251,9 @@ def _check_task(
                 spec, at, tasks, source.producer_task, source.output_parameter_key, "parameters"
             )  # fmt: skip
         declared = parent.input_definitions.parameters
-        if parameter.component_input_parameter and parameter.component_input_parameter not in declared:
+        # Of an f-string with items of nested loops, the SDK also asks outer loops for the items of inner ones.
+        is_known = parameter.component_input_parameter in declared or name.startswith(CHANNEL_PREFIX)
+        if parameter.component_input_parameter and not is_known:
             yield _unknown(f"{at}.componentInputParameter", "input", parameter.component_input_parameter, declared)
         if parameter.parameter_expression_selector:
             try:
