@@ -3,6 +3,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirec
 import { queryClient, sessionQuery } from "@/api/client"
 import { asProblem } from "@/api/problem"
 import { Loading } from "@/components/feedback"
+import { kubeflowAddress } from "./kubeflow-links"
 import { ErrorPage, NotFoundPage, Root, Shell } from "./shell"
 
 type Texts<K extends string> = Partial<Record<K, string>>
@@ -49,6 +50,10 @@ const shell = createRoute({
 const home = createRoute({
   getParentRoute: () => shell,
   path: "/",
+  beforeLoad: ({ location }) => {
+    const href = kubeflowAddress(location.hash)
+    if (href !== undefined) throw redirect({ href, replace: true })
+  },
   component: lazyRouteComponent(() => import("@/pages/home"), "Home"),
 })
 
