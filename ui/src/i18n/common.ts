@@ -69,4 +69,11 @@ export const commonTexts = texts({
   copied: ["Copied", "已复制"],
   file: ["File", "文件"],
   confirm: ["Are you sure?", "确定吗？"],
+  terminal: ["Terminal", "终端"],
+  terminalOf: ["Terminal in {pod}", "{pod} 的终端"],
+  terminalEnded: ["The shell ended with exit code {code}.", "Shell 已结束，退出码 {code}。"],
+  terminalClosed: [
+    "The connection is closed. The Pod may have ended, or you may not open a shell in it.",
+    "连接已断开：Pod 可能已结束，或者您没有权限进入。",
+  ],
 })

@@ -5,6 +5,7 @@ import { type JobDetail, type JobMember, type JobPlace, type JobRole, jobLog } f
 import { Button } from "@/components/button"
 import { Input, Tick } from "@/components/form"
 import { LogView } from "@/components/log-view"
+import { TerminalButton } from "@/components/terminal-button"
 import { jobTexts } from "@/i18n/jobs"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
@@ -117,6 +118,7 @@ export function Logs({ job, place, chosen, choose }: Props) {
               <code className="min-w-0 truncate font-mono">{member.pod}</code>
               <JobStateBadge state={member.state} />
               {member.host && <span className="ml-auto truncate font-normal text-muted-foreground">{member.host}</span>}
+              {member.state === "running" && <TerminalButton place={{ namespace: job.namespace, pod: member.pod }} />}
             </h2>
             <div className="min-h-0 flex-1">
               <LogView

@@ -19,6 +19,7 @@ import { Loading, ProblemView } from "@/components/feedback"
 import { Select } from "@/components/form"
 import { LogView } from "@/components/log-view"
 import { Tabs } from "@/components/tabs"
+import { TerminalButton } from "@/components/terminal-button"
 import { Duration } from "@/components/time"
 import { NODE_FIELDS, SECTIONS } from "@/graph/node-fields"
 import { commonTexts } from "@/i18n/common"
@@ -62,7 +63,7 @@ export function NodePanel({ run, node: name }: { run: RunDetail; node: string })
         </Suspense>
       ),
     },
-    { id: "containers", label: w("containers"), content: <Containers run={run.id} node={name} /> },
+    { id: "containers", label: w("containers"), content: <Containers run={run} node={name} /> },
     { id: "events", label: w("events"), content: <Events run={run.id} node={name} /> },
   ]
   return (
@@ -276,9 +277,9 @@ const CONTAINER_STATES: Record<string, keyof typeof runTexts> = {
   terminated: "terminated",
 }
 
-function Containers({ run, node }: { run: string; node: string }) {
+function Containers({ run, node }: { run: RunDetail; node: string }) {
   const w = useTexts(runTexts)
-  const pods = useQuery(runNodePodsQuery(run, node))
+  const pods = useQuery(runNodePodsQuery(run.id, node))
   if (pods.error)
     return (
       <div className="p-4">
@@ -297,6 +298,11 @@ function Containers({ run, node }: { run: string; node: string }) {
       <p className="text-[13px] text-muted-foreground">
         {w(POD_PHASES[pod.phase] ?? "unknown")} · {pod.host || "–"} · {pod.address || "–"}
       </p>
+      {pod.phase === "Running" && (
+        <div>
+          <TerminalButton place={{ namespace: run.namespace, pod: pod.name }} />
+        </div>
+      )}
       {pod.message && <p className="text-[13px]">{pod.message}</p>}
       {pod.containers.map((container) => (
         <div key={container.name} className="rounded border p-2 text-[13px]">
