@@ -190,7 +190,7 @@ def test_one_of_takes_the_branch_that_ran(flip: str, taken: str) -> None:
     assert skipped == "Skipped"
 
 
-def loop(component: str, over: dict[str, Any], item: str, limit: int = 0, **inputs: Any) -> dict[str, Any]:
+def loop(component: str, over: dict[str, Any], item: str, limit: Any = 0, **inputs: Any) -> dict[str, Any]:
     found = {**task(component, **inputs), "parameterIterator": {"itemInput": item, "items": over}}
     return {**found, "iteratorPolicy": {"parallelismLimit": limit}} if limit else found
 
