@@ -286,6 +286,9 @@ class Agent:
             self._controller.enqueue(uid)
         elif worker is not None and has_ended(after):
             self._controller.enqueue(uid)  # its files can be removed; or another client says that it has ended
+        if has_ended(after):
+            for waiting in self._environments.stop_waiting(after):
+                self._controller.enqueue(waiting)
 
     def _is_ours(self, node: str, uid: str) -> bool:
         """A Pod that runs here stays ours, even if the settings no longer contain its node."""

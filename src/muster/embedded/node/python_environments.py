@@ -26,6 +26,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -67,7 +68,8 @@ _UNPINNED_SECONDS = 7 * 24 * 3600
 _BUILD_SECONDS = 1800
 _RETRY_SECONDS = 60.0
 """How long a failed build is not repeated. Meanwhile, Pods start without it."""
-_POLL_SECONDS = 0.25
+_POLL_SECONDS = 10.0
+"""The end of a build wakes the Pods that wait for it. This is for what no event reports."""
 _MOST_COMMANDS, _MOST_WORDS = 20, 500
 _BUILDING, _REMOVING = ".building-", ".removing-"
 _PYTHON_TAG = re.compile(r":(3\.\d+)(?:[.\-].*)?$")
@@ -223,6 +225,10 @@ class PythonEnvironments:
         self._interpreters: dict[str, Interpreter | None] = {}
         self._failed: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """One Pod at a time finishes a build; the others then find the environment."""
+        self._waiting: defaultdict[str, set[str]] = defaultdict(set)
+        """The uids of the Pods that wait for an environment, by its path."""
 
     async def ensure(self, pod: Object) -> PodEnvironment | None:
         """Returns the environment that a Pod asks for, or None if it has to start without one. Raises
@@ -240,11 +246,18 @@ class PythonEnvironments:
             return None
         key = request.key(interpreter.version, _created_at(pod))
         path = self._path(namespace_of(pod), key)
-        if not path.is_dir() and not await self._finish_build(pod, request, key, path, interpreter):
-            return None
+        if not path.is_dir():
+            async with self._locks[str(path)]:
+                if not path.is_dir() and not await self._finish_build(pod, request, key, path, interpreter):
+                    return None
         with suppress(OSError):
             os.utime(path)
         return PodEnvironment(str(path), interpreter, description=_describe(request, interpreter))
+
+    def stop_waiting(self, builder: Object) -> set[str]:
+        """Returns the uids of the Pods that wait for a build Pod."""
+        key = annotations_of(builder).get(BUILD_ENVIRONMENT_ANNOTATION)
+        return self._waiting.pop(str(self._path(namespace_of(builder), key)), set()) if key else set()
 
     def scratch_folders(self, pod: Object) -> list[str]:
         """Returns where a build Pod writes, besides its own folder."""
@@ -294,6 +307,7 @@ class PythonEnvironments:
                 await self._cluster.bind([(key_of(builder), uid_of(builder), str(spec_of(pod)["nodeName"]))])
         phase = status_of(builder).get("phase")
         if phase not in ("Succeeded", "Failed"):
+            self._waiting[str(path)].add(uid_of(pod))
             raise wait
         building = self._building(builder, key)
         if phase == "Succeeded":
