@@ -70,6 +70,11 @@ const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page)
   ["dispatch", () => "/dispatch"],
   ["dispatch-job", ({ dispatched }) => `/dispatch/${dispatched}`],
   ["dispatch-job-log", ({ dispatched }) => `/dispatch/${dispatched}?tab=log`],
+  ["notebooks", () => "/notebooks"],
+  ["notebook", () => "/notebooks/user-ann/research"],
+  ["notebook-new", () => "/notebooks/new"],
+  ["tensorboards", () => "/tensorboards"],
+  ["tensorboard", () => "/tensorboards/user-ann/curves"],
   ["volumes", () => "/volumes"],
   ["volume", () => "/volumes/user-ann/datasets?path=mnist"],
   ["cluster", () => "/cluster"],
@@ -157,7 +162,7 @@ async function make(page: Page): Promise<Made> {
   return { workflow, run: run as string, review: await makeModules(post), cluster, dispatched }
 }
 
-/** Creates volumes, one of them with files. */
+/** Creates volumes, one of them with files; a notebook that starts, one that is stopped, and a TensorBoard. */
 async function makeVolumes(
   page: Page,
   post: (path: string, data: unknown) => Promise<Record<string, string>>,
@@ -168,6 +173,10 @@ async function makeVolumes(
   const place = "volumes/user-ann/datasets"
   while (((await (await page.request.get(url(`/api/v1/${place}`))).json()) as { state: string }).state !== "bound")
     await page.waitForTimeout(100)
+  await post("notebooks", { name: "research", mounts: [{ claim: "datasets" }] })
+  await post("notebooks", { name: "vision", image: "pytorch", gpus: 1 })
+  await post("notebooks/user-ann/vision/stop", {})
+  await post("tensorboards", { name: "curves", logs: [{ path: "pvc://datasets/logs" }] })
   for (const path of ["mnist", "mnist/raw", "mnist/处理后"]) await post(`${place}/folders`, { path })
   for (const [path, size] of [
     ["mnist/train.bin", 47_040_016],

@@ -282,7 +282,41 @@ const volume = createRoute({
   component: lazyRouteComponent(() => import("@/pages/volumes/detail"), "VolumePage"),
 })
 
-const workspaceRoutes = [volumes, volume] as const
+const notebooks = createRoute({
+  getParentRoute: () => shell,
+  path: "/notebooks",
+  validateSearch: texts("q", "state", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/notebooks/list"), "NotebookList"),
+})
+
+const newNotebook = createRoute({
+  getParentRoute: () => shell,
+  path: "/notebooks/new",
+  component: lazyRouteComponent(() => import("@/pages/notebooks/new"), "NewNotebook"),
+})
+
+const notebook = createRoute({
+  getParentRoute: () => shell,
+  path: "/notebooks/$namespace/$name",
+  validateSearch: texts("tab"),
+  component: lazyRouteComponent(() => import("@/pages/notebooks/detail"), "NotebookPage"),
+})
+
+const tensorBoards = createRoute({
+  getParentRoute: () => shell,
+  path: "/tensorboards",
+  validateSearch: texts("q", "state", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/tensorboards/list"), "TensorBoardList"),
+})
+
+const tensorBoard = createRoute({
+  getParentRoute: () => shell,
+  path: "/tensorboards/$namespace/$name",
+  validateSearch: texts("tab"),
+  component: lazyRouteComponent(() => import("@/pages/tensorboards/detail"), "TensorBoardPage"),
+})
+
+const workspaceRoutes = [volumes, volume, notebooks, newNotebook, notebook, tensorBoards, tensorBoard] as const
 
 const jobRoutes = [jobs, newJob, job, compare, dispatch, dispatchJob] as const
 

@@ -3,6 +3,7 @@
 import { Link, Outlet, useNavigate } from "@tanstack/react-router"
 import {
   Boxes,
+  ChartSpline,
   Compass,
   HardDrive,
   House,
@@ -12,6 +13,7 @@ import {
   Menu as MenuIcon,
   Moon,
   Network,
+  NotebookPen,
   Play,
   Send,
   Server,
@@ -49,6 +51,8 @@ export const NAVIGATION: NavigationItem[] = [
   { to: "/reviews", word: "reviews", icon: ListChecks },
   { to: "/jobs", word: "jobs", icon: Network },
   { to: "/dispatch", word: "dispatch", icon: Send },
+  { to: "/notebooks", word: "notebooks", icon: NotebookPen },
+  { to: "/tensorboards", word: "tensorboards", icon: ChartSpline },
   { to: "/volumes", word: "volumes", icon: HardDrive },
   { to: "/cluster", word: "cluster", icon: Server },
   { to: "/admin", word: "admin", icon: Settings, for: (me) => me.user.role === "admin" },

@@ -73,6 +73,8 @@ const LISTS: Record<string, { to: string; name: keyof typeof shellTexts }> = {
   module: { to: "/modules", name: "modules" },
   review: { to: "/reviews", name: "reviews" },
   job: { to: "/jobs", name: "jobs" },
+  Notebook: { to: "/notebooks", name: "notebooks" },
+  Tensorboard: { to: "/tensorboards", name: "tensorboards" },
   volume: { to: "/volumes", name: "volumes" },
   "virtual cluster": { to: "/cluster", name: "cluster" },
   node: { to: "/cluster", name: "cluster" },

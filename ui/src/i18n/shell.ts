@@ -10,6 +10,8 @@ export const shellTexts = texts({
   reviews: ["Reviews", "模块审核"],
   jobs: ["Jobs", "训练任务"],
   dispatch: ["Dispatch", "任务分发"],
+  notebooks: ["Notebooks", "Notebook"],
+  tensorboards: ["TensorBoards", "TensorBoard"],
   volumes: ["Volumes", "存储卷"],
   cluster: ["Cluster", "集群"],
   admin: ["Administration", "系统管理"],

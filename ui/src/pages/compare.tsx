@@ -7,6 +7,7 @@ import { Button } from "@/components/button"
 import { Empty } from "@/components/feedback"
 import { MetricsPanel } from "@/components/metrics-panel"
 import { Page } from "@/components/page"
+import { TensorBoardButton } from "@/components/tensorboard-button"
 import { metricTexts } from "@/i18n/metrics"
 import { useTexts } from "@/i18n/translate"
 
@@ -18,8 +19,10 @@ export function ComparePage() {
   const navigate = route.useNavigate()
   const chosen = useCompared((all) => all.chosen)
   const subjects = useMemo(() => given.split(",").filter(Boolean).map(decodeURIComponent), [given])
+  const runs = subjects.flatMap((subject) => (subject.startsWith("run:") ? [subject.slice(4)] : []))
   const lists = (
     <>
+      {runs.length > 0 && runs.length === subjects.length && <TensorBoardButton of={{ runs }} />}
       <Button asChild>
         <Link to="/runs">{w("runs")}</Link>
       </Button>

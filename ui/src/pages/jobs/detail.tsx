@@ -9,6 +9,7 @@ import { EventList } from "@/components/event-list"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
+import { TensorBoardButton } from "@/components/tensorboard-button"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { jobTexts } from "@/i18n/jobs"
@@ -115,7 +116,12 @@ export function JobPage() {
           )}
         </div>
       }
-      actions={<JobActions job={job} open />}
+      actions={
+        <>
+          <TensorBoardButton of={{ job: `${place.namespace}/${place.kind}/${place.name}` }} />
+          <JobActions job={job} open />
+        </>
+      }
     >
       <Reasons job={job} />
       <Tabs

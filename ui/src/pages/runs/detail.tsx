@@ -6,6 +6,7 @@ import { Loading, ProblemView } from "@/components/feedback"
 import { Input, Tick } from "@/components/form"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
+import { TensorBoardButton } from "@/components/tensorboard-button"
 import { Duration, Time } from "@/components/time"
 import { type GraphDocument, isGraph } from "@/graph/document"
 import type { CardData } from "@/graph/node-card"
@@ -122,7 +123,12 @@ export function RunPage() {
           {run.retries > 0 && <span>{w("retried", { n: run.retries })}</span>}
         </div>
       }
-      actions={<RunActions run={run} may={run.may} open />}
+      actions={
+        <>
+          {inspects && <TensorBoardButton of={{ runs: [run.id] }} />}
+          <RunActions run={run} may={run.may} open />
+        </>
+      }
     >
       <RunBanner run={run} inspects={inspects} openLog={openLog} />
       {run.node_states.length > 1 && searches}

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { usageQuery, type VolumePlace, volumeQuery } from "@/api/volumes"
 import { Loading, ProblemView } from "@/components/feedback"
+import { Meter } from "@/components/meter"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
@@ -88,16 +89,11 @@ function Usage({ place, size, isBound }: { place: VolumePlace; size: number; isB
     return <p className="mt-1">{usage.error || !isBound ? total : w("usedOf", { used: "…", size: total })}</p>
   const { bytes, files, folders, complete } = usage.data
   const used = bytes < 1024 ? `${bytes} B` : `${amountText("memory", bytes)}B`
-  const part = Math.min(1, bytes / Math.max(1, size))
+  const said = w("usedOf", { used: complete ? used : w("atLeast", { size: used }), size: total })
   return (
     <div className="mt-1" title={w("usedHelp", { files, folders })}>
-      <p>{w("usedOf", { used: complete ? used : w("atLeast", { size: used }), size: total })}</p>
-      <div aria-hidden className="mt-1.5 h-1.5 overflow-hidden rounded-full bg-muted">
-        <div
-          className={part > 0.9 ? "h-full bg-fill-failed" : "h-full bg-fill-running"}
-          style={{ width: `${Math.max(part * 100, bytes ? 1 : 0)}%` }}
-        />
-      </div>
+      <p>{said}</p>
+      <Meter className="mt-1.5" label={w("used")} value={bytes} max={size} text={said} />
       <p className="mt-1 text-[13px] text-muted-foreground">{w("usedHelp", { files, folders })}</p>
     </div>
   )

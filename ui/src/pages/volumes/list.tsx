@@ -253,6 +253,16 @@ function UseLink({ use }: { use: VolumeUse }) {
         {use.name}
       </Link>
     )
+  if (use.kind === "notebook" || use.kind === "tensorboard")
+    return (
+      <Link
+        to={use.kind === "notebook" ? "/notebooks/$namespace/$name" : "/tensorboards/$namespace/$name"}
+        params={{ namespace: use.namespace, name: use.name }}
+        className={link}
+      >
+        {use.name}
+      </Link>
+    )
   return <span>{use.name}</span>
 }
 

@@ -4,6 +4,7 @@ import { useCallback, useEffect, useRef, useState } from "react"
 import { asProblem } from "@/api/problem"
 import { pathIn, uploadFile, type VolumePlace } from "@/api/volumes"
 import { Button } from "@/components/button"
+import { Meter } from "@/components/meter"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 import { fileTexts } from "@/i18n/workspaces"
@@ -115,11 +116,13 @@ function UploadRow({ item, uploads }: { item: UploadItem; uploads: Uploads }) {
         {item.file.name} <span className="text-muted-foreground">{sizeText(item.file.size)}</span>
       </span>
       {item.state === "sending" && (
-        <progress
-          aria-label={w("progressOf", { name: item.file.name })}
+        <Meter
+          label={w("progressOf", { name: item.file.name })}
           value={item.part}
           max={1}
-          className="h-1.5 w-32 accent-primary"
+          text={w("uploading", { percent })}
+          full="running"
+          className="w-32"
         />
       )}
       <span role="status" className="flex items-center gap-1">

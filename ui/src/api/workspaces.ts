@@ -1,0 +1,175 @@
+/** Notebooks and TensorBoards: lists and details that follow the server, and how they are opened. */
+import { queryOptions, useQueryClient } from "@tanstack/react-query"
+import { useEffect, useState } from "react"
+import { api, data, queryClient, type Schema } from "./client"
+import { type LogSource, timedLog } from "./log"
+import { filledIn } from "./workflows"
+
+export type Notebook = Schema<"Notebook">
+export type NotebookBody = Schema<"NotebookBody">
+export type NotebookMount = NonNullable<NotebookBody["mounts"]>[number]
+export type TensorBoard = Schema<"TensorBoard">
+export type TensorBoardBody = Schema<"TensorBoardBody">
+export type WorkspaceImage = Schema<"WorkspaceImage">
+export type WorkspaceState = Notebook["state"]
+/** What notebooks and TensorBoards have in common. */
+export type Workspace = Notebook | TensorBoard
+export type WorkspaceKind = "notebooks" | "tensorboards"
+export type Change = "start" | "stop" | "restart"
+
+/** What identifies a workspace in addresses. */
+export interface WorkspacePlace {
+  namespace: string
+  name: string
+}
+
+export interface WorkspaceFilter {
+  q?: string
+  state?: WorkspaceState[]
+  sort?: string
+  cursor?: string
+  limit?: number
+}
+
+/** States change by themselves: environments are installed, idle notebooks are stopped. */
+const LIST_MILLISECONDS = 3_000
+
+export const notebooksQuery = (query: WorkspaceFilter) =>
+  queryOptions({
+    queryKey: ["notebooks", "list", query],
+    queryFn: ({ signal }) => api.GET("/api/v1/notebooks", { params: { query: filledIn(query) }, signal }).then(data),
+    refetchInterval: LIST_MILLISECONDS,
+  })
+
+export const notebookQuery = (path: WorkspacePlace) =>
+  queryOptions({
+    queryKey: ["notebooks", "one", path],
+    queryFn: ({ signal }) => api.GET("/api/v1/notebooks/{namespace}/{name}", { params: { path }, signal }).then(data),
+  })
+
+export const tensorBoardsQuery = (query: WorkspaceFilter) =>
+  queryOptions({
+    queryKey: ["tensorboards", "list", query],
+    queryFn: ({ signal }) => api.GET("/api/v1/tensorboards", { params: { query: filledIn(query) }, signal }).then(data),
+    refetchInterval: LIST_MILLISECONDS,
+  })
+
+export const tensorBoardQuery = (path: WorkspacePlace) =>
+  queryOptions({
+    queryKey: ["tensorboards", "one", path],
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/tensorboards/{namespace}/{name}", { params: { path }, signal }).then(data),
+  })
+
+export const workspaceEventsQuery = (kind: WorkspaceKind, path: WorkspacePlace) =>
+  queryOptions({
+    queryKey: [kind, "one", path, "happenings"],
+    queryFn: ({ signal }) =>
+      (kind === "notebooks"
+        ? api.GET("/api/v1/notebooks/{namespace}/{name}/happenings", { params: { path }, signal })
+        : api.GET("/api/v1/tensorboards/{namespace}/{name}/happenings", { params: { path }, signal })
+      ).then(data),
+  })
+
+export const imagesQuery = queryOptions({
+  queryKey: ["notebooks", "images"],
+  queryFn: ({ signal }) => api.GET("/api/v1/workspaces/images", { signal }).then(data),
+  staleTime: 10_000,
+})
+
+export function workspaceLog(kind: WorkspaceKind, place: WorkspacePlace): LogSource {
+  const text = `${address(kind, place)}/log`
+  return { text, events: `${text}/events`, name: `${place.name}.log`, timed: timedLog(text) }
+}
+
+export async function createNotebook(body: NotebookBody): Promise<Notebook> {
+  return changed("notebooks", api.POST("/api/v1/notebooks", { body }).then(data))
+}
+
+export async function createTensorBoard(body: Partial<TensorBoardBody>): Promise<TensorBoard> {
+  const whole = { name: "", team: "", logs: [], runs: [], job: "", credentials: "", ...body }
+  return changed("tensorboards", api.POST("/api/v1/tensorboards", { body: whole }).then(data))
+}
+
+export async function changeWorkspace(kind: WorkspaceKind, path: WorkspacePlace, change: Change): Promise<unknown> {
+  const params = { params: { path } }
+  const work = {
+    notebooks: {
+      start: () => api.POST("/api/v1/notebooks/{namespace}/{name}/start", params),
+      stop: () => api.POST("/api/v1/notebooks/{namespace}/{name}/stop", params),
+      restart: () => api.POST("/api/v1/notebooks/{namespace}/{name}/restart", params),
+    },
+    tensorboards: {
+      start: () => api.POST("/api/v1/tensorboards/{namespace}/{name}/start", params),
+      stop: () => api.POST("/api/v1/tensorboards/{namespace}/{name}/stop", params),
+      restart: () => api.POST("/api/v1/tensorboards/{namespace}/{name}/restart", params),
+    },
+  }
+  return changed<unknown>(kind, work[kind][change]())
+}
+
+/** `home`: its home volume is deleted, too. */
+export async function deleteNotebook(path: WorkspacePlace, home: boolean): Promise<void> {
+  await api.DELETE("/api/v1/notebooks/{namespace}/{name}", { params: { path, query: home ? { home } : {} } })
+  void queryClient.invalidateQueries({ queryKey: ["notebooks", "list"] })
+}
+
+export async function deleteTensorBoard(path: WorkspacePlace): Promise<void> {
+  await api.DELETE("/api/v1/tensorboards/{namespace}/{name}", { params: { path } })
+  void queryClient.invalidateQueries({ queryKey: ["tensorboards", "list"] })
+}
+
+/**
+ * Opens a workspace in a new tab. It has an origin of its own; the server answers with a link that leads there once. The
+ * tab is opened at once, because browsers refuse to open one after a request.
+ */
+export async function openWorkspace(uid: string, path = ""): Promise<void> {
+  const tab = window.open("", "_blank")
+  if (tab) tab.opener = null
+  try {
+    const { url } = await api
+      .POST("/api/v1/workspaces/{uid}/open", { params: { path: { uid } }, body: { path } })
+      .then(data)
+    if (tab) tab.location.replace(url)
+    else location.assign(url)
+  } catch (error) {
+    tab?.close()
+    throw error
+  }
+}
+
+export function placeOfWorkspace({ namespace, name }: WorkspacePlace): WorkspacePlace {
+  return { namespace, name }
+}
+
+/** Keeps a workspace up to date. Returns true when it was deleted. */
+export function useLiveWorkspace(kind: WorkspaceKind, place: WorkspacePlace): boolean {
+  const client = useQueryClient()
+  const [gone, setGone] = useState(false)
+  const events = `${address(kind, place)}/events`
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `events` names the place; the object is new on every render.
+  useEffect(() => {
+    setGone(false)
+    const source = new EventSource(events)
+    source.addEventListener(kind === "notebooks" ? "notebook" : "tensorboard", (event) => {
+      client.setQueryData([kind, "one", place], JSON.parse(event.data as string))
+      void client.invalidateQueries({ queryKey: [kind, "one", place, "happenings"] })
+    })
+    source.addEventListener("gone", () => {
+      source.close()
+      setGone(true)
+    })
+    return () => source.close()
+  }, [client, events])
+  return gone
+}
+
+function address(kind: WorkspaceKind, { namespace, name }: WorkspacePlace): string {
+  return `/api/v1/${kind}/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`
+}
+
+async function changed<T>(kind: WorkspaceKind, work: Promise<T>): Promise<T> {
+  const answer = await work
+  void queryClient.invalidateQueries({ queryKey: [kind] })
+  return answer
+}
