@@ -10,7 +10,7 @@ const PAGES: [RegExp, (found: string[]) => string][] = [
 
 /** Returns our address for the part of theirs after the `#`, or undefined if it is not one of theirs. */
 export function kubeflowAddress(hash: string): string | undefined {
-  const path = hash.replace(/^#?\//, "").split("?")[0]
+  const [path = ""] = hash.replace(/^#?\//, "").split("?")
   for (const [pattern, address] of PAGES) {
     const found = pattern.exec(path)
     if (found !== null) return address(found.slice(1).map((part) => encodeURIComponent(part)))
