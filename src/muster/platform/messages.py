@@ -328,10 +328,15 @@ _WORKSPACES: Final[Mapping[str, Template]] = {
     ),
     "tensorboard.path": Template('"{path}": {detail}'),
     "tensorboard.none": Template(
-        "{what} has no event files in a volume or storage root",
-        "let the program write TensorBoard's logs into a mounted folder",
+        "{what} has written no event files that are still there",
+        "let the program write TensorBoard's logs into a volume or storage root",
     ),
     "tensorboard.mounted": Template('"{path}" is not in a volume of the notebook', "use a folder below one of {known}"),
+    "tensorboard.large": Template(
+        "the event files have {megabytes} MB; at most {most} are copied",
+        "let the program write them into a volume or storage root",
+    ),
+    "tensorboard.claim": Template('the volume "{name}" for copies of the event files is not ready', "try again"),
     "tensorboard.namespace": Template(
         "these logs are in different namespaces: {namespaces}", "show them in different TensorBoards"
     ),

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.controllers.claims import ClaimController
 from muster.embedded.controllers.garbage import GarbageCollector
-from muster.kube.builtin import PERSISTENT_VOLUME_CLAIM, POD
+from muster.embedded.node.operations import AgentFiles
+from muster.kube.builtin import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.errors import NotFound
 from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, timestamp
@@ -46,7 +48,9 @@ async def here(tmp_path: Path) -> AsyncIterator[Workspaces]:
         assert isinstance(cluster, EmbeddedCluster)
         recorder = EventRecorder(cluster, "workspace-controller")
         controller = WorkspaceController(cluster, recorder)
-        async with run_components(controller, recorder, GarbageCollector(cluster), served.platform.namespaces):
+        claims = ClaimController(cluster, recorder, tmp_path / "home/volumes")
+        parts = (controller, recorder, claims, GarbageCollector(cluster), served.platform.namespaces)
+        async with run_components(*parts):
             yield Workspaces(served, cluster)
     database.close()
 
@@ -226,6 +230,37 @@ async def test_a_tensorboard_of_a_job_shows_the_claims_that_its_pods_mount(here:
     board = await ann.post("tensorboards", {"job": "user-ann/pytorchjob/train"})
     assert board["logs"] == [{"name": "", "path": "pvc://nb-home"}]
     (await (await here.served.user("eve"))("POST", "tensorboards", {"job": "user-ann/pytorchjob/train"})).refused(404)
+
+
+async def test_event_files_that_only_a_pod_has_are_copied(here: Workspaces) -> None:
+    ann = await here.served.user("ann")
+    await ann.post("notebooks", {"name": "nb"})  # makes the namespace
+    job = await here.cluster.create(_job("train", "user-ann"))
+    pod = _pod_of(job)
+    pod["spec"] = {"containers": [{"name": "pytorch", "image": "python", "command": ["true"]}]}
+    pod = await here.cluster.create(pod)
+    scratch = Path(AgentFiles(here.served.platform.settings.agent).scratch_folder(pod, "pytorch"))
+    (scratch / "runs").mkdir(parents=True)
+    written = scratch / "runs" / "events.out.tfevents.1700000000.train-master-0"
+    written.write_bytes(b"first")
+    board = await ann.post("tensorboards", {"job": "user-ann/pytorchjob/train"})
+    (folder,) = board["logs"]
+    claim = folder["path"].removeprefix("pvc://").partition("/")[0]
+    stored = await here.cluster.get(PERSISTENT_VOLUME_CLAIM, claim, "user-ann")
+    volume = await here.cluster.get(PERSISTENT_VOLUME, stored["spec"]["volumeName"])
+    copied = Path(volume["spec"]["hostPath"]["path"], "job/train-master-0/tmp/runs", written.name)
+    assert copied.read_bytes() == b"first"
+    # A second request brings the copy up to date.
+    written.write_bytes(b"first and second")
+    assert (await ann.post("tensorboards", {"job": "user-ann/pytorchjob/train"}))["uid"] == board["uid"]
+    assert copied.read_bytes() == b"first and second"
+    (await ann("DELETE", f"tensorboards/user-ann/{board['name']}")).ok()
+
+    async def is_gone() -> bool:
+        names = [each["metadata"]["name"] for each in (await here.cluster.list(PERSISTENT_VOLUME_CLAIM)).items]
+        return claim not in names
+
+    await eventually(is_gone)
 
 
 def _job(name: str, namespace: str) -> Object:

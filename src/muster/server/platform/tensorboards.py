@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-import asyncio
 import posixpath
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
-from sqlalchemy import Connection
 
-from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.node.operations import AgentFiles
 from muster.kube.errors import ApiError, NotFound
-from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of, uid_of
+from muster.kube.objects import (
+    Object,
+    meta,
+    name_of,
+    namespace_of,
+    parse_time,
+    spec_of,
+    uid_of,
+)
 from muster.kube.pod_security import is_below
 from muster.platform.database.queries import paginate
 from muster.platform.errors import ForbiddenProblem, InvalidProblem
-from muster.platform.jobs.detail import pods_of
 from muster.platform.messages import FieldError
 from muster.platform.permissions import Actor, may
 from muster.platform.records import KubernetesEvent, LogFolder, Page, Subject, TensorBoard, WorkspaceState
-from muster.platform.runs.runs import get_run, nodes_of
 from muster.platform.users.namespace_names import namespaces_of
-from muster.server.platform.jobs import visible_job
-from muster.server.platform.notebook_form import Choices, folder_in_mounts, mounts_in
+from muster.server.platform.notebook_form import Choices
 from muster.server.platform.notebooks import find_choices
 from muster.server.platform.rest import Paging, RequestBody, Search
-from muster.server.platform.run_nodes import found_node, node_pods
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream
+from muster.server.platform.tensorboard_logs import (
+    MOST_FOLDERS,
+    FoundLogs,
+    LogCopies,
+    copy_logs,
+    find_logs_of_job,
+    find_logs_of_notebook,
+    find_logs_of_runs,
+)
 from muster.server.platform.workspace_access import (
     FoundWorkspace,
     People,
@@ -52,11 +61,9 @@ from muster.server.platform.workspace_access import (
     set_running,
     to_problem,
 )
-from muster.workspaces.kinds import NOTEBOOK, TENSORBOARD, is_stopped, parse_log_path
-from muster.workspaces.mounted_files import event_files_of, event_folders_of
+from muster.workspaces.kinds import TENSORBOARD, is_stopped, parse_log_path
 from muster.workspaces.plan import pod_name
 
-_MOST_FOLDERS: Final = 50
 _MOST_RUNS: Final = 20
 _MOST_TAIL: Final = 100_000
 _Name = Annotated[str, Field(max_length=253)]
@@ -85,7 +92,7 @@ class TensorBoardBody(RequestBody):
     """By default the name of the run, job or notebook."""
     team: _Name = ""
     """The id or name of one of your teams, to share it with; for `logs` only: the others are where they are."""
-    logs: Annotated[list[LogFolderBody], Field(default_factory=list, max_length=_MOST_FOLDERS)]
+    logs: Annotated[list[LogFolderBody], Field(default_factory=list, max_length=MOST_FOLDERS)]
     runs: Annotated[list[_Name], Field(default_factory=list, max_length=_MOST_RUNS)]
     """Ids of runs, compared in one board."""
     job: Annotated[str, Field(max_length=800)] = ""
@@ -96,7 +103,7 @@ class TensorBoardBody(RequestBody):
 
 
 class TensorBoardChange(RequestBody):
-    logs: Annotated[list[LogFolderBody], Field(min_length=1, max_length=_MOST_FOLDERS)]
+    logs: Annotated[list[LogFolderBody], Field(min_length=1, max_length=MOST_FOLDERS)]
 
 
 router = APIRouter(prefix="/tensorboards", tags=["tensorboards"])
@@ -139,17 +146,18 @@ async def new_tensorboard(body: TensorBoardBody, here: Here, who: Who) -> Tensor
     """Creates a TensorBoard, or returns the one that shows the same folders."""
     if sum(map(bool, (body.logs, body.runs, body.job, body.notebook))) != 1:
         raise InvalidProblem.field("logs", "tensorboard.what")
-    team = ""
+    team, copies = "", LogCopies("")
     if body.logs:
         namespace, team = await place_for(here, who, body.team)
         title, logs = "logs", _checked(body.logs, await find_choices(here, who, namespace), who)
     else:
-        namespace, title, logs = await _find_logs(here, who, body)
+        namespace, title, logs, copies = await _find_logs(here, who, body)
         await _check_place(here, who, namespace)
     if body.name and name_errors(body.name):
         raise InvalidProblem.fields(name_errors(body.name))
     same = await _same_board(here, who, namespace, logs) if not body.name else None
     if same is not None:
+        await copy_logs(here, same.object, copies.claim, copies.files)
         if is_stopped(same.object) and may(who, "start", same.subject):
             await set_running(here, who, TENSORBOARD, same, "start")
         return await _whole(here, who, namespace, name_of(same.object))
@@ -168,6 +176,7 @@ async def new_tensorboard(body: TensorBoardBody, here: Here, who: Who) -> Tensor
     except ApiError as error:
         raise to_problem(error, TENSORBOARD.kind, name) from None
     await note(here, who, "create", created, logs=[each.path for each in logs])
+    await copy_logs(here, created, copies.claim, copies.files)
     return await _whole(here, who, namespace, name)
 
 
@@ -351,90 +360,11 @@ async def _check_place(here: Services, who: Actor, namespace: str) -> None:
         raise ForbiddenProblem.from_error(decision.error)
 
 
-async def _find_logs(here: Services, who: Actor, body: TensorBoardBody) -> tuple[str, str, list[LogFolder]]:
-    """Returns the namespace, a title, and the folders of runs, a job or a notebook."""
+async def _find_logs(here: Services, who: Actor, body: TensorBoardBody) -> FoundLogs:
     if body.notebook is not None:
-        return await _logs_of_notebook(here, who, body.notebook)
-    if body.job:
-        namespace, _, rest = body.job.partition("/")
-        kind, _, name = rest.partition("/")
-        _, job = await visible_job(here, who, namespace, kind, name)
-        folders = await _folders_of_pods(here, await pods_of(here.cluster, job))
-        if not folders:
-            raise InvalidProblem.field("job", "tensorboard.none", what=f'the job "{name}"')
-        return namespace, name, _named("", folders)
-    found: list[LogFolder] = []
-    namespaces: dict[str, None] = {}
-    titles: list[str] = []
-    for number, run_id in enumerate(body.runs):
-        namespace, title, folders = await _folders_of_run(here, who, run_id)
-        if not folders:
-            raise InvalidProblem.field(f"runs[{number}]", "tensorboard.none", what=f'the run "{title}"')
-        namespaces.setdefault(namespace)
-        unique = title if title not in titles else f"{title}-{number + 1}"
-        titles.append(unique)
-        found += _named(unique if len(body.runs) > 1 else "", folders)
-    if len(namespaces) > 1:
-        raise InvalidProblem.field("runs", "tensorboard.namespace", namespaces=sorted(namespaces))
-    return next(iter(namespaces)), "-".join(titles), found
-
-
-async def _logs_of_notebook(here: Services, who: Actor, wanted: NotebookFolder) -> tuple[str, str, list[LogFolder]]:
-    notebook = await find_workspace(here, who, NOTEBOOK, wanted.namespace, wanted.name)
-    path = folder_in_mounts(notebook.object, wanted.path)
-    if path is None:
-        known = [each.path for each in mounts_in(notebook.object)]
-        raise InvalidProblem.field("notebook.path", "tensorboard.mounted", path=wanted.path, known=known)
-    return wanted.namespace, wanted.name, [LogFolder("", path)]
-
-
-async def _folders_of_run(here: Services, who: Actor, run_id: str) -> tuple[str, str, list[str]]:
-    def look(connection: Connection) -> tuple[str, str, list[str]]:
-        run = get_run(connection, who, run_id, "inspect")
-        return run.namespace, run.name, [node.name for node in nodes_of(connection, run_id) if node.attempts]
-
-    namespace, title, nodes = await here.database.read(look)
-    pods: list[Object] = []
-    for name in nodes:
-        pods += await node_pods(here, await found_node(here, who, run_id, name))
-    return namespace, title, await _folders_of_pods(here, pods)
-
-
-async def _folders_of_pods(here: Services, pods: Iterable[Object]) -> list[str]:
-    """Returns the folders that hold event files of these Pods; if there are none yet, all claims that they mount."""
-    claims: dict[str, None] = {}
-    folders = []
-    for pod in pods:
-        for volume in spec_of(pod).get("volumes") or ():
-            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            if claim:
-                claims.setdefault(f"pvc://{claim}")
-        if isinstance(here.cluster, EmbeddedCluster):
-            folders += await event_folders_of(here.cluster, AgentFiles(here.settings.agent), pod)
-    # What only the Pod has goes away with it, and cannot be mounted.
-    lasting = [each for each in folders if not each.is_private]
-    files = (await asyncio.to_thread(event_files_of, lasting)).files
-    found: dict[str, None] = {}
-    for file in files:
-        inner = posixpath.join(file.folder.inside, posixpath.dirname(file.name)).strip("/")
-        start = f"pvc://{file.folder.claim}" if file.folder.claim else file.folder.path
-        found.setdefault(f"{start}/{inner}".rstrip("/"))
-    return topmost(found)[:_MOST_FOLDERS] or list(claims)
-
-
-def topmost(paths: Iterable[str]) -> list[str]:
-    """Those that are not below another one: TensorBoard looks into folders by itself."""
-    known = sorted(set(paths))
-    return [path for path in known if not any(path != other and is_below(path, other) for other in known)]
-
-
-def _named(title: str, paths: Sequence[str]) -> list[LogFolder]:
-    """Folders with names: that of the run, and of the folder if there are several."""
-    if len(paths) == 1:
-        return [LogFolder(title, paths[0])]
-    ends = [posixpath.basename(path) or str(number + 1) for number, path in enumerate(paths)]
-    names = [end if ends.count(end) == 1 else f"{end}-{number + 1}" for number, end in enumerate(ends)]
-    return [LogFolder(f"{title}-{name}" if title else name, path) for name, path in zip(names, paths, strict=True)]
+        wanted = body.notebook
+        return await find_logs_of_notebook(here, who, wanted.namespace, wanted.name, wanted.path)
+    return await (find_logs_of_job(here, who, body.job) if body.job else find_logs_of_runs(here, who, body.runs))
 
 
 async def _same_board(here: Services, who: Actor, namespace: str, logs: Sequence[LogFolder]) -> FoundWorkspace | None:
