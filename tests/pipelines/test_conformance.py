@@ -9,7 +9,6 @@ import pytest
 
 from muster.kube.kinds import Catalogue
 from muster.kube.schema_validation import validate
-from muster.pipelines.compile import to_workflow
 from muster.pipelines.resolver import resolver_for
 from muster.pipelines.spec import Pipeline, PipelineError, read_pipeline
 from muster.workflows.kinds import workflow_kinds
@@ -73,23 +72,6 @@ def _succeed(pipeline: Pipeline) -> Answer:
 
 def _value(kind: str) -> Any:
     return VALUES[kind] if kind == "STRING" else json.loads(VALUES[kind])
-
-
-def test_a_pipeline_without_a_table_is_compiled_with_its_defaults() -> None:
-    text = json.dumps(
-        {
-            "pipelineInfo": {"name": "empty"},
-            "schemaVersion": "2.1.0",
-            "root": {
-                "dag": {},
-                "inputDefinitions": {"parameters": {"n": {"parameterType": "NUMBER_INTEGER", "defaultValue": 3}}},
-            },
-        }
-    )
-    workflow = to_workflow(read_pipeline(text), run_id="r-1", display_name="run", parameters={}, namespace="n")
-    arguments = {each["name"]: each["value"] for each in workflow["spec"]["arguments"]["parameters"]}
-    assert json.loads(arguments["kfp-inputs"]) == {"parameterValues": {"n": 3}}
-    assert workflow["metadata"]["name"] == "empty-r1"
 
 
 @needs_files

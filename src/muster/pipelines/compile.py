@@ -187,10 +187,13 @@ def _dag_task(key: str, task: Task, pipeline: Pipeline) -> dict[str, Any]:
 def _settings(config: PipelineConfig) -> dict[str, Any]:
     """Returns the fields of a Workflow's spec that `dsl.PipelineConfig` stands for."""
     found: dict[str, Any] = {}
-    if config.ttl_strategy:
-        found["ttlStrategy"] = dict(config.ttl_strategy)
-    elif config.resource_ttl:
-        found["ttlStrategy"] = {"secondsAfterCompletion": config.resource_ttl}
+    seconds = {
+        "secondsAfterCompletion": config.resource_ttl_on_completion,
+        "secondsAfterSuccess": config.resource_ttl_on_success,
+        "secondsAfterFailure": config.resource_ttl_on_failure,
+    }
+    if any(seconds.values()):
+        found["ttlStrategy"] = {name: value for name, value in seconds.items() if value}
     if config.active_deadline_seconds:
         found["activeDeadlineSeconds"] = config.active_deadline_seconds
     locks: dict[str, Any] = {}

@@ -385,12 +385,13 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class PipelineConfig:
+    workspace: Workspace | None = None
+    resource_ttl_on_completion: int = 0
+    resource_ttl_on_success: int = 0
+    resource_ttl_on_failure: int = 0
+    active_deadline_seconds: int = 0
     semaphore_key: str = ""
     mutex_name: str = ""
-    resource_ttl: int = 0
-    workspace: Workspace | None = None
-    ttl_strategy: Mapping[str, Any] = field(default_factory=dict)
-    active_deadline_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
