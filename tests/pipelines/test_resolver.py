@@ -353,6 +353,16 @@ def test_a_cached_task_does_not_run_again_and_its_consumers_are_found_as_well() 
     assert [name for name, _ in demo.ran][4:] == ["first", "second", "show"]
 
 
+def test_a_cache_key_of_the_user_stands_for_the_inputs() -> None:
+    demo = adder()
+    options = {"cachingOptions": {"enableCache": True, "cacheKey": "mine"}}
+    demo.spec["root"]["dag"]["tasks"] = {"first": {**task("add", x=given("a"), y=given("b")), **options}}
+    demo.run({"a": 1})
+    simulation = demo.run({"a": 100})
+    assert [name for name, _ in demo.ran] == ["first"]
+    assert node_outputs(simulation.node("first")).parameters == {"Output": 3}
+
+
 def importing(**fields: Any) -> Demo:
     demo = Demo(uri={"parameterType": "STRING"})
     demo.component("read", lambda v: {}, {})

@@ -17,9 +17,12 @@ from muster.pipelines.task import Artifact, TaskLaunch
 _LONGEST_NAME = 253
 
 
-def cache_key(launch: TaskLaunch) -> str:
-    """Returns the key of an execution. Values that differ in type differ in the key: `1` is not `"1"`."""
+def cache_key(launch: TaskLaunch, chosen: str = "") -> str:
+    """Returns the key of an execution. Values that differ in type differ in the key: `1` is not `"1"`. A key that the
+    user has chosen (`set_caching_options(cache_key=...)`) stands for all but the component."""
     component, container = launch.component, launch.container
+    if chosen:
+        return _digest({"component": launch.component_name, "chosen": chosen})
     found: dict[str, Any] = {
         "component": launch.component_name,
         "parameters": dict(sorted(launch.inputs.parameters.items())),
@@ -39,6 +42,10 @@ def cache_key(launch: TaskLaunch) -> str:
         "env": sorted((each.name, each.value) for each in container.env),
         "claims": sorted(json.dumps(mount, sort_keys=True) for mount in launch.platform.get("pvcMount") or ()),
     }
+    return _digest(found)
+
+
+def _digest(found: dict[str, Any]) -> str:
     text = json.dumps(found, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -227,7 +227,7 @@ class PipelineResolver:
             template["retryStrategy"] = _retry_strategy(task.retry_policy)
         if task.caching_options.enable_cache and launch.task_id not in self._known:
             cache = {"configMap": {"name": cache_name(self._run.pipeline.name)}}
-            template["memoize"] = {"key": cache_key(launch), "cache": cache}
+            template["memoize"] = {"key": cache_key(launch, task.caching_options.cache_key), "cache": cache}
         return template
 
     # -- what is known -------------------------------------------------------------------------------------------------
