@@ -237,7 +237,8 @@ def test_authors_cannot_set_the_owner(metadata: dict[str, Any], path: str) -> No
 
 
 def test_other_labels_are_allowed() -> None:
-    free = {"name": "x", "labels": {"app": "x"}, "annotations": {"a": "b", "muster.dev/restart-scope": "gang"}}
+    own = {"a": "b", "muster.dev/restart-scope": "gang", "muster.dev/metrics-pattern": "loss (?P<loss>.*)"}
+    free = {"name": "x", "labels": {"app": "x"}, "annotations": own}
     assert find_forbidden_metadata(free, "metadata") == []
 
 

@@ -50,6 +50,8 @@ TASK_LABEL: Final = f"{PREFIX}task"
 """On Workflows and jobs of a run, and their Pods: the id of the run, and the task that made them."""
 GRANTS_ANNOTATION: Final = f"{PREFIX}grants"
 """On a Namespace: what its Pods may use of what is outside of it, as JSON. Only the platform writes it."""
+METRICS_PATTERN_ANNOTATION: Final = f"{PREFIX}metrics-pattern"
+"""On a job or a Pod: how metrics are found in its log lines."""
 MOUNTS_ANNOTATION: Final = f"{PREFIX}read-only-paths"
 """On the Workflow of a run: host paths that its Pods may read, such as the code of modules, as a JSON list."""
 MEMBER_ROLE: Final = "muster-member"
@@ -314,7 +316,15 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-_USERS_OWN = frozenset({PIP_INSTALL_ANNOTATION, f"{PREFIX}restart-scope", f"{PREFIX}longest-text", f"{PREFIX}node"})
+_USERS_OWN = frozenset(
+    {
+        PIP_INSTALL_ANNOTATION,
+        METRICS_PATTERN_ANNOTATION,
+        f"{PREFIX}restart-scope",
+        f"{PREFIX}longest-text",
+        f"{PREFIX}node",
+    }
+)
 """Annotations with our prefix that users may write."""
 _FINALIZERS = ("foregroundDeletion", "orphan", "batch.kubernetes.io/job-tracking", "kubernetes.io/pvc-protection")
 _PROFILES = (
@@ -327,6 +337,7 @@ _OUR_ANNOTATIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
     CONTAINERS_ANNOTATION: lambda value: _json_object(value) is not None,
     STOP_ANNOTATION: _is_number,
     PIP_INSTALL_ANNOTATION: lambda value: isinstance(value, str),
+    METRICS_PATTERN_ANNOTATION: lambda value: isinstance(value, str),
     # An environment is for the Pods of its namespace only, so a member may also build one that is not what it seems.
     BUILD_ENVIRONMENT_ANNOTATION: lambda value: (
         isinstance(value, str) and _ENVIRONMENT_KEY.fullmatch(value) is not None

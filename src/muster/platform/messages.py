@@ -223,9 +223,6 @@ _RUNS: Final[Mapping[str, Template]] = {
     "run.output": Template('the output "{name}" is not available', "the node is {state}"),
     "run.file": Template('the file of the output "{name}" was deleted'),
     "run.artifact": Template("{detail}"),
-    "metrics.pattern": Template(
-        "the pattern of log lines is not valid: {detail}", "use a regular expression of RE2 with a named group"
-    ),
     "metrics.subject": Template(
         '"{given}" is not a run, a node or a job', "write run:ID, node:RUN/NODE or job:NAMESPACE/KIND/NAME"
     ),
@@ -511,6 +508,9 @@ _POD_POLICY: Final[Mapping[str, Template]] = {
 _GRAPHS: Final[Mapping[str, Template]] = {
     # The document
     "schema": Template("{detail}", "see docs/graph.schema.json for what is valid here"),
+    "metrics.pattern": Template(
+        "the pattern of log lines is not valid: {detail}", "use a regular expression of RE2 with a named group"
+    ),
     "graph.empty": Template("the graph has no nodes", "add at least one node"),
     "type.field": Template('"{field}" is not valid in a document of type {type}', "leave it out, or change the type"),
     # Names

@@ -17,6 +17,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import name_of
 from muster.kube.pod_fields import find_spec_violations
 from muster.kube.pod_security import (
+    METRICS_PATTERN_ANNOTATION,
     PREFIX,
     RUN_LABEL,
     TASK_LABEL,
@@ -35,7 +36,7 @@ EVERYBODY: Final = "everybody"
 
 _RESERVED: Final = frozenset({f"{PREFIX}owner", f"{PREFIX}team", RUN_LABEL, TASK_LABEL, SHARED})
 """Labels that define ownership. Admins cannot set them either."""
-_FREE_ANNOTATIONS: Final = frozenset({f"{PREFIX}restart-scope", f"{PREFIX}etcd"})
+_FREE_ANNOTATIONS: Final = frozenset({METRICS_PATTERN_ANNOTATION, f"{PREFIX}restart-scope", f"{PREFIX}etcd"})
 """Annotations with our prefix that users may write on their jobs, or that have a message of their own."""
 
 

@@ -23,8 +23,6 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_regex import Regex, compile_regex
 from muster.workspaces.event_files import Scalar
 
-PATTERN_ANNOTATION: Final = "muster.dev/metrics-pattern"
-"""On a job, or on the Pods of a node: the pattern of its log lines."""
 MAX_PATTERN_LENGTH: Final = 1000
 MAX_LINE_LENGTH: Final = 4000
 """What is beyond is ignored."""

@@ -105,6 +105,12 @@ def test_pods_use_the_queue_of_their_virtual_cluster() -> None:
     assert made["metadata"] == {"annotations": {"scheduling.volcano.sh/queue-name": "rtx"}}
 
 
+def test_the_pattern_of_metrics_is_an_annotation_of_the_pods() -> None:
+    pattern = r"iter (?P<step>\d+): loss (?P<loss>\S+)"
+    made = template(compiled(graph(node("a", metricsPattern=pattern))), "a")
+    assert made["metadata"] == {"annotations": {"muster.dev/metrics-pattern": pattern}}
+
+
 def test_retries_storage_and_order() -> None:
     storage = [{"root": "nfs"}, {"root": "models", "readOnly": True, "path": "/m"}, {"root": "华为盘"}]
     document = graph(node("a"), node("b"), node("c", retries=2, storage=storage), edges="a>c b>c a>c")

@@ -94,6 +94,8 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("command.undeclared", graph(node("a", command="echo $nobody")), "nodes[0].command", "add an input nobody"),
     ("image.missing", graph(node("a", image="")), "nodes[0].image", "enter the image"),
     ("image.name", graph(node("a", image="busybox {{x}}")), "nodes[0].image", "python:3.11"),
+    ("metrics.pattern", graph(node("a", metricsPattern="loss=(")), "nodes[0].metricsPattern", "missing closing )"),
+    ("metrics.pattern", graph(node("a", metricsPattern="{{(?P<a>.)")), "nodes[0].metricsPattern", "write [{]{"),
     ("number.range", graph(node("a", retries=-1)), "nodes[0].retries", "0 to 100"),
     ("number.range", graph(node("a", retries=101)), "nodes[0].retries", "101 is not"),
     # outputs

@@ -116,12 +116,13 @@ async def test_curves_of_a_job_and_of_a_run(muster: Whole) -> None:
         "for i in 1 2 3; do echo epoch=$i lr: 1e-$i; done",
     ]
     output = {"name": "logs", "type": "file", "path": "/tmp/logs"}
-    step = node("train", command="\n".join(commands), outputs=[output])
+    step = node("train", command="\n".join(commands), outputs=[output], metricsPattern=r"(\w+)[=:] ?(\S+)")
     await stored(ann, "curves", graph(step))
     run = await ann.post("runs", {"workflow": "curves"})
     assert (await ended(ann, run["id"]))["state"] == "succeeded"
     of_run = await ann.get(f"runs/{run['id']}/metrics")
     assert of_run == {**await ann.get(f"runs/{run['id']}/nodes/train/metrics"), "cursor": of_run["cursor"]}
+    assert of_run["patterns"] == {f"node:{run['id']}/train": r"(\w+)[=:] ?(\S+)"}
     assert {tag: points for (_, tag), points in curves(of_run).items()} == {
         "epoch": [[0, 1.0], [1, 2.0], [2, 3.0]],
         "lr": [[0, 0.1], [1, 0.01], [2, 0.001]],

@@ -84,6 +84,16 @@ export const NODE_FIELDS: Readonly<Record<NodeFieldName, NodeField>> = {
     summary: (node) => node.image || undefined,
   },
   description: { label: ["Description", "描述"], section: "general", control: "text" },
+  metricsPattern: {
+    label: ["Pattern of metrics", "指标匹配模式"],
+    hint: [
+      "How metrics are found in log lines: a regular expression (RE2) whose named groups are metrics. Lines such as loss=0.1 need none.",
+      "从日志行提取指标的 RE2 正则表达式，命名分组即指标。形如 loss=0.1 的日志无需设置。",
+    ],
+    placeholder: "iter (?P<step>\\d+): loss (?P<loss>\\S+)",
+    section: "general",
+    control: "line",
+  },
   inputs: { label: ["Input parameters", "输入参数"], section: "inputs", control: "parts" },
   outputs: { label: ["Output parameters", "输出参数"], section: "outputs", control: "parts" },
   task: { label: ["Task type", "任务类型"], section: "resources", control: "parts" },

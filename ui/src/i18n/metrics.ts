@@ -13,8 +13,8 @@ export const metricTexts = texts({
   lines: ["Curves", "曲线"],
   pattern: ["Pattern of log lines", "日志行匹配模式"],
   patternHint: [
-    "A regular expression (RE2). Each named group is a metric: step (?P<step>\\d+) loss (?P<loss>\\S+). To keep it, set the annotation muster.dev/metrics-pattern on the job.",
-    "RE2 正则表达式，每个命名分组是一个指标：step (?P<step>\\d+) loss (?P<loss>\\S+)。如需长期使用，请在训练任务上设置注解 muster.dev/metrics-pattern。",
+    "A regular expression (RE2). Each named group is a metric: step (?P<step>\\d+) loss (?P<loss>\\S+). To keep it, set it in the node of the workflow, or as the annotation muster.dev/metrics-pattern of the job.",
+    "RE2 正则表达式，每个命名分组是一个指标：step (?P<step>\\d+) loss (?P<loss>\\S+)。如需长期使用，请在工作流节点中设置，或设为训练任务的注解 muster.dev/metrics-pattern。",
   ],
   apply: ["Apply", "应用"],
   empty: ["No metrics yet", "还没有指标"],

@@ -123,6 +123,8 @@ class Node:
     storage: tuple[Mount, ...] = ()
     module: ModuleRef | None = None
     training: Training | None = None
+    metrics_pattern: str = ""
+    """How metrics are found in its log lines; '' for the usual forms."""
 
 
 class Edge(NamedTuple):
@@ -243,6 +245,7 @@ def _node(written: Mapping[str, Any]) -> Node:
         ),
         module=ModuleRef(module["name"], module["version"]) if module else None,
         training=_training(training) if training else None,
+        metrics_pattern=written.get("metricsPattern") or "",
     )
 
 
@@ -446,6 +449,11 @@ NODE_SCHEMA: Final = obj(
         "storage": list_of(_MOUNT, maxItems=50, description="Storage roots that it mounts."),
         "module": _MODULE,
         "training": _TRAINING,
+        "metricsPattern": _text(
+            "How metrics are found in its log lines: a regular expression (RE2) whose named groups are metrics. "
+            "The usual forms, such as loss=0.1, if left out.",
+            1_000,
+        ),
         "position": obj(
             {"x": number(description="From the left."), "y": number(description="From the top.")},
             ["x", "y"],

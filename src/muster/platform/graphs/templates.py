@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from muster.kube.manifests import dump
 from muster.kube.objects import Object
-from muster.kube.pod_security import RUN_LABEL, TASK_LABEL
+from muster.kube.pod_security import METRICS_PATTERN_ANNOTATION, RUN_LABEL, TASK_LABEL
 from muster.kube.quantity import format_quantity, parse_quantity
 from muster.kube.schema_validation import validate
 from muster.platform.graphs.bindings import (
@@ -55,6 +55,10 @@ def resources_of(task: Task, context: Context) -> dict[str, Any]:
 
 def node_selector_of(task: Task, context: Context) -> dict[str, str]:
     return dict(context.clusters[task.cluster].node_selector) if task.type == "compute" else {}
+
+
+def metrics_annotations(node: Node) -> dict[str, str]:
+    return {METRICS_PATTERN_ANNOTATION: node.metrics_pattern} if node.metrics_pattern else {}
 
 
 def queue_of(task: Task, context: Context) -> str:
@@ -331,7 +335,8 @@ def _pod(
     selector = node_selector_of(resources, context)
     if selector:
         spec["nodeSelector"] = selector
-    return {"metadata": {"labels": labels}, "spec": spec}
+    annotations = metrics_annotations(node)
+    return {"metadata": {"labels": labels, **({"annotations": annotations} if annotations else {})}, "spec": spec}
 
 
 def _claim_mounts(setting: CompileContext, node: Node, bound: BoundInputs) -> list[dict[str, Any]]:
@@ -432,8 +437,9 @@ def _template(setting: CompileContext, node: Node, bound: BoundInputs) -> Object
     if selector:
         template["nodeSelector"] = selector
     queue = queue_of(node.task, context)
-    if queue:
-        template["metadata"] = {"annotations": {QUEUE: queue}}
+    annotations = ({QUEUE: queue} if queue else {}) | metrics_annotations(node)
+    if annotations:
+        template["metadata"] = {"annotations": annotations}
     container: Object = {
         "image": node.image,
         "env": container_env(setting, node, bound),

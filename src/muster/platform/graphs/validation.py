@@ -36,6 +36,8 @@ from muster.platform.graphs.model import (
 from muster.platform.graphs.templates import active_roles, check_roles, find_job_kind, job_kinds, role_names
 from muster.platform.messages import make_finding
 from muster.platform.records import Finding
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_regex import compile_regex
 
 MOST_FINDINGS = 200
 """Some findings list all names, so that many would be very many bytes."""
@@ -215,6 +217,19 @@ def node_problems(node: Node, written: Mapping[str, Any], path: str, context: Co
         yield from _program_problems(node, path)
         yield from _output_problems(node, path)
     yield from _storage_problems(node, path, context)
+    yield from _metrics_problems(node, path)
+
+
+def _metrics_problems(node: Node, path: str) -> Iterator[Finding]:
+    detail = ""
+    try:
+        compile_regex(node.metrics_pattern)
+    except ExpressionError as error:
+        detail = str(error)
+    if "{{" in node.metrics_pattern:
+        detail = "it contains {{, which begins a variable of a workflow; write [{]{"
+    if detail:
+        yield make_finding(f"{path}.metricsPattern", "metrics.pattern", detail=detail)
 
 
 def _range_problems(written: Mapping[str, Any], path: str) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.operations import AgentFiles
 from muster.kube.objects import Object, annotations_of, name_of, uid_of
+from muster.kube.pod_security import METRICS_PATTERN_ANNOTATION
 from muster.platform.errors import ForbiddenProblem, InvalidProblem, NotFoundProblem
 from muster.platform.jobs.detail import pods_of, trainer_containers
 from muster.platform.jobs.jobs import ENDED as JOB_ENDED
@@ -35,7 +36,7 @@ from muster.server.platform.run_nodes import FoundNode, found_node, node_pods, t
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import download
-from muster.workspaces.metric_lines import MAX_PATTERN_LENGTH, PATTERN_ANNOTATION, check_pattern
+from muster.workspaces.metric_lines import MAX_PATTERN_LENGTH, check_pattern
 from muster.workspaces.metric_series import NamedSeries, downsample, to_csv, to_number
 from muster.workspaces.mounted_files import event_folders_of
 
@@ -284,7 +285,7 @@ def _pod_log(pod: Object, place: LogSource) -> MetricLog:
 
 
 def _pattern_of(objects: Sequence[Object]) -> str:
-    return next((text for obj in objects if (text := annotations_of(obj).get(PATTERN_ANNOTATION))), "")
+    return next((text for obj in objects if (text := annotations_of(obj).get(METRICS_PATTERN_ANNOTATION))), "")
 
 
 class _Read(NamedTuple):
@@ -301,7 +302,7 @@ async def _read(here: Services, who: Actor, subject: Subject, pattern: str) -> _
     if not pattern and subject.pattern:
         wrong = check_pattern(subject.pattern)
         if wrong:
-            problems.append(SourceProblem(PATTERN_ANNOTATION, wrong))
+            problems.append(SourceProblem(METRICS_PATTERN_ANNOTATION, wrong))
         pattern = "" if wrong else subject.pattern
     if isinstance(here.cluster, EmbeddedCluster):  # the volumes of another cluster are on other machines
         files = AgentFiles(here.settings.agent)
