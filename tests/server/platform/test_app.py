@@ -22,8 +22,9 @@ OPEN = {
     ("POST", "/api/v1/link/use"),
     ("GET", "/api/v1/openid/login"),
     ("GET", "/api/v1/openid/callback"),
+    ("POST", "/api/v1/dispatch/jobs/{job}/progress"),
 }
-"""Routes for logging in and for health checks."""
+"""Routes for logging in and for health checks, and one that takes a token of its own."""
 
 
 def routes(served: Served) -> set[tuple[str, str]]:

@@ -90,9 +90,10 @@ _LONGEST_NAME: Final = 63
 _UPLOAD: Final = re.compile(r"/api/v1/volumes/[^/]+/[^/]+/files/content")
 _WRITE_BYTES: Final = 1 << 20
 _CHANGES: Final = ("write", "delete")
+_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _FILE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
-    206: {"description": "The part that the Range header asks for."},
+    200: {"content": _BYTES},
+    206: {"content": _BYTES, "description": "The part that the Range header asks for."},
     416: {"description": "The file is shorter than the Range header says."},
 }
 _UPLOAD_BODY: Final = {
