@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import unquote_plus
 
 import orjson
-from sqlalchemy import Boolean, ColumnElement, Connection, Select, and_, func, true
+from sqlalchemy import Boolean, ColumnElement, Connection, Select, and_, func, literal, true
 
 from muster.kube.errors import closest_word
 from muster.platform.database.queries import AnyRow, PageRequest, select_page
@@ -247,7 +247,9 @@ def _check_type(value: Any, column: ColumnElement[Any], key: str) -> None:
 
 def _sortable(column: ColumnElement[Any]) -> ColumnElement[Any]:
     """A time that is not known comes first."""
-    return func.coalesce(column, datetime(1970, 1, 1, tzinfo=UTC)) if isinstance(column.type, UtcDateTime) else column
+    if not isinstance(column.type, UtcDateTime):
+        return column
+    return func.coalesce(column, literal(datetime(1970, 1, 1, tzinfo=UTC), UtcDateTime()))
 
 
 def _snake_case(name: str) -> str:

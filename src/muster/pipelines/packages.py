@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from email.message import Message
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from muster.pipelines.spec import PipelineError, parse_pipeline, read_pipeline
 from muster.platform.errors import BadRequestProblem, InvalidProblem, TooLargeProblem
 
@@ -44,7 +46,7 @@ def read_package(file_name: str, data: bytes) -> dict[str, Any]:
         raise too_large()
     name, text = _text_of(file_name or "pipeline", data)
     try:
-        return read_pipeline(text, name).to_json()
+        return _checked(read_pipeline(text, name).to_json())
     except PipelineError as error:
         raise BadRequestProblem.of("pipelines.spec", detail=str(error)) from None
 
@@ -52,7 +54,7 @@ def read_package(file_name: str, data: bytes) -> dict[str, Any]:
 def check_spec(spec: Any) -> dict[str, Any]:
     """Checks the `pipeline_spec` of a request. Raises BadRequest."""
     try:
-        return parse_pipeline(spec).to_json()
+        return _checked(parse_pipeline(spec).to_json())
     except PipelineError as error:
         raise BadRequestProblem.of("pipelines.spec", detail=str(error)) from None
 
@@ -86,6 +88,13 @@ def read_uploaded(content_type: str, body: bytes) -> tuple[str, dict[str, Any]]:
 
 def too_large() -> TooLargeProblem:
     return TooLargeProblem.of("pipelines.large", most=LARGEST // 1024 // 1024)
+
+
+def _checked(spec: dict[str, Any]) -> dict[str, Any]:
+    """Raises BadRequest for a text that not every database can store."""
+    if b"\\u0000" in orjson.dumps(spec):
+        raise BadRequestProblem.of("pipelines.spec", detail="a text in it has a NUL character")
+    return spec
 
 
 def _parts(body: bytes, boundary: bytes) -> Iterator[bytes]:

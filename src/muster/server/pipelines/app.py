@@ -192,6 +192,8 @@ def parse_body(fields: Fields, raw: bytes) -> dict[str, Any]:
         given = orjson.loads(raw or b"{}")
     except orjson.JSONDecodeError as error:
         raise BadRequestProblem.of("pipelines.json", detail=str(error)) from None
+    if b"\\u0000" in raw:
+        raise BadRequestProblem.of("pipelines.json", detail="a text in it has a NUL character")
     return read_message(fields, given)
 
 

@@ -1,0 +1,96 @@
+"""What is stored about pipelines, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from muster.pipelines import experiments, pipelines, recurring, runs
+from muster.pipelines.controller import compile_run
+from muster.pipelines.listing import ListRequest
+from muster.pipelines.pipelines import NewNames
+from muster.pipelines.recurring import NewRecurringRun
+from muster.pipelines.runs import NewRun
+from muster.platform.database.database import Database
+from muster.platform.database.pipeline_tables import pipeline_specs
+from muster.platform.permissions import SYSTEM, Actor
+from muster.platform.users.accounts import insert_user
+from tests.pipelines.test_packages import SPEC
+
+
+def user(connection: Connection) -> Actor:
+    made = insert_user(connection, SYSTEM, "ann", admin=False)
+    return Actor(made.id, "ann")
+
+
+def specs(connection: Connection) -> int:
+    return int(connection.execute(select(func.count()).select_from(pipeline_specs)).scalar_one())
+
+
+async def test_lists_by_times_that_are_not_known_yet(database: Database) -> None:
+    def story(connection: Connection) -> list[str]:
+        ann = user(connection)
+        names = ["one", "two", "three"]
+        ids = [experiments.create_experiment(connection, ann, name).id for name in names]
+        source = runs.load_run(connection, ann, NewRun("r", experiment_id=ids[1], spec=SPEC))
+        runs.store_run(connection, ann, source, compile_run(source))
+        found: list[str] = []
+        wanted = ListRequest(1, sort_by="last_run_created_at desc")
+        while True:
+            page = experiments.list_experiments(connection, ann, wanted, "")
+            found += [each.name for each in page.items]
+            if page.next is None:
+                break
+            wanted = ListRequest(1, page.next)
+        predicate = {
+            "operation": "GREATER_THAN",
+            "key": "last_run_created_at",
+            "timestamp_value": "2020-01-01T00:00:00Z",
+        }
+        only = ListRequest(filter=json.dumps({"predicates": [predicate]}))
+        assert [each.name for each in experiments.list_experiments(connection, ann, only, "").items] == ["two"]
+        return found
+
+    found = await database.write(story)
+    assert found[0] == "two"
+    assert sorted(found) == ["one", "three", "two"]
+
+
+async def test_a_spec_is_stored_once_and_goes_with_its_last_user(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        ann = user(connection)
+        pipeline = pipelines.create_pipeline(connection, ann, NewNames("p"))
+        for name in ("a", "b"):
+            pipelines.create_version(connection, ann, pipeline.id, NewNames(name), SPEC)
+        source = runs.load_run(connection, ann, NewRun("r", pipeline_id=pipeline.id))
+        runs.store_run(connection, ann, source, compile_run(source))
+        assert specs(connection) == 1
+        pipelines.delete_pipeline(connection, ann, pipeline.id, cascade=True)
+        assert specs(connection) == 1
+        runs.ask_to_delete(connection, ann, source.id)
+        runs.delete_row(connection, source.id)
+        assert specs(connection) == 0
+
+    await database.write(story)
+
+
+async def test_a_tick_is_stored_with_its_run_or_not_at_all(database: Database) -> None:
+    def story(connection: Connection) -> list[Any]:
+        ann = user(connection)
+        new = NewRecurringRun(NewRun("t", spec=SPEC), {"periodic_schedule": {"interval_second": 60}})
+        made = recurring.create_recurring_run(connection, ann, new)
+        tick = made.created + timedelta(seconds=60)
+        source = recurring.load_tick(connection, made, tick, 1, datetime.now(UTC))
+        again = recurring.load_tick(connection, made, tick, 1, datetime.now(UTC))
+        stored = [recurring.store_tick(connection, made, None, tick, s, compile_run(s)) for s in (source, again)]
+        (enabled,) = recurring.find_enabled(connection)
+        assert (enabled.last_tick, enabled.ticks) == (tick, 1)
+        assert runs.count_active(connection, made.id) == 1
+        recurring.enable_recurring_run(connection, ann, made.id, enabled=False)
+        late = recurring.store_tick(connection, made, tick, tick + timedelta(60), again, compile_run(again))
+        return [*stored, late, runs.count_active(connection, made.id)]
+
+    assert await database.write(story) == [True, False, False, 1]
