@@ -123,6 +123,8 @@ class WorkspaceServer:
     seen: list[web.Request] = field(default_factory=list)
     answers: dict[str, bytes] = field(default_factory=dict)
     """Raw answers by path, for servers that break the rules."""
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a client of `/wait` has disconnected."""
 
 
 @asynccontextmanager
@@ -156,7 +158,10 @@ async def workspace_server() -> AsyncIterator[WorkspaceServer]:
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b"begun\n")
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            server.left.set()
         return response
 
     async def talk(request: web.Request) -> web.WebSocketResponse:
@@ -185,7 +190,7 @@ async def workspace_server() -> AsyncIterator[WorkspaceServer]:
     app.router.add_get("/talk", talk)
     app.router.add_get("/cookies", cookies)
     app.router.add_route("*", "/{path:.*}", echo)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     await web.SockSite(runner, listener).start()
     try:

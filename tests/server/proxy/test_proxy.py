@@ -107,8 +107,7 @@ async def test_a_request_ends_when_the_browser_leaves(scene: Scene) -> None:
     ):
         assert await response.content.readline() == b"begun\n"
     async with asyncio.timeout(10):
-        while len(asyncio.all_tasks()) > 40:  # noqa: ASYNC110 (nothing tells when a task of the server ends)
-            await asyncio.sleep(0.01)
+        await scene.server.left.wait()
 
 
 async def test_a_workspace_that_does_not_listen_says_so(scene: Scene) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import orjson
 from fastapi import FastAPI, Request
@@ -67,9 +68,9 @@ async def open_terminal(socket: WebSocket) -> None:
 
 
 async def _identify(request: Request) -> Actor:
-    if "authorization" not in request.headers and not is_own_page(
-        "GET", dict(request.headers), request.headers.get("host", ""), websocket=True
-    ):
+    headers = dict(request.headers)
+    own_hosts = (headers.get("host", ""), urlsplit(services_of(request).url).netloc)
+    if "authorization" not in headers and not any(is_own_page("GET", headers, h, websocket=True) for h in own_hosts):
         raise ForbiddenProblem.of("request.site")
     who = await identify(request)
     decision = may_at_all(who, "pod", "exec")
