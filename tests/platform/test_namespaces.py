@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.kube.builtin import NAMESPACE, ROLE_BINDING, new_catalogue
+from muster.kube.builtin import NAMESPACE, PERSISTENT_VOLUME_CLAIM, ROLE_BINDING, new_catalogue
 from muster.kube.errors import Forbidden, NotFound
 from muster.kube.objects import Object, labels_of
 from muster.kube.pod_security import read_grants
@@ -78,12 +78,20 @@ async def test_a_namespace_of_somebody_else_is_not_taken(database: Database, clu
     assert not [name for name in labels_of(await cluster.get(NAMESPACE, "user-ann")) if name.startswith("muster.dev/")]
 
 
-async def test_the_namespace_of_a_deleted_team_is_deleted(database: Database, cluster: EmbeddedCluster) -> None:
+async def test_the_namespace_of_a_deleted_team_is_deleted_when_no_volume_is_left(
+    database: Database, cluster: EmbeddedCluster
+) -> None:
     await database.write(lambda connection: create_team(connection, SYSTEM, "vision"))
     namespaces = Namespaces(database, cluster)
     await namespaces.sync()
     await cluster.get(NAMESPACE, "team-vision")
+    metadata = {"name": "lab-home", "namespace": "team-vision"}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await cluster.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
     await database.write(lambda connection: delete_team(connection, SYSTEM, "vision"))
+    await namespaces.sync()
+    assert "deletionTimestamp" not in (await cluster.get(NAMESPACE, "team-vision"))["metadata"]
+    await cluster.delete(PERSISTENT_VOLUME_CLAIM, "lab-home", "team-vision")
     await namespaces.sync()
     assert "deletionTimestamp" in (await cluster.get(NAMESPACE, "team-vision"))["metadata"]
 

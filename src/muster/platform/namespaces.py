@@ -325,8 +325,12 @@ class Namespaces:
                 log.warning("the users of the namespace %s have no rights in it yet: %s", each.name, error)
 
     async def _remove(self, name: str, there: Object | None) -> None:
-        """Deletes the namespace of a deleted team, unless there are jobs in it."""
+        """Deletes the namespace of a deleted team, unless there are jobs in it, or volumes: an admin decides about the
+        files of its members."""
         if there is not None and not is_deleting(there):
+            claims = (await self._cluster.list(PERSISTENT_VOLUME_CLAIM, name)).items
+            if any(COPY_LABEL not in labels_of(claim) for claim in claims):
+                return
             for job_kind in JOB_KINDS:
                 try:
                     if (await self._cluster.list(job_kind.kind, name, limit=1)).items:
