@@ -19,6 +19,7 @@ import { LogView } from "@/components/log-view"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
 import { TensorBoardButton } from "@/components/tensorboard-button"
+import { TerminalButton } from "@/components/terminal-button"
 import { Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
@@ -100,6 +101,9 @@ export function NotebookPage() {
       actions={
         <>
           <OpenButton workspace={notebook} />
+          {notebook.may.includes("open") && notebook.pod && (
+            <TerminalButton place={{ namespace: notebook.namespace, pod: notebook.pod }} />
+          )}
           <TensorBoardButton of={{ notebook: { ...place, path: "logs" } }} />
           <WorkspaceActions kind="notebooks" workspace={notebook} home={notebook.home} open />
         </>
