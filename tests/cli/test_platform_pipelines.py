@@ -5,15 +5,27 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.commands import Muster
 from tests.server.pipelines.test_runs import GREET
 
 
-def test_a_pipeline_is_run_as_a_file_and_on_the_platform(cluster: Muster, tmp_path: Path) -> None:
-    file = tmp_path / "greet.json"
-    file.write_text(json.dumps(GREET))
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "greet.json"
+    path.write_text(json.dumps(GREET))
+    return path
+
+
+def test_a_compiled_pipeline_is_run_as_a_file(cluster: Muster, file: Path) -> None:
     done = cluster("run", str(file), "-p", "who=ann").ok()
     assert "hello ann!" in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.smoke
+def test_the_life_of_a_pipeline_on_the_platform(cluster: Muster, file: Path, tmp_path: Path) -> None:
     missing = cluster("run", str(file))
     assert (missing.code, 'the parameter "who" is required' in missing.err) == (1, True)
     wrong = cluster("run", str(file), "-p", "who=ann", "-p", "times=often")
