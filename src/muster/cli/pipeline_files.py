@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from muster.pipelines.spec import Pipeline
 
 _COMPILE_SECONDS = 120
+_KFP = "from kfp.cli.__main__ import main; main()"
+"""What the command `kfp` does. That command itself may be of another environment."""
 _HEAD_BYTES = 1 << 20
 
 
@@ -89,7 +91,7 @@ def compile_file(file: str) -> str:
         raise CommandError(f"error: {file}: there is no python3 in PATH to compile it with")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "pipeline.yaml"
-        command = [program, "-m", "kfp.cli", "dsl", "compile", "--py", file, "--output", str(target)]
+        command = [program, "-c", _KFP, "dsl", "compile", "--py", file, "--output", str(target)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS)
         except subprocess.TimeoutExpired:
