@@ -7,11 +7,13 @@ import csv
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from muster.platform.database.database import sqlite_url
+from muster.platform.runs.logs import LogSource
+from muster.platform.runs.status import Masks
 from muster.server.platform import metric_cache
 from tests.platform.graphs.samples import graph, node
 from tests.server.platform.served import Client
@@ -148,3 +150,22 @@ async def test_curves_of_a_job_and_of_a_run(muster: Whole) -> None:
     assert strange["series"] == [] and len(strange["problems"]) == 2
     (await ann("GET", "metrics?of=what")).refused(422)
     (await ann("GET", "metrics?" + "&".join(f"of=run:{n}" for n in range(21)))).refused(422)
+
+
+async def test_what_was_not_asked_for_longest_is_dropped_from_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a client fills the memory with new patterns for the same log."""
+    monkeypatch.setattr(metric_cache, "MAX_SOURCES", 3)
+    saved = tmp_path / "0-pod.log"
+    saved.write_text("2026-11-17T18:00:00Z loss=1\n")
+    log = metric_cache.MetricLog("pod", LogSource("default", "pod", kept=saved), "1")
+    cache, cluster = metric_cache.MetricCache(), cast(Any, None)
+
+    async def run(function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
+
+    for number in range(10):
+        series, _ = await cache.read_log(run, cluster, log, f"loss=(?P<m{number}>.)", Masks())
+        assert [(each.tag, each.points[0][2]) for each in series] == [(f"m{number}", 1.0)]
+    assert len(cache._states) == 3

@@ -35,6 +35,8 @@ MAX_FILE_POINTS: Final = 500_000
 """Of one file or log in memory."""
 MAX_CACHED_POINTS: Final = 4_000_000
 """Of all files and logs: about 100 MB."""
+MAX_SOURCES: Final = 2000
+"""Files and logs in memory. A log counts once for each pattern that it is read with."""
 MAX_READ_BYTES: Final = 16 << 20
 """Of one file or log in one request. The next request continues."""
 _BLOCK = 2 << 20
@@ -212,13 +214,14 @@ class MetricCache:
 
     def _evict(self) -> None:
         total = sum(state.points() for state in self._states.values())
-        if total <= MAX_CACHED_POINTS:
+        if total <= MAX_CACHED_POINTS and len(self._states) <= MAX_SOURCES:
             return
         for key, state in sorted(self._states.items(), key=lambda item: item[1].used):
-            if total <= MAX_CACHED_POINTS or state.lock.locked():
+            if total <= MAX_CACHED_POINTS and len(self._states) <= MAX_SOURCES:
                 break
-            total -= state.points()
-            del self._states[key]
+            if not state.lock.locked():
+                total -= state.points()
+                del self._states[key]
 
 
 def _joined(source: str, states: list[_State]) -> Iterable[SourceSeries]:
