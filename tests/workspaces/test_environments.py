@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.workspaces.environments import READY, Environments, install_commands, last_error, read_progress
+from muster.workspaces.environments import (
+    READY,
+    Environments,
+    environments_folder,
+    install_commands,
+    last_error,
+    read_progress,
+)
 from muster.workspaces.images import (
     DEFAULT_IMAGES,
     TENSORBOARD,
@@ -62,6 +69,11 @@ def test_progress_is_read_from_what_pip_prints_and_never_goes_back() -> None:
     assert told[5][0] == "Installing 3 packages"
     output = "Collecting nothing\nERROR: No matching distribution found for nothing\n"
     assert last_error(output) == "ERROR: No matching distribution found for nothing"
+
+
+def test_the_folder_is_not_the_one_that_the_node_cleans_up(tmp_path: Path) -> None:
+    """The node removes the environments of single Pods that it does not know."""
+    assert environments_folder(tmp_path).name != "environments"
 
 
 def test_the_marker_is_written_last() -> None:

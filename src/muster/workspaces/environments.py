@@ -102,8 +102,9 @@ def jupyter_variables() -> dict[str, str]:
 
 
 def environments_folder(home: Path) -> Path:
-    """Where the environments of a server are, in its data directory."""
-    return home / "environments"
+    """Where the environments of a server are, in its data directory. Not in `environments`: there the node keeps those
+    of single Pods, and removes what it does not know."""
+    return home / "workspace-environments"
 
 
 def is_installed(home: Path, image: WorkspaceImage) -> bool:
