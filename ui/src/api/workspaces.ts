@@ -126,10 +126,10 @@ export async function deleteTensorBoard(path: WorkspacePlace): Promise<void> {
 export async function openWorkspace(uid: string, path = ""): Promise<void> {
   const tab = window.open("", "_blank")
   if (tab) tab.opener = null
+  // Without a path, the server chooses the page; an empty one would not be valid.
+  const body = (path ? { path } : {}) as Schema<"OpenWorkspace">
   try {
-    const { url } = await api
-      .POST("/api/v1/workspaces/{uid}/open", { params: { path: { uid } }, body: { path } })
-      .then(data)
+    const { url } = await api.POST("/api/v1/workspaces/{uid}/open", { params: { path: { uid } }, body }).then(data)
     if (tab) tab.location.replace(url)
     else location.assign(url)
   } catch (error) {
