@@ -31,6 +31,13 @@ IMAGE = WorkspaceImage("small", "Small", "example/small:1", requirements=("jupyt
 SETTINGS = WorkspaceSettings(images=(IMAGE,))
 
 
+def complete(folder: Path) -> None:
+    """As the last steps of an installation."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/python3").touch()
+    (folder / ".complete").touch()
+
+
 @pytest.mark.parametrize(
     ("image", "name"),
     [
@@ -87,10 +94,10 @@ def test_mapped_and_unknown_images_need_no_environment(tmp_path: Path) -> None:
     environments = Environments(tmp_path, SETTINGS, is_mapped=lambda image: image.endswith(":mapped"))
     assert environments.status_of("example/small:mapped") == READY
     assert environments.status_of("python:3.12") == READY
-    folder = environments.folder_of(IMAGE)
-    folder.mkdir()
-    (folder / ".complete").touch()
+    complete(environments.folder_of(IMAGE))
     assert environments.status_of("example/small:1").state == "ready"
+    (environments.folder_of(IMAGE) / "bin/python3").unlink()  # as after an update of the machine's Python
+    assert environments.status_of("example/small:1").state == "waiting"
 
 
 async def test_an_environment_that_another_process_still_installs_is_waited_for(tmp_path: Path) -> None:
@@ -104,8 +111,7 @@ async def test_an_environment_that_another_process_still_installs_is_waited_for(
         async with run_components(environments):
             await wait_until(lambda: environments.status_of("example/small:1").state == "installing")
             assert environments.status_of("example/small:1").message == "Downloading jupyterlab (package 1)"
-            environments.folder_of(IMAGE).mkdir()
-            (environments.folder_of(IMAGE) / ".complete").touch()
+            complete(environments.folder_of(IMAGE))
             await wait_until(lambda: environments.status_of("example/small:1").state == "ready")
     finally:
         os.close(lock)

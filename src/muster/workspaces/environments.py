@@ -109,7 +109,12 @@ def environments_folder(home: Path) -> Path:
 
 def is_installed(home: Path, image: WorkspaceImage) -> bool:
     """Whether the environment of an image is ready."""
-    return (environments_folder(home) / image.environment / _COMPLETE).exists()
+    return _is_whole(environments_folder(home) / image.environment)
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether an environment was installed to the end, and its Python still exists: it is a link to the machine's."""
+    return (folder / _COMPLETE).exists() and (folder / "bin/python3").exists()
 
 
 class Environments:
@@ -142,7 +147,7 @@ class Environments:
         return self._folder / image.environment
 
     def is_installed(self, image: WorkspaceImage) -> bool:
-        return (self.folder_of(image) / _COMPLETE).exists()
+        return _is_whole(self.folder_of(image))
 
     def status_of(self, image: str) -> EnvironmentStatus:
         """Returns whether the environment of an image can be used, and starts to install it if it cannot."""
