@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeAlias
 
@@ -174,10 +175,11 @@ class WorkspaceController:
         if decision.status != status_of(workspace):
             metadata = {"uid": uid_of(workspace), "resourceVersion": version_of(workspace)}
             # A patch could not remove what is not in the new status.
-            await self._cluster.update(
-                {**workspace, "metadata": {**workspace["metadata"], **metadata}, "status": decision.status},
-                subresource="status",
-            )
+            with suppress(NotFound):  # deleted meanwhile
+                await self._cluster.update(
+                    {**workspace, "metadata": {**workspace["metadata"], **metadata}, "status": decision.status},
+                    subresource="status",
+                )
         return again
 
     async def _create(self, workspace: Object, spec: Object) -> float | None:
