@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.controllers.garbage import GarbageCollector
@@ -17,9 +19,12 @@ from muster.kube.manifests import load_manifests
 from muster.kube.objects import Object, name_of, status_of, timestamp, uid_of
 from muster.workspaces.addresses import find_upstream
 from muster.workspaces.controller import WorkspaceController
+from muster.workspaces.culling import Culler
 from muster.workspaces.environments import READY, EnvironmentStatus
+from muster.workspaces.images import WorkspaceSettings
 from muster.workspaces.kinds import NOTEBOOK, RESTART_ANNOTATION, STOP_ANNOTATION, TENSORBOARD, workspace_kinds
 from tests.embedded.waiting import run_components, wait_for, wait_for_all
+from tests.http_server import serve_http
 from tests.workspaces.sample_workspaces import SAMPLES
 
 
@@ -151,3 +156,29 @@ async def test_the_samples_of_kubeflow_are_accepted_in_every_version(cluster: Em
         assert status_of(board)["conditions"][-1]["deploymentState"] == "Available"
         with pytest.raises(NotFound):
             await find_upstream(cluster, NOTEBOOK, "default", "tensorboard-sample")
+
+
+async def test_the_culler_asks_the_pod_itself_and_not_the_address_in_its_status(cluster: EmbeddedCluster) -> None:
+    asked: list[str] = []
+
+    async def jupyter(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response([])
+
+    async def nobody(namespace: str, pod: str, port: int) -> str:
+        raise OSError(f"{namespace}/{pod}: what listens on port {port} belongs to somebody else")
+
+    async def there(namespace: str, pod: str, port: int) -> str:
+        return "127.0.0.1"
+
+    async with controlling(cluster), serve_http(jupyter) as port, aiohttp.ClientSession() as session:
+        made = notebook()
+        made["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": port}]
+        await cluster.create(made)
+        await start_pod(cluster, "nb-0", "127.0.0.1")
+        await wait_for(cluster, NOTEBOOK, "nb", lambda nb: status_of(nb).get("readyReplicas") == 1)
+        recorder = EventRecorder(cluster, "culler")
+        await Culler(cluster, recorder, WorkspaceSettings(), address_of=nobody).look(session)
+        assert asked == []
+        await Culler(cluster, recorder, WorkspaceSettings(), address_of=there).look(session)
+        assert asked == ["/api/kernels", "/api/terminals"]

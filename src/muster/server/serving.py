@@ -26,11 +26,13 @@ from muster.kube.kinds import Catalogue
 from muster.kube.objects import Key
 from muster.kube.pod_security import is_restricted
 from muster.pipelines.resolver import resolver_for
+from muster.platform.errors import UnavailableProblem
 from muster.server.argo.app import argo_app
 from muster.server.http_server import limits_from, open_listener, serve_https
 from muster.server.kubernetes.app import kube_app
 from muster.server.pidfile import ServerError, ServerInfo, claim_home
 from muster.server.platform.hosting import host_platform
+from muster.server.proxy.directory import pod_address
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
 from muster.training.children import SHARED_NETWORK_ENV
@@ -130,7 +132,20 @@ def start_workspace_controllers(box: Box, settings: Settings, environments: Envi
         environments.on_change = controller.environments_changed
         box.run_component(environments)
     box.run_component(controller)
-    box.run_component(Culler(box.cluster, box.recorder("notebook-culler"), settings.workspaces))
+    culler = Culler(
+        box.cluster,
+        box.recorder("notebook-culler"),
+        settings.workspaces,
+        address_of=partial(_workspace_address, box.cluster),
+    )
+    box.run_component(culler)
+
+
+async def _workspace_address(cluster: EmbeddedCluster, namespace: str, pod: str, port: int) -> str:
+    try:
+        return await pod_address(cluster, namespace, pod, port)
+    except UnavailableProblem as problem:
+        raise OSError(problem.detail) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import aiohttp
 import orjson
@@ -40,6 +40,7 @@ from muster.workspaces.kinds import (
     STOP_ANNOTATION,
     is_stopped,
 )
+from muster.workspaces.plan import pod_name
 
 log = logging.getLogger(__name__)
 
@@ -127,13 +128,25 @@ def _entries(answer: Any) -> Iterable[Mapping[str, Any]]:
     return [each for each in answer if isinstance(each, dict)] if isinstance(answer, list) else []
 
 
+AddressOf: TypeAlias = Callable[[str, str, int], Awaitable[str]]
+"""(namespace, Pod, port) -> the host. Raises OSError if nothing of this Pod listens there."""
+
+
 class Culler:
     """Looks at every running notebook once a minute. `run()` runs until it is cancelled."""
 
     def __init__(
-        self, cluster: Cluster, recorder: EventSink, settings: WorkspaceSettings, *, period: float = _PERIOD_SECONDS
+        self,
+        cluster: Cluster,
+        recorder: EventSink,
+        settings: WorkspaceSettings,
+        *,
+        address_of: AddressOf | None = None,
+        period: float = _PERIOD_SECONDS,
     ) -> None:
+        """`address_of` knows addresses better than the status of Pods, which users may write."""
         self._cluster = cluster
+        self._address_of = address_of
         self._recorder = recorder
         self._settings = settings
         self._period = period
@@ -155,6 +168,9 @@ class Culler:
         for notebook in running:
             try:
                 upstream = await find_upstream(self._cluster, NOTEBOOK, namespace_of(notebook), name_of(notebook))
+                if upstream is not None and self._address_of is not None:
+                    host = await self._address_of(namespace_of(notebook), pod_name(notebook), upstream.port)
+                    upstream = upstream._replace(host=host)
                 if upstream is not None:
                     await self._look_at(session, notebook, upstream)
             except (NotFound, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
