@@ -31,6 +31,7 @@ run              edit             AO     write
 run              stop             ALO    write
 run              retry            ALO    write
 run              delete           AO     write
+run              exec             AO     write
 job              view             ALTO   read
 job              create           *      write
 job              suspend          ALO    write

@@ -106,6 +106,7 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("run", "stop"): Rule(_A | _L | _O, "write"),
     ("run", "retry"): Rule(_A | _L | _O, "write"),
     ("run", "delete"): Rule(_A | _O, "write"),
+    ("run", "exec"): Rule(_A | _O, "write"),  # its Pods hold a token that acts for its owner
     # A job that a run created belongs to the owner of the run. A job created outside the platform has no owner.
     ("job", "view"): Rule(_A | _L | _T | _O, "read"),
     ("job", "create"): Rule(_ALL, "write"),

@@ -21,9 +21,11 @@ from muster.kube.builtin import POD
 from muster.kube.cluster import Process
 from muster.kube.errors import ApiError
 from muster.kube.objects import status_of, uid_of
+from muster.kube.pod_security import belongs_to_run
 from muster.platform.errors import ConflictProblem, ForbiddenProblem, NotFoundProblem, Problem
 from muster.platform.permissions import Actor, may_at_all, require
 from muster.platform.records import Subject
+from muster.platform.runs.runs import get_run, run_id_of
 from muster.platform.users.audit import write_audit
 from muster.server.platform.problems import problem_response
 from muster.server.platform.security import identify
@@ -50,7 +52,7 @@ async def open_terminal(socket: WebSocket) -> None:
     try:
         here, who = services_of(request), await _identify(request)
         namespace, pod = socket.path_params["namespace"], socket.path_params["pod"]
-        await _check(here, who, namespace, pod)
+        run = await _check(here, who, namespace, pod)
         with here.streams.count(who.id):
             process = await here.cluster.exec(
                 pod,
@@ -60,7 +62,7 @@ async def open_terminal(socket: WebSocket) -> None:
                 stdin=True,
                 tty=True,
             )
-            await _serve(socket, request, process, here, who, namespace, pod)
+            await _serve(socket, request, process, here, who, namespace, pod, run)
     except (Problem, ApiError) as error:
         problem = error if isinstance(error, Problem) else ConflictProblem(error.message)
         with contextlib.suppress(RuntimeError):  # it was accepted meanwhile
@@ -80,24 +82,41 @@ async def _identify(request: Request) -> Actor:
     return who
 
 
-async def _check(here: Services, who: Actor, namespace: str, pod: str) -> None:
-    """Raises NotFound, Forbidden or Conflict. Nobody learns which Pods there are in namespaces of others."""
+async def _check(here: Services, who: Actor, namespace: str, pod: str) -> str:
+    """Returns the run that the Pod belongs to, or ''. Raises NotFound, Forbidden or Conflict. Nobody learns which Pods
+    there are in namespaces of others."""
     owner = namespace_owner(namespace, here.namespaces.owner_of)
     require(who, "exec", Subject("pod", f"{namespace}/{pod}", owner=owner.user, team=owner.team), pod)
     try:
         found = await here.cluster.get(POD, pod, namespace)
     except ApiError:
         raise NotFoundProblem.named("Pod", f"{namespace}/{pod}") from None
+    run = run_id_of(found) if belongs_to_run(found) else ""
+    await _check_run(here, who, run)
     phase = str(status_of(found).get("phase") or "Pending")
     if phase != "Running":
         raise ConflictProblem.of("pod.not-running", pod=pod, phase=phase)
     await here.database.write(
         lambda connection: write_audit(connection, who, "exec", "pod", uid_of(found), f"{namespace}/{pod}")
     )
+    return run
+
+
+async def _check_run(here: Services, who: Actor, run: str) -> None:
+    """A Pod of a run holds the token of the run, which acts for its owner, so sharing the namespace is not enough."""
+    if run:
+        await here.database.read(lambda connection: get_run(connection, who, run, "exec"))
 
 
 async def _serve(
-    socket: WebSocket, request: Request, process: Process, here: Services, who: Actor, namespace: str, pod: str
+    socket: WebSocket,
+    request: Request,
+    process: Process,
+    here: Services,
+    who: Actor,
+    namespace: str,
+    pod: str,
+    run: str,
 ) -> None:
     owner = here.namespaces.owner_of
     subject = namespace_owner(namespace, owner)
@@ -107,6 +126,7 @@ async def _serve(
         require(who, "exec", Subject("pod", f"{namespace}/{pod}", owner=now.user, team=now.team), pod)
         if now != subject:
             raise ForbiddenProblem.of("stream.rights")
+        await _check_run(here, who, run)
 
     await socket.accept()
     output = asyncio.create_task(_send_output(socket, process), name="terminal output")
