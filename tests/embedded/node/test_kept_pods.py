@@ -65,6 +65,13 @@ async def test_a_shell_finds_files_variables_and_mounts(node: Node) -> None:
     await node.wait_until(lambda: not folder.exists())
 
 
+async def test_a_shell_has_the_limits_of_the_container(node: Node) -> None:
+    limits = {"resources": {"limits": {"memory": "64Mi"}}}
+    await node.create("p", "sh", "-c", "cat /proc/self/cgroup > /tmp/group; exit 1", container=limits)
+    await node.phase("p", "Failed")
+    assert await run(node, "p", "cat /proc/self/cgroup | diff - /tmp/group") == (0, "")
+
+
 async def test_the_oldest_are_given_up(node: Node) -> None:
     folders = [await fail(node, name) for name in ("a", "b", "c")]
     await node.wait_until(lambda: not (folders[0] / "pod.json").exists())

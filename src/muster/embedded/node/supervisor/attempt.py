@@ -392,17 +392,17 @@ class Attempt:
         self._cancel_timers()
         if self._log is not None:
             self._log.close()
-        if self._cgroup is not None:
-            self._cgroup.remove()
-            self._cgroup = None
         self.is_kept = self._host.keeps(self, outcome)
         if not self.is_kept:
             self.release()
         self._host.attempt_ended(self, outcome)
 
     def release(self) -> None:
-        """Gives up the container's view of the file system."""
+        """Gives up the container's view of the file system, and the limits of what was run there."""
         self.is_kept = False
+        if self._cgroup is not None:
+            self._cgroup.remove()
+            self._cgroup = None
         if self._namespace >= 0:
             os.close(self._namespace)
             self._namespace = -1
