@@ -133,6 +133,13 @@ def test_a_program_that_continues_from_a_checkpoint_says_so() -> None:
     assert read_events(data).restarts == [Restart(100, 5.0)]
 
 
+def test_tags_without_end_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.workspaces.event_files.MAX_SCALAR_TAGS", 2)
+    proto = b"\x08\x01" + field(4, struct.pack("<f", 0.5))
+    chunk = read_events(b"".join(record(event(1, 1.0, tensor(f"tag {number}", proto))) for number in range(5)))
+    assert (len(chunk.scalars), len(chunk.scalar_tags)) == (5, 2)
+
+
 def test_names_of_event_files() -> None:
     assert is_event_file("runs/a/events.out.tfevents.1700000000.host.1.0")
     assert not is_event_file("tfevents/checkpoint.pt")

@@ -21,6 +21,8 @@ from typing import Final, NamedTuple, TypeAlias
 MAX_RECORD_BYTES: Final = 1 << 20
 """A larger record contains images or a graph. It is skipped without a look inside."""
 MAX_TAG_LENGTH: Final = 300
+MAX_SCALAR_TAGS: Final = 2000
+"""Tags of one file that are remembered as scalars."""
 _MAX_TENSOR_BYTES = 16
 _HEADER = Struct("<QI")
 _FOOTER = Struct("<I")
@@ -249,7 +251,7 @@ def _read_value(data: bytes, start: int, end: int, known: set[str]) -> tuple[str
             is_scalar = _is_scalar(data, first, last)
     if tensor is None:
         return tag, value
-    if is_scalar:
+    if is_scalar and len(known) < MAX_SCALAR_TAGS:
         known.add(tag)
     return tag, _read_tensor(data, *tensor) if is_scalar or (is_scalar is None and tag in known) else None
 

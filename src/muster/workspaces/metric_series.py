@@ -56,6 +56,13 @@ class Series:
         self._times = array("d", [self._times[at] for at in kept])
         self._values = array("d", [self._values[at] for at in kept])
 
+    def copy(self) -> Series:
+        """For another thread: it does not change when points are added."""
+        made = Series(self.most)
+        made.count = self.count
+        made._steps, made._times, made._values = self._steps[:], self._times[:], self._values[:]
+        return made
+
     def points(self) -> list[Point]:
         return list(zip(self._steps, self._times, self._values, strict=True))
 

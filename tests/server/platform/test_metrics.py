@@ -15,12 +15,13 @@ from muster.platform.database.database import sqlite_url
 from muster.platform.runs.logs import LogSource
 from muster.platform.runs.status import Masks
 from muster.server.platform import metric_cache
+from muster.workspaces.mounted_files import MountedFolder
 from tests.platform.graphs.samples import graph, node
 from tests.server.platform.served import Client
 from tests.server.platform.test_jobs import pytorch, submit
 from tests.server.platform.test_jobs import until as until_job
 from tests.server.platform.whole import PATIENCE, Whole, ended, stored, whole_muster
-from tests.workspaces.event_records import FILE_VERSION, scalar_record
+from tests.workspaces.event_records import FILE_VERSION, event, field, record, scalar_record
 
 JOB = "jobs/user-ann/pytorchjob/digits"
 FIRST = FILE_VERSION + scalar_record("train/loss", 1, 100.0, 0.5) + scalar_record("train/loss", 2, 101.0, 0.25)
@@ -169,3 +170,19 @@ async def test_what_was_not_asked_for_longest_is_dropped_from_memory(
         series, _ = await cache.read_log(run, cluster, log, f"loss=(?P<m{number}>.)", Masks())
         assert [(each.tag, each.points[0][2]) for each in series] == [(f"m{number}", 1.0)]
     assert len(cache._states) == 3
+
+
+async def test_restarts_without_end_do_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metric_cache, "MAX_RESTARTS", 2)
+    restart = b"".join(record(event(step, 1.0, more=field(7, b"\x08\x01"))) for step in range(5))
+    (tmp_path / "events.out.tfevents.1").write_bytes(restart + scalar_record("loss", 1, 2.0, 0.5))
+    folder = MountedFolder(str(tmp_path), "", "/logs", "pod", "pod", 0.0, is_private=True)
+    cache = metric_cache.MetricCache()
+
+    async def run(function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
+
+    series, _ = await cache.read_files(run, (await cache.find_files([folder])).files)
+    assert [(each.tag, each.points) for each in series] == [("loss", [(1, 2.0, 0.5)])]
+    (state,) = cache._states.values()
+    assert [restart.step for restart in state.restarts] == [3, 4]

@@ -11,7 +11,7 @@ import asyncio
 import os
 import posixpath
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -37,6 +37,8 @@ MAX_CACHED_POINTS: Final = 4_000_000
 """Of all files and logs: about 100 MB."""
 MAX_SOURCES: Final = 2000
 """Files and logs in memory. A log counts once for each pattern that it is read with."""
+MAX_RESTARTS: Final = 100
+"""Of one file. A program that starts again more often has the earliest forgotten."""
 MAX_READ_BYTES: Final = 16 << 20
 """Of one file or log in one request. The next request continues."""
 _BLOCK = 2 << 20
@@ -143,8 +145,7 @@ class MetricCache:
                 problems.append(SourceProblem(f"{file.folder.pod}:{file.seen_as}", state.problem))
             sources.setdefault(f"{file.folder.pod}:{posixpath.dirname(file.seen_as)}", []).append(state)
         self._evict()
-        series = [each for source, states in sources.items() for each in _joined(source, states)]
-        return series, problems
+        return await _join(sources), problems
 
     async def read_log(
         self, run: Run, cluster: Cluster, log: MetricLog, pattern: str, masks: Masks
@@ -161,7 +162,7 @@ class MetricCache:
             pass  # it has not started, or its log was deleted; what was read stays
         self._evict()
         problems = [SourceProblem(log.name, state.problem)] if state.problem else []
-        return list(_joined(log.name, [state])), problems
+        return await _join({log.name: [state]}), problems
 
     def _state(self, *key: str) -> _State:
         state = self._states.setdefault(key, _State())
@@ -181,7 +182,7 @@ class MetricCache:
             chunk = await _parse(run, len(data), read_events, data, state.scalar_tags, state.offset)
             state.offset += chunk.consumed
             state.scalar_tags = chunk.scalar_tags
-            state.restarts += chunk.restarts
+            state.restarts = (state.restarts + chunk.restarts)[-MAX_RESTARTS:]
             end -= len(data)
             self._add(state, chunk.scalars)
             state.problem = chunk.problem or state.overflow
@@ -224,8 +225,28 @@ class MetricCache:
                 del self._states[key]
 
 
-def _joined(source: str, states: list[_State]) -> Iterable[SourceSeries]:
-    restarts = [restart for state in states for restart in state.restarts]
+class _Snapshot(NamedTuple):
+    """What was read of one file or log, for another thread."""
+
+    series: dict[str, Series]
+    restarts: list[Restart]
+    version: int
+
+
+async def _join(sources: Mapping[str, list[_State]]) -> list[SourceSeries]:
+    """The series of each source. There may be many points, so they are joined on a thread."""
+    copies = {
+        source: [
+            _Snapshot({tag: each.copy() for tag, each in state.series.items()}, state.restarts, state.version)
+            for state in states
+        ]
+        for source, states in sources.items()
+    }
+    return await asyncio.to_thread(lambda: [each for item in copies.items() for each in _joined(*item)])
+
+
+def _joined(source: str, states: list[_Snapshot]) -> Iterable[SourceSeries]:
+    restarts = [restart for state in states for restart in state.restarts][-MAX_RESTARTS:]
     tags = dict.fromkeys(tag for state in states for tag in state.series)
     for tag in tags:
         own = [(state, state.series[tag]) for state in states if tag in state.series]
