@@ -42,6 +42,10 @@ USERS = {
     "pod p": thing("Pod", "p", {"volumes": VOLUMES}, phase="Running"),
     "pod waiting": thing("Pod", "waiting", {"volumes": VOLUMES}),
     "notebook lab": thing("Notebook", "lab", template(), version="kubeflow.org/v1"),
+    "tensorboard word": thing("Tensorboard", "word", {"logspath": "data"}),
+    "tensorboard several": thing(
+        "Tensorboard", "several", {"logs": [{"name": "a", "path": "s3://x/y"}, {"name": "b", "path": "pvc://data"}]}
+    ),
     "tensorboard board": thing(
         "Tensorboard", "board", {"logspath": "pvc://data/logs"}, version="tensorboard.kubeflow.org/v1alpha1"
     ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -28,6 +29,7 @@ from muster.kube.objects import (
     uid_of,
 )
 from muster.kube.quantity import whole_value
+from muster.workspaces.kinds import read_logs
 
 AccessMode: TypeAlias = Literal["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod"]
 ACCESS_MODES: Final[tuple[AccessMode, ...]] = ("ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOncePod")
@@ -200,9 +202,8 @@ def claims_in(obj: Object) -> set[str]:
         str(value["claimName"]) for value in _values(spec_of(obj), "persistentVolumeClaim") if "claimName" in value
     }
     if obj.get("kind") == "Tensorboard":
-        scheme, _, rest = str(spec_of(obj).get("logspath") or "").partition("://")
-        if scheme == "pvc":
-            found.add(rest.partition("/")[0])
+        with suppress(ValueError):  # it was valid when it was stored
+            found |= {source.root for source in read_logs(obj) if source.root}
     return found
 
 

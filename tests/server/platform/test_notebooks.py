@@ -18,10 +18,12 @@ from muster.kube.errors import NotFound
 from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, timestamp
 from muster.platform.database.database import Database, sqlite_url
+from muster.server.platform.tensorboard_logs import _copy_files
 from muster.training.registry import training_kinds
 from muster.workspaces.addresses import read_token
 from muster.workspaces.controller import WorkspaceController
 from muster.workspaces.kinds import CULLED_AT_ANNOTATION, NOTEBOOK, STOP_ANNOTATION, TENSORBOARD, workspace_kinds
+from muster.workspaces.mounted_files import EventFile, MountedFolder
 from tests.embedded.waiting import run_components, wait_for
 from tests.server.platform.served import Client, Served, serving
 from tests.server.platform.whole import eventually
@@ -286,3 +288,14 @@ def _pod_of(job: Object) -> Object:
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "nb-home"}}],
         },
     }  # fmt: skip
+
+
+def test_a_log_that_grows_while_it_is_copied_does_not_fill_the_disk(tmp_path: Path) -> None:
+    source, target = tmp_path / "pod", tmp_path / "claim"
+    source.mkdir()
+    target.mkdir()
+    (source / "events.out.tfevents.1").write_bytes(b"as it was found, and more")
+    folder = MountedFolder(str(source), "", "/logs", "pod", "pod", 0.0, is_private=True)
+    _copy_files(str(target), {"run/pod/events": EventFile(folder, "events.out.tfevents.1", 15)})
+    assert (target / "run/pod/events").read_bytes() == b"as it was found"
+    assert [each.name for each in (target / "run/pod").iterdir()] == ["events"]

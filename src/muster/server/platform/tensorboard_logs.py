@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import posixpath
 import secrets
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,6 +37,7 @@ MOST_FOLDERS: Final = 50
 """In one TensorBoard."""
 _MOST_COPIED: Final = 1 << 30
 _BIND_SECONDS: Final = 20.0
+_BLOCK: Final = 1 << 20
 
 
 @dataclass(slots=True)
@@ -188,7 +188,10 @@ def _copy_file(top: Folder, name: str, file: EventFile) -> None:
     with file.open() as source, top.make_folders(posixpath.dirname(name)) as target:
         draft = f".copy-{secrets.token_hex(8)}"
         with target.create(draft, 0o644) as written:
-            shutil.copyfileobj(source, written)
+            left = file.size  # what is appended meanwhile was not counted
+            while left > 0 and (block := source.read(min(left, _BLOCK))):
+                written.write(block)
+                left -= len(block)
         move(target, draft, target, posixpath.basename(name))
 
 
