@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+from uuid import uuid4
 
 import aiohttp
 import pytest
 import pytest_asyncio
+from sqlalchemy import Connection, insert
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.encryption import KEY_FILE, KeyRing
+from muster.kube.pod_security import WORKFLOW_LABEL
 from muster.platform.database.database import Database, sqlite_url
-from tests.server.platform.served import PASSWORD, serving
+from muster.platform.database.tables import now, runs, versions, workflows
+from muster.server.http_server import ConnectionLimits
+from muster.server.proxy.ports import PortListeners
+from tests.server.platform.served import PASSWORD, Client, serving
 from tests.server.proxy.scene import Scene, opened
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -443,3 +451,143 @@ async def test_a_server_of_somebody_else(
     before = len(scene.server.seen)
     assert (await scene.ask("GET", "/", browser)).status == 503
     assert len(scene.server.seen) == before
+
+
+async def test_the_culler_talks_to_a_server_of_somebody_else(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Pod of another user listens at the address of a notebook, and waits for the culler to send the token."""
+    from muster.kube.objects import timestamp
+    from muster.server.serving import _workspace_address
+    from muster.workspaces.culling import Culler
+    from muster.workspaces.images import WorkspaceSettings
+    from muster.workspaces.kinds import NOTEBOOK
+    from muster.workspaces.plan import build_pod, build_secret, notebook_pod_spec
+
+    cluster = scene.served.platform.cluster
+    assert isinstance(cluster, EmbeddedCluster)
+    cluster.catalogue.register(NOTEBOOK)
+    container = {"name": "nb", "image": "lab", "ports": [{"containerPort": scene.server.port}]}
+    notebook = await cluster.create({
+        "apiVersion": NOTEBOOK.api_version,
+        "kind": NOTEBOOK.kind,
+        "metadata": {"name": "nb", "namespace": scene.namespace},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    })  # fmt: skip
+    await cluster.create(build_secret(notebook, "its token"))
+    pod = await cluster.create(build_pod(notebook, notebook_pod_spec(notebook)))
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": timestamp()}
+    status = {"phase": "Running", "podIP": "127.0.0.1", "conditions": [ready]}
+    await cluster.update({**pod, "status": status}, subresource="status")
+
+    address_of = partial(_workspace_address, cluster)
+    culler = Culler(cluster, _NoEvents(), WorkspaceSettings(), address_of=address_of)
+    async with aiohttp.ClientSession() as session:
+        await culler.look(session)
+        asked = [request for request in scene.server.seen if request.path == "/api/kernels"]
+        assert [request.headers["Authorization"] for request in asked] == ["token its token"]
+        monkeypatch.setattr(cluster.node, "foreign_ports", {scene.server.port})
+        before = len(scene.server.seen)
+        await culler.look(session)
+        assert len(scene.server.seen) == before
+
+
+class _NoEvents:
+    def event(self, *args: Any) -> None:
+        """Nobody reads them."""
+
+
+async def test_workspaces_that_do_not_exist(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member requests workspaces that do not exist without end; each is looked for among all Pods."""
+    token = (await scene.ben.post("tokens", {"name": "many"}))["secret"]
+    monkeypatch.setattr(scene.served.platform.rates, "take", lambda user, now: 3.0)
+    headers = {"Host": f"{uuid4()}.localhost:{scene.port}", "Authorization": f"Bearer {token}"}
+    assert (await scene.ask("GET", "/", headers)).status == 429
+    with pytest.raises(aiohttp.WSServerHandshakeError) as error:
+        async with scene.websocket("/talk", headers):
+            pass
+    assert error.value.status == 429
+
+
+async def test_all_ports(tmp_path: Path) -> None:
+    """A member opens as many workspaces as there are ports, and deletes them: others still get one."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    existing = {"a", "b", "c"}
+
+    async def exists(uid: str) -> bool:
+        return uid in existing
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        """Nobody connects."""
+
+    def listeners() -> PortListeners:
+        return PortListeners(
+            app, "127.0.0.1", range(port, port + 1), tmp_path / "ports.json", ConnectionLimits(), exists
+        )
+
+    ports = listeners()
+    assert await ports.port_of("a") == port
+    existing.remove("a")
+    assert await ports.port_of("b") == await ports.port_of("b") == port
+    assert await ports.port_of("c") == port, "all are in use: the one that was opened longest ago is given up"
+    await ports.close()
+    again = listeners()
+    await again.start()
+    assert again._open == {"c": port}
+    await again.close()
+
+
+# Terminals.
+
+
+async def test_a_terminal_in_the_run_of_a_team_mate(scene: Scene) -> None:
+    """A member opens a terminal in a Pod of a team mate's run, where the token of the run is."""
+    served, platform = scene.served, scene.served.platform
+    dan, eve = await served.user("dan"), await served.user("eve")
+    await served.admin.post("teams", {"name": "runs"})
+    for name in ("dan", "eve"):
+        (await served.admin("PUT", f"teams/runs/members/{name}", {"role": "leader"})).ok()
+    team = (await served.admin.get("teams/runs"))["id"]
+    await platform.namespaces.sync()
+    namespace = next(name for name, owner in platform.namespaces._owners.items() if owner.team == team)
+    run, owner = "0" * 26, (await dan.get("session"))["user"]["id"]
+    await platform.database.write(lambda connection: _insert_run(connection, run, owner, team))
+    pod = await platform.cluster.create({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"run-{run}-train", "namespace": namespace, "labels": {WORKFLOW_LABEL: f"run-{run}"}},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    })  # fmt: skip
+    await platform.cluster.update({**pod, "status": {"phase": "Running"}}, subresource="status")
+
+    async def status_for(client: Client) -> int:
+        url = f"{served.url}/api/v1/pods/{namespace}/run-{run}-train/terminal"
+        async with aiohttp.ClientSession(cookie_jar=client.jar) as session:
+            try:
+                async with session.ws_connect(url, headers={"Origin": served.url}):
+                    return 101
+            except aiohttp.WSServerHandshakeError as error:
+                return error.status
+
+    assert [await status_for(client) for client in (dan, eve, scene.ben)] == [101, 403, 403]
+
+
+def _insert_run(connection: Connection, run: str, owner: str, team: str) -> None:
+    at = now()
+    connection.execute(
+        insert(workflows).values(
+            id="w1", name="w", description="", owner_id=owner, created=at, updated=at, versions=1, revision=1
+        )
+    )
+    connection.execute(
+        insert(versions).values(
+            id="v1", workflow_id="w1", number=1, name="v1", description="", type="graph", document="{}", hash="",
+            nodes=1, author_id=owner, copied_from="", created=at,
+        )
+    )  # fmt: skip
+    connection.execute(
+        insert(runs).values(
+            id=run, name="r", workflow_id="w1", version_id="v1", owner_id=owner, team_id=team, parameters={},
+            copied_from="", state="running", message="", nodes=0, done=0, retries=0, created=at, seen="", revision=1,
+        )
+    )  # fmt: skip

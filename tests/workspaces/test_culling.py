@@ -78,6 +78,7 @@ def test_without_a_limit_only_the_last_activity_is_recorded_and_only_if_it_chang
         ),
         ([{"execution_state": "busy", "last_activity": "2026-11-17T11:00:00Z"}], None, Activity(True, ago(60))),
         ({"not": "a list"}, [1, {"last_activity": "yesterday"}], Activity(False, None)),
+        ([{"execution_state": {}, "last_activity": []}], [{"execution_state": ["busy"]}], Activity(False, None)),
     ],
 )
 def test_the_answers_of_jupyter_are_read_whatever_they_are(kernels: Any, terminals: Any, expected: Activity) -> None:

@@ -17,7 +17,7 @@ import aiohttp
 import orjson
 
 from muster.kube.cluster import Cluster
-from muster.kube.errors import ApiError, NotFound
+from muster.kube.errors import ApiError
 from muster.kube.objects import (
     Object,
     annotations_of,
@@ -77,7 +77,7 @@ def read_activity(kernels: Any, terminals: Any) -> Activity:
     found: list[datetime] = []
     busy = False
     for each in (*_entries(kernels), *_entries(terminals)):
-        busy = busy or each.get("execution_state") in _BUSY
+        busy = busy or str(each.get("execution_state")) in _BUSY
         try:
             found.append(parse_time(str(each.get("last_activity"))))
         except ValueError:
@@ -173,7 +173,7 @@ class Culler:
                     upstream = upstream._replace(host=host)
                 if upstream is not None:
                     await self._look_at(session, notebook, upstream)
-            except (NotFound, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            except (ApiError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 log.debug("the activity of %s/%s is unknown: %s", namespace_of(notebook), name_of(notebook), error)
 
     async def _look_at(self, session: aiohttp.ClientSession, notebook: Object, upstream: Upstream) -> None:

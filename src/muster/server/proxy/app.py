@@ -115,10 +115,22 @@ class WorkspaceProxy:
         """Browsers send cookies of a host to all its ports, so every workspace has a name of its own."""
         return f"{'__Host-' if self._https else ''}{COOKIE_PREFIX}workspace_{uid}"
 
+    async def _begin(self, scope: Scope) -> tuple[Actor, Workspace]:
+        """Authorises a new request. It counts before the workspace is looked for, which may take a while."""
+        actor = await self._authenticate(scope)
+        wait = self._here.rates.take(f"workspace {actor.id}", time.monotonic())
+        if wait:
+            most, setting = self._here.rates.per_second, setting_name("user_requests_per_second")
+            problem = TooManyRequestsProblem.of("request.often", most=most, setting=setting)
+            raise problem.with_headers({"Retry-After": str(int(wait) + 1)})
+        return await self._find(actor, scope)
+
     async def _authorise(self, scope: Scope) -> tuple[Actor, Workspace]:
         """Raises Unauthenticated, Forbidden or NotFound. Nobody learns whether a workspace exists before they are
         authenticated."""
-        actor = await self._authenticate(scope)
+        return await self._find(await self._authenticate(scope), scope)
+
+    async def _find(self, actor: Actor, scope: Scope) -> tuple[Actor, Workspace]:
         workspace = await self._directory.find(scope["workspace"])
         if workspace is None:
             raise NotFoundProblem.named("workspace", scope["workspace"])
@@ -163,12 +175,7 @@ class WorkspaceProxy:
         if scope["method"] in {"CONNECT", "TRACE"}:
             raise BadRequestProblem.of("workspace.method", method=scope["method"])
         target, query = _target(scope)
-        actor, workspace = await self._authorise(scope)
-        wait = self._here.rates.take(f"workspace {actor.id}", time.monotonic())
-        if wait:
-            most, setting = self._here.rates.per_second, setting_name("user_requests_per_second")
-            problem = TooManyRequestsProblem.of("request.often", most=most, setting=setting)
-            raise problem.with_headers({"Retry-After": str(int(wait) + 1)})
+        _, workspace = await self._begin(scope)
         address = await self._directory.address(workspace)
         body = _Body(receive)
         url = URL.build(
@@ -264,7 +271,7 @@ class WorkspaceProxy:
     async def _tunnel(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
         target, query = _target(scope)
-        actor, workspace = await self._authorise(scope)
+        actor, workspace = await self._begin(scope)
         with self._here.streams.count(actor.id):
             address = await self._directory.address(workspace)
             whole = target + (b"?" + query if query else b"")
@@ -326,6 +333,10 @@ async def serve_workspaces(services: Services, platform: ASGIApp) -> AsyncIterat
     """Yields the platform with the workspaces at hosts of their own, and serves those with ports of their own."""
     proxy = WorkspaceProxy(services, services.workspaces)
     settings = services.settings
+
+    async def exists(uid: str) -> bool:
+        return await services.workspaces.find(uid) is not None
+
     async with AsyncExitStack() as stack:
         stack.push_async_callback(proxy.close)
         services.workspace_ports = PortListeners(
@@ -334,6 +345,7 @@ async def serve_workspaces(services: Services, platform: ASGIApp) -> AsyncIterat
             settings.workspace_origins.ports,
             settings.home / "workspace-ports.json",
             limits_from(settings.budgets),
+            exists,
         )
         stack.push_async_callback(services.workspace_ports.close)
         await services.workspace_ports.start()

@@ -1,8 +1,9 @@
 """Ports of workspaces: origins for browsers that open the platform by an address.
 
 A browser may keep something of an origin (a page that is still open, what its scripts stored), so a port that belonged
-to one workspace goes to another as late as possible: when all others have been used since. Which port belongs to which
-is kept in a file, so that pages reconnect after a restart.
+to one workspace goes to another as late as possible: when all others have been used since. If all are in use, that of
+a deleted workspace is given up, else that of the workspace that was opened longest ago, so that nobody can take all
+ports for good. Which port belongs to which is kept in a file, so that pages reconnect after a restart.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -33,11 +34,21 @@ def choose_ports(ports: Sequence[int], given: Mapping[str, int], open_: Mapping[
 class PortListeners:
     """Serves workspaces at ports of their own, from the first time that one is opened so."""
 
-    def __init__(self, app: ASGIApp, host: str, ports: range, file: Path, limits: ConnectionLimits) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        ports: range,
+        file: Path,
+        limits: ConnectionLimits,
+        exists: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        """`exists` says whether there still is a workspace with a uid."""
         self._app, self._host, self._ports, self._file, self._limits = app, host, ports, file, limits
+        self._exists = exists
         self._given = _read(file)
         self._open: dict[str, int] = {}
-        self._stack = AsyncExitStack()
+        self._listeners: dict[str, AsyncExitStack] = {}
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
@@ -47,22 +58,42 @@ class PortListeners:
                 await self._listen(uid, port)
 
     async def close(self) -> None:
-        await self._stack.aclose()
+        await asyncio.gather(*(listener.aclose() for listener in self._listeners.values()))
+        self._listeners.clear()
 
     async def port_of(self, uid: str) -> int | None:
         """The port of a workspace; None if there is none left."""
         async with self._lock:
-            if uid in self._open:
-                return self._open[uid]
-            own = self._given.get(uid)
-            choices = choose_ports(self._ports, self._given, self._open)
-            for port in [*([own] if own in choices else []), *choices]:
-                if port is not None and await self._listen(uid, port):
-                    self._given.pop(uid, None)
-                    self._given[uid] = port
-                    await asyncio.to_thread(_write, self._file, dict(self._given))
-                    return port
-            return None
+            port = self._open.get(uid) or await self._open_port(uid)
+            if port is None and await self._give_up_one():
+                port = await self._open_port(uid)
+            if port is not None and next(reversed(self._given), "") != uid:
+                others = {each: its for each, its in self._given.items() if each != uid and its != port}
+                self._given = {**others, uid: port}
+                await asyncio.to_thread(_write, self._file, dict(self._given))
+            return port
+
+    async def _open_port(self, uid: str) -> int | None:
+        own = self._given.get(uid)
+        choices = choose_ports(self._ports, self._given, self._open)
+        for port in [*([own] if own in choices else []), *choices]:
+            if port is not None and await self._listen(uid, port):
+                return port
+        return None
+
+    async def _give_up_one(self) -> bool:
+        """Frees a port. Returns whether there was one."""
+        oldest = [uid for uid in self._given if uid in self._open]
+        for uid in oldest:
+            if not await self._exists(uid):
+                break
+        else:
+            uid = oldest[0] if oldest else ""
+        if not uid:
+            return False
+        del self._open[uid]
+        await self._listeners.pop(uid).aclose()
+        return True
 
     async def _listen(self, uid: str, port: int) -> bool:
         listener = socket.socket()
@@ -78,9 +109,10 @@ class PortListeners:
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             await self._app({**scope, "workspace": uid, "workspace_port": port}, receive, send)
 
-        self._stack.enter_context(listener)
-        await self._stack.enter_async_context(serve_http(serve, listener, self._limits))
-        self._open[uid] = port
+        stack = AsyncExitStack()
+        stack.enter_context(listener)
+        await stack.enter_async_context(serve_http(serve, listener, self._limits))
+        self._open[uid], self._listeners[uid] = port, stack
         return True
 
 
