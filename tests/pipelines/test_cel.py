@@ -97,6 +97,22 @@ def test_a_selector_of_a_missing_part_is_an_error() -> None:
         select('parseJson(string_value)["b"]', {"a": 1})
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "1" + "+1" * 4_900 + " == 2",
+        "false" + "||false" * 1_400,
+        "1e999 % 2 == 1",
+        "inputs.parameter_values['list'][1e999] == 1",
+        "inputs.parameter_values['list'][1e999 - 1e999] == 1",
+        f"parseJson('{'[' * 900}{']' * 900}') == parseJson('{'[' * 900}{']' * 900}')",
+    ],
+)
+def test_an_expression_that_cannot_be_evaluated_is_an_error_of_the_task(condition: str) -> None:
+    with pytest.raises(CelError):
+        evaluate_condition(condition, VALUES)
+
+
 @given(st.text(alphabet="inputs.parameter_values['n'] ==<>!&|()[]0123456789.+-*/%?:\"\\truefalsexE,", max_size=60))
 def test_any_text_has_a_result_or_a_reason(text: str) -> None:
     with suppress(CelError):

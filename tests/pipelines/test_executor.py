@@ -116,6 +116,26 @@ def test_an_output_file_that_is_not_json_fails_the_task() -> None:
         read_outputs(launch(outputs={}), left({"kfp-output-file": "{"}))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (r'{"parameterValues": {"out": "\ud800"}}', "half of a character"),
+        (r'{"artifacts": {"model": {"artifacts": [{"metadata": {"\udfff": 1}}]}}}', "half of a character"),
+        (r'{"artifacts": {"model": {"artifacts": [{"uri": "\u0000"}]}}}', "NUL"),
+        ('{"parameterValues": {"out": ' + "[" * 300 + "]" * 300 + "}}", "nested more than 200 levels"),
+        ('{"parameterValues": {"out": 1' + "0" * 400 + "}}", "too large"),
+    ],
+)
+def test_outputs_that_nothing_can_store_fail_the_task(text: str, message: str) -> None:
+    with pytest.raises(TaskFailed, match=message):
+        read_outputs(launch(), left({"kfp-output-file": text}))
+
+
+def test_an_integer_of_more_than_64_bits_is_a_double_as_in_kubeflow() -> None:
+    found = read_outputs(launch(outputs={"out": "NUMBER_INTEGER"}), left({"out": str(10**30)})).parameters
+    assert found == {"out": 1e30} and isinstance(found["out"], float)
+
+
 def artifact_after(written: dict[str, Any] | None, **more: Any) -> Artifact:
     output = {"artifacts": {"model": {"artifacts": [written]}}} if written is not None else {}
     return read_outputs(launch(outputs={}), left({}, output, **more)).artifacts["model"][0]
@@ -386,6 +406,9 @@ def test_kubernetes_settings(platform: dict[str, Any], expected: dict[str, Any])
         ({"secretAsVolume": [{"secretName": "s", "mountPath": "x"}]}, "absolute path"),
         ({"secretAsVolume": [{"mountPath": "/x"}]}, "secretName of a Kubernetes setting has no value"),
         ({"pvcMount": [{"mountPath": "/x"}]}, "mounted at /x has no name"),
+        ({"podMetadata": "x"}, '"podMetadata" of the task does not have the form'),
+        ({"tolerations": [5]}, '"tolerations" of the task does not have the form'),
+        ({"activeDeadlineSeconds": float("inf")}, '"activeDeadlineSeconds" of the task does not have the form'),
     ],
 )
 def test_settings_that_cannot_be_honoured_are_refused_by_name(platform: dict[str, Any], message: str) -> None:

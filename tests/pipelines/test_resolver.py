@@ -665,6 +665,39 @@ def test_a_workflow_whose_pipeline_was_changed_says_so() -> None:
     assert "the argument kubeflow-pipeline is not JSON" in str(simulation.node("first").get("message"))
 
 
+def test_a_workflow_whose_templates_are_not_those_of_its_pipeline_ends() -> None:
+    demo = adder()
+    demo.spec["root"]["dag"]["tasks"] = {"first": task("add", x=given("a"), y=given("b"))}
+    pipeline = parse_pipeline(demo.spec)
+    made = to_workflow(pipeline, run_id="r", display_name="r", parameters={"a": 1}, namespace="n", name="wf")
+    inputs = {"parameters": [{"name": "kfp-inputs"}]}
+    for name, message in (
+        ("other", 'the pipeline has no component "other"'),
+        ("comp-add", "a container of the pipeline is a DAG"),
+        ("root", 'the pipeline has no task "x" here'),
+    ):
+        dag = {"name": name, "inputs": inputs, "dag": {"tasks": [{"name": "x", "template": "leaf"}]}}
+        leaf = {"name": "leaf", "container": {"image": "i", "command": ["c"]}}
+        workflow = {**made, "spec": {**made["spec"], "entrypoint": name, "templates": [dag, leaf]}}
+        simulation = Simulation(workflow, demo.answer, resolver_for=resolver_for).finish()
+        assert (simulation.phase in ("Failed", "Error"), demo.ran) == (True, [])
+        assert message in str(simulation.node("x").get("message"))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"parameterValues": [], "artifacts": 3}',
+        '{"artifacts": {"a": 3, "b": {"artifacts": {}}, "c": {"artifacts": [1]}}}',
+        "[",
+        '"x"',
+    ],
+)
+def test_nodes_that_a_user_has_written_say_nothing(written: str) -> None:
+    node: Any = {"outputs": {"parameters": [{"name": "kfp-outputs", "value": written}]}}
+    assert not node_outputs(node).parameters
+
+
 def test_a_loop_need_not_have_the_items_of_the_loops_in_it() -> None:
     """kfp 2.17 asks for them if an f-string contains items of several loops."""
     demo = Demo()

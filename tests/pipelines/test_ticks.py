@@ -67,6 +67,8 @@ def test_a_wrong_schedule_is_refused(cron: str, message: str) -> None:
         ({"cron": "@daily", "interval": timedelta(1)}, "either a cron_schedule or a periodic_schedule"),
         ({"interval": timedelta(seconds=-5)}, "interval_second"),
         ({"cron": "@daily", "start": MADE, "end": MADE - timedelta(1)}, "end_time is before start_time"),
+        ({"cron": "@daily", "start": datetime(1, 1, 1, tzinfo=UTC)}, "start_time: use a year from 1970"),
+        ({"cron": "@daily", "end": datetime(9999, 12, 31, tzinfo=UTC)}, "end_time: use a year from 1970"),
     ],
 )
 def test_a_wrong_trigger_is_refused(trigger: dict[str, Any], message: str) -> None:

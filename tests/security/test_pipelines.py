@@ -15,8 +15,12 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import select
 
-from muster.kube.objects import name_of
+from muster.kube.errors import TooManyRequests
+from muster.kube.objects import Object, name_of
 from muster.pipelines.compile import RUN_LABEL
+from muster.pipelines.controller import compile_run
+from muster.pipelines.recurring import RecurringController
+from muster.pipelines.runs import RunSource
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.database.pipeline_tables import pipeline_runs
 from muster.platform.users.tokens import issue_run_token
@@ -240,3 +244,61 @@ async def test_a_recurring_run_of_someone_who_left_the_team(here: Here) -> None:
     assert (await admin.get("/apis/v2beta1/runs?namespace=team-crew")).get("runs") is None
     stopped = await admin.get(f"/apis/v2beta1/recurringruns/{identifier}")
     assert (stopped["status"], "error" in stopped) == ("DISABLED", True)
+
+
+async def test_a_workflow_with_nodes_that_a_member_wrote(here: Here) -> None:
+    """A member writes two nodes with one id into the Workflow of a run, to stop the states of all runs."""
+    services = here.served.platform
+    body = {"display_name": "x", "pipeline_spec": SPEC}
+    ids = [(await who.post("runs", body))["run_id"] for who in (here.bob, here.ann)]
+    rows = await services.database.read(lambda connection: connection.execute(select(pipeline_runs)).all())
+    names = {row.id: (row.workflow, row.namespace) for row in rows}
+    node = {"id": "x", "name": "x", "displayName": "x", "type": "Pod", "phase": "Failed"}
+    ended = {"phase": "Succeeded", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}
+    for run_id, nodes in zip(ids, ({"x": node, "y": node}, {}), strict=True):
+        workflow = await services.cluster.get(WORKFLOW, *names[run_id])
+        await services.cluster.update({**workflow, "status": {**ended, "nodes": nodes}})
+    await services.pipeline_runs._find_lost()
+    assert (await here.ann.get(f"runs/{ids[1]}"))["state"] == "SUCCEEDED"
+
+
+async def test_a_run_that_was_retried_elsewhere_and_ended_again(here: Here) -> None:
+    """A member retries a Workflow with another client, and it ends before the server looks at it again."""
+    services = here.served.platform
+    run_id = (await here.ann.post("runs", {"display_name": "x", "pipeline_spec": SPEC}))["run_id"]
+    query = select(pipeline_runs.c.workflow).where(pipeline_runs.c.id == run_id)
+    name = await services.database.read(lambda connection: connection.execute(query).scalar_one())
+    for phase, second in (("Failed", 1), ("Succeeded", 2)):
+        workflow = await services.cluster.get(WORKFLOW, name, "user-ann")
+        status = {"phase": phase, "finishedAt": f"2026-01-01T00:00:0{second}Z", "nodes": {}}
+        await services.cluster.update({**workflow, "status": status})
+        await services.pipeline_runs._look(run_id)
+        assert (await here.ann.get(f"runs/{run_id}"))["state"] == phase.upper()
+
+
+@pytest.mark.parametrize("start", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+async def test_a_schedule_at_the_end_of_the_calendar(here: Here, start: str) -> None:
+    """A member creates a recurring run whose next time cannot be computed, to stop everybody's recurring runs."""
+    trigger = {"cron_schedule": {"cron": "0 0 0 29 2 *", "start_time": start}}
+    body = {"display_name": "x", "pipeline_spec": SPEC, "trigger": trigger}
+    reply = await here.bob("POST", "recurringruns", body)
+    assert (reply.status, "start_time: use a year from 1970" in reply.body["message"]) == (400, True)
+
+
+async def test_recurring_runs_of_a_member_who_keeps_the_server_busy(here: Here) -> None:
+    """A member has so many requests in progress that their recurring run must wait, to stop those of others."""
+    services = here.served.platform
+    body = {"display_name": "busy", "pipeline_spec": SPEC, "trigger": {"periodic_schedule": {"interval_second": 60}}}
+    made = [(await who.post("recurringruns", body))["recurring_run_id"] for who in (here.bob, here.ann)]
+    bob = (await here.served.admin.get("users/bob"))["id"]
+
+    async def compile(user: str, source: RunSource) -> Object:
+        if user == bob:
+            raise TooManyRequests("8 of your requests are being checked", retry_after=1)
+        return compile_run(source)
+
+    later = datetime.now(UTC) + timedelta(seconds=61)
+    await RecurringController(services.database, services.pipeline_runs, compile).play(later)
+    runs = (await here.ann.get("runs", page_size=200))["runs"]
+    assert [each["recurring_run_id"] for each in runs if each["display_name"] == "busy-1"] == [made[1]]
+    assert (await here.bob.get(f"recurringruns/{made[0]}"))["status"] == "ENABLED"

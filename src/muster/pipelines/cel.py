@@ -69,7 +69,7 @@ def parse_selector(text: str) -> Node:
 def evaluate_condition(text: str, parameters: Mapping[str, Any]) -> bool:
     """Returns whether a task runs, given the values of its inputs. Raises CelError."""
     values = dict(parameters)
-    result = _evaluate(parse_condition(text), {"inputs": {"parameter_values": values, "parameters": values}})
+    result = _result(parse_condition(text), {"inputs": {"parameter_values": values, "parameters": values}})
     if not isinstance(result, bool):
         raise CelError(f"the condition {text} is {_type_name(result)}, but has to be true or false")
     return result
@@ -78,7 +78,7 @@ def evaluate_condition(text: str, parameters: Mapping[str, Any]) -> bool:
 def select(text: str, value: Any) -> Any:
     """Returns the part of a value that a selector names. Raises CelError."""
     variables = {"string_value": to_text(value), "struct_value": value, "list_value": value}
-    return whole_numbers(_evaluate(parse_selector(text), variables))
+    return whole_numbers(_result(parse_selector(text), variables))
 
 
 class _Parser:
@@ -238,6 +238,18 @@ def _unescape(text: str) -> str:
         return _ESCAPED.get(found[4], found[4])
 
     return _ESCAPE.sub(replaced, text)
+
+
+def _result(node: Node, variables: Mapping[str, Any]) -> Any:
+    """Evaluates a whole expression. Raises CelError, whatever is wrong with it or with the values."""
+    try:
+        return _evaluate(node, variables)
+    except CelError:
+        raise
+    except (ValueError, OverflowError):  # infinity as an integer
+        raise CelError("a number is not finite") from None
+    except RecursionError:
+        raise CelError("the expression, or a value in it, has too many levels") from None
 
 
 def _evaluate(node: Node, variables: Mapping[str, Any]) -> Any:

@@ -20,6 +20,7 @@ from muster.pipelines.inputs import with_defaults
 from muster.pipelines.model import Component, PipelineConfig, Task
 from muster.pipelines.spec import Pipeline, PipelineError, check_parameters, parse_pipeline
 from muster.pipelines.task import TASK_INPUTS, RunInfo, TaskFailed, TaskInputs
+from muster.pipelines.values import ValueTypeError
 from muster.workflows.model import PIPELINE_ARGUMENT, Template
 
 RUN_LABEL = "pipeline/runid"
@@ -53,7 +54,7 @@ def to_workflow(
     given = {key: value for key, value in parameters.items() if value is not None}
     try:
         inputs = with_defaults(given, pipeline.spec.root.input_definitions.parameters)
-    except TaskFailed as error:  # the default of a parameter does not have its type
+    except (TaskFailed, ValueTypeError) as error:  # the default of a parameter does not have its type
         raise PipelineError([Cause("", str(error))]) from None
     run = {
         "runId": run_id,
@@ -132,6 +133,7 @@ def _parse_argument(text: str) -> tuple[Pipeline, Mapping[str, Any]]:
     """Many runs have the same pipeline, and a run is loaded more than once."""
     try:
         found = json.loads(text)
+        json.dumps(found, ensure_ascii=False).encode()  # JSON can contain half of a character, which nothing stores
     except (ValueError, RecursionError):
         raise PipelineError([Cause("", f"the argument {PIPELINE_ARGUMENT} is not JSON")]) from None
     if not isinstance(found, dict):

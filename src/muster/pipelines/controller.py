@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -107,7 +107,7 @@ def read_status(workflow: Object, run: PipelineRun) -> RunStatus:
         if run.state == "CANCELING":
             return RunStatus("CANCELING", version=version)
         return RunStatus("RUNNING" if phase == "Running" else "PENDING", version=version)
-    finished = parse_time(status["finishedAt"]) if status.get("finishedAt") else datetime.now(UTC)
+    finished = parse_time(status["finishedAt"]) if status.get("finishedAt") else run.finished or datetime.now(UTC)
     if phase == "Succeeded":
         return RunStatus("SUCCEEDED", "", finished, version)
     message = str(status.get("message") or "the run failed")
@@ -346,7 +346,7 @@ class PipelineController:
             self._news.clear()
             changed, self._changed = self._changed, {}
             for run_id in changed:
-                await self._look(run_id)
+                await _alone(run_id, self._look(run_id))
 
     async def _look(self, run_id: str) -> None:
         """Stores the state of a run, if it has changed."""
@@ -364,7 +364,8 @@ class PipelineController:
                 return  # a user has made a Workflow of this name
             seen = read_status(workflow, run)
             if seen.state in ENDED:
-                if run.state not in ENDED:
+                # One that has ended differently was retried, and ended again before this was noticed.
+                if run.state not in ENDED or (run.state, run.finished) != (seen.state, seen.finished):
                     await self._store_end(run, self._add_nodes(workflow), seen)
             elif run.state in ENDED or seen.state != run.state:
                 await self._database.write(lambda connection: _store_state(connection, run_id, seen.state))
@@ -391,18 +392,18 @@ class PipelineController:
         for run in await self._database.read(
             lambda connection: find_runs(connection, states=["PENDING", "RUNNING", "CANCELING"])
         ):
-            await self._look(run.id)
+            await _alone(run.id, self._look(run.id))
 
     async def _catch_up(self) -> None:
         """Carries out what is still to be done: the process ended before, or the cluster did not respond."""
         looked = time.monotonic()
         while True:
             for request in await self._database.read(find_requests):
-                await self.begin(request.run_id)
+                await _alone(request.run_id, self.begin(request.run_id))
             for run in await self._database.read(lambda connection: find_runs(connection, states=["CANCELING"])):
-                await self._stop(run.id)
+                await _alone(run.id, self._stop(run.id))
             for run in await self._database.read(lambda connection: find_runs(connection, deleted=True)):
-                await self._delete(run.id)
+                await _alone(run.id, self._delete(run.id))
             if time.monotonic() - looked > _LOOK_SECONDS:
                 await self._find_lost()
                 looked = time.monotonic()
@@ -416,6 +417,15 @@ class PipelineController:
 
 
 _LOOK_SECONDS: Final = 60.0
+
+
+async def _alone(run_id: str, work: Coroutine[Any, Any, None]) -> None:
+    """Does something for one run. What is wrong with it, such as nodes that a user has written, is its own problem: all
+    others go on."""
+    try:
+        await work
+    except Exception:
+        log.exception("pipeline run %s failed to be brought up to date; trying again later", run_id)
 
 
 def _store_state(connection: Connection, run_id: str, state: State) -> None:

@@ -26,7 +26,7 @@ from muster.kube.cluster import PIP_INSTALL_ANNOTATION
 from muster.pipelines.kubernetes_settings import pass_to_task, pod_settings
 from muster.pipelines.placeholders import WORKSPACE, resolve_arguments, resolve_text
 from muster.pipelines.task import Artifact, TaskFailed, TaskLaunch, TaskOutputs, local_path, parameter_file
-from muster.pipelines.values import ValueTypeError, convert, parse_text
+from muster.pipelines.values import ValueTypeError, convert, parse_text, whole_numbers
 from muster.workflows.model import Outputs, Template
 
 LOGS = "executor-logs"
@@ -295,7 +295,9 @@ def _executor_output(text: str) -> dict[str, Any]:
     if not text or text == _MISSING:
         return {}
     try:
-        found = json.loads(text)
+        found = whole_numbers(json.loads(text))
+    except ValueTypeError as error:
+        raise TaskFailed(f"the output file of the component: {error}") from None
     except (ValueError, RecursionError):
         raise TaskFailed("the component wrote an output file that is not JSON") from None
     return found if isinstance(found, dict) else {}

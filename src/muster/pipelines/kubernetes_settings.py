@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster.kube.pod_security import PREFIX
 from muster.pipelines.model import Resources
 from muster.pipelines.placeholders import WORKSPACE, has_workspace_placeholder, resolve_text
 from muster.pipelines.task import TaskFailed, TaskLaunch
@@ -64,7 +65,10 @@ def pod_settings(launch: TaskLaunch) -> PodSettings:
         add = _SETTINGS.get(name)
         if add is None:
             raise TaskFailed(f'the Kubernetes setting "{name}" of the task is not supported')
-        add(found, value)
+        try:
+            add(found, value)
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            raise TaskFailed(f'the Kubernetes setting "{name}" of the task does not have the form it needs') from None
     if launch.run.workspace_claim and uses_workspace(launch):
         claim = {"persistentVolumeClaim": {"claimName": launch.run.workspace_claim}}
         found.mount("kfp-workspace", claim, WORKSPACE)
@@ -265,8 +269,17 @@ def _pod_affinity(found: PodSettings, entries: Any) -> None:
 
 
 def _pod_metadata(found: PodSettings, value: Any) -> None:
-    found.labels.update(value.get("labels") or {})
-    found.annotations.update(value.get("annotations") or {})
+    found.labels.update(_not_reserved(value, "labels"))
+    found.annotations.update(_not_reserved(value, "annotations"))
+
+
+def _not_reserved(metadata: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """Labels and annotations of ours are for the server, as in a Workflow."""
+    given = dict(metadata.get(field) or {})
+    for name in given:
+        if name.startswith(PREFIX):
+            raise TaskFailed(f"podMetadata.{field}: {name} is reserved for the server")
+    return given
 
 
 def _image_pull_secrets(found: PodSettings, entries: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, case, delete, insert, literal, select, update
 
-from muster.kube.errors import ApiError, BadRequest
+from muster.kube.errors import ApiError, BadRequest, TooManyRequests, Unavailable
 from muster.kube.objects import Object, parse_time, timestamp
 from muster.pipelines.controller import PipelineController
 from muster.pipelines.experiments import check_description, check_name, check_not_archived, get_experiment, in_namespace
@@ -28,7 +28,13 @@ from muster.platform.database.database import Database
 from muster.platform.database.pipeline_tables import pipeline_runs, recurring_runs
 from muster.platform.database.queries import AnyRow, as_record, record_columns
 from muster.platform.database.tables import now, users
-from muster.platform.errors import InvalidProblem, NotFoundProblem, Problem
+from muster.platform.errors import (
+    InvalidProblem,
+    NotFoundProblem,
+    Problem,
+    TooManyRequestsProblem,
+    UnavailableProblem,
+)
 from muster.platform.permissions import Actor, require, visible
 from muster.platform.quotas import check_count
 from muster.platform.records import Page, Subject
@@ -207,6 +213,8 @@ class RecurringController:
         for recurring in await self._database.read(find_enabled):
             try:
                 await self._play(recurring, moment)
+            except (TooManyRequests, Unavailable, TooManyRequestsProblem, UnavailableProblem) as error:
+                log.warning("recurring run %s: %s; trying again", recurring.id, error)
             except (Problem, BadRequest) as problem:
                 await self._refuse(recurring, str(problem))
         enabled = await self._database.read(find_enabled)

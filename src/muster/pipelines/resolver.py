@@ -8,12 +8,12 @@ parameter for each value, as Argo has it, and one parameter with all of them as 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from muster.kube.objects import Object
-from muster.kube.pod_security import PREFIX
 from muster.pipelines.cache import cache_key, cache_name
 from muster.pipelines.cel import CelError, evaluate_condition
 from muster.pipelines.compile import ROOT, PipelineRun, pipeline_run
@@ -29,6 +29,7 @@ from muster.pipelines.inputs import (
     select_dag_outputs,
 )
 from muster.pipelines.model import Component, ContainerSpec, RetryPolicy, Task
+from muster.pipelines.model import Dag as DagSpec
 from muster.pipelines.placeholders import names_of
 from muster.pipelines.spec import PipelineError
 from muster.pipelines.task import (
@@ -40,7 +41,7 @@ from muster.pipelines.task import (
     TaskLaunch,
     TaskOutputs,
 )
-from muster.pipelines.values import ValueTypeError, to_text
+from muster.pipelines.values import ValueTypeError, to_text, whole_numbers
 from muster.pipelines.volume_claims import claim_outputs, claim_template, is_claim_stub
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.node_tree import is_ended
@@ -95,9 +96,7 @@ class PipelineResolver:
             raise WorkflowError(str(error)) from None
 
     def dag_outputs(self, dag: Dag) -> Outputs | None:
-        component = self._component_of(dag)
-        assert component.dag is not None
-        found = select_dag_outputs(component.dag.outputs, self._states(dag))
+        found = select_dag_outputs(_dag_of(self._component_of(dag)).outputs, self._states(dag))
         self._inputs.pop(dag.id, None)
         return _to_outputs(found) if found.parameters or found.artifacts else None
 
@@ -119,9 +118,9 @@ class PipelineResolver:
     # -- decisions -----------------------------------------------------------------------------------------------------
 
     def _decide(self, dag: Dag, key: str) -> TaskDecision:
-        around = self._component_of(dag)
-        assert around.dag is not None
-        task = around.dag.tasks[key]
+        task = _dag_of(self._component_of(dag)).tasks.get(key)
+        if task is None:
+            raise TaskFailed(f'the pipeline has no task "{key}" here: its Workflow was changed')
         component = self._run.pipeline.component(task.component_ref.name)
         names = names_of(self._run.info, key, dag.run.tree.id_of(f"{dag.name}.{key}"))
         resolver = InputResolver(self._dag_inputs(dag), self._states(dag), names)
@@ -158,7 +157,10 @@ class PipelineResolver:
             written = mark_value(_to_json(inputs.to_json()))
             step["arguments"] = {"parameters": [{"name": TASK_INPUTS, "value": written}]}
             if task.retry_policy is not None and task.retry_policy.max_retry_count:
-                declared = next(t for t in dag.run.spec["templates"] if t["name"] == component_name)
+                templates = {str(each.get("name")): each for each in dag.run.spec.get("templates") or ()}
+                declared = templates.get(component_name)
+                if declared is None:
+                    raise TaskFailed(f'the template "{component_name}" of the pipeline was removed from its Workflow')
                 step["inline"] = {**declared, "retryStrategy": _retry_strategy(task.retry_policy)}
             return StartTask(step)
         executor = self._run.pipeline.spec.deployment_spec.executors[component.executor_label]
@@ -176,7 +178,6 @@ class PipelineResolver:
         config = self._run.pipeline.platform.kubernetes.deployment_spec.executors.get(component.executor_label) or {}
         launch = self._launch(task_id, key, component_name, component, executor.container, inputs)
         launch = replace(launch, platform=resolver.platform(config, inputs))
-        _check_metadata(launch)
         self._launches[task_id] = launch
         if is_claim_stub(launch.container):
             self._known[task_id] = claim_outputs(launch)
@@ -217,7 +218,7 @@ class PipelineResolver:
     def _leaf_template(self, launch: TaskLaunch, task: Task) -> Template:
         """Returns the template of a task's Pod, or of the claim that it makes."""
         made = claim_template(launch) if is_claim_stub(launch.container) else template_of(launch)
-        template: Template = mark_value(made)
+        template: Template = mark_value(whole_numbers(made))
         template["name"] = launch.component_name
         template["inputs"] = {
             **(template.get("inputs") or {}),
@@ -233,8 +234,12 @@ class PipelineResolver:
     # -- what is known -------------------------------------------------------------------------------------------------
 
     def _component_of(self, dag: Dag) -> Component:
+        """Anyone who may write Workflows can write one whose templates are not those of its pipeline."""
         name = str(dag.template.get("name") or "")
-        return self._run.pipeline.spec.root if name == ROOT else self._run.pipeline.component(name)
+        found = self._run.pipeline.spec.root if name == ROOT else self._run.pipeline.spec.components.get(name)
+        if found is None:
+            raise WorkflowError(f'the pipeline has no component "{name}": its Workflow was changed')
+        return found
 
     def _dag_inputs(self, dag: Dag) -> TaskInputs:
         if dag.id not in self._inputs:
@@ -242,9 +247,7 @@ class PipelineResolver:
         return self._inputs[dag.id]
 
     def _states(self, dag: Dag) -> Callable[[str], TaskState]:
-        tree, component = dag.run.tree, self._component_of(dag)
-        assert component.dag is not None
-        tasks = component.dag.tasks
+        tree, tasks = dag.run.tree, _dag_of(self._component_of(dag)).tasks
 
         def state(key: str) -> TaskState:
             node = tree.find(f"{dag.name}.{key}")
@@ -284,6 +287,12 @@ class BrokenPipeline:
 
     def outcome(self, leaf: LeafNode, outcome: Outcome) -> Outcome:
         return outcome
+
+
+def _dag_of(component: Component) -> DagSpec:
+    if component.dag is None:
+        raise WorkflowError("a container of the pipeline is a DAG in its Workflow, which was changed")
+    return component.dag
 
 
 def node_inputs(node: Node) -> TaskInputs:
@@ -326,7 +335,7 @@ def _is_triggered(task: Task, inputs: TaskInputs) -> bool:
 
 
 def _retry_strategy(policy: RetryPolicy) -> dict[str, Any]:
-    factor = int(policy.backoff_factor) or 2
+    factor = (int(policy.backoff_factor) if math.isfinite(policy.backoff_factor) else 0) or 2
     longest = _seconds(policy.backoff_max_duration) or _LONGEST_BACKOFF
     return {
         "limit": policy.max_retry_count,
@@ -342,17 +351,10 @@ def _retry_strategy(policy: RetryPolicy) -> dict[str, Any]:
 def _seconds(duration: str) -> float:
     """Returns the seconds of a duration of protobuf, which is text such as `3.5s`."""
     try:
-        return float(duration.removesuffix("s") or 0)
+        found = float(duration.removesuffix("s") or 0)
     except ValueError:
         return 0.0
-
-
-def _check_metadata(launch: TaskLaunch) -> None:
-    """Labels and annotations of ours are for the server, as in a Workflow."""
-    for field in ("labels", "annotations"):
-        for name in (launch.platform.get("podMetadata") or {}).get(field) or {}:
-            if name.startswith(PREFIX):
-                raise TaskFailed(f"podMetadata.{field}: {name} is reserved for the server")
+    return found if math.isfinite(found) else float(_LONGEST_BACKOFF)
 
 
 def _described(inputs: TaskInputs) -> list[dict[str, str]]:

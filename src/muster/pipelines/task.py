@@ -50,7 +50,7 @@ class Artifact:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Artifact:
-        kind = value.get("type") or {}
+        kind = _mapping(value.get("type"))
         return Artifact(
             name=str(value.get("name") or ""),
             uri=str(value.get("uri") or ""),
@@ -59,8 +59,8 @@ class Artifact:
                 instance_schema=str(kind.get("instanceSchema") or ""),
                 schema_version=str(kind.get("schemaVersion") or ""),
             ),
-            metadata=value.get("metadata") or {},
-            location=value.get("location") or {},
+            metadata=_mapping(value.get("metadata")),
+            location=_mapping(value.get("location")),
         )
 
 
@@ -79,7 +79,7 @@ class TaskInputs:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> TaskInputs:
-        return TaskInputs(value.get("parameterValues") or {}, _artifacts_from_json(value.get("artifacts") or {}))
+        return TaskInputs(_mapping(value.get("parameterValues")), _artifacts_from_json(value.get("artifacts")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class TaskOutputs:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> TaskOutputs:
-        return TaskOutputs(value.get("parameterValues") or {}, _artifacts_from_json(value.get("artifacts") or {}))
+        return TaskOutputs(_mapping(value.get("parameterValues")), _artifacts_from_json(value.get("artifacts")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +183,14 @@ def _artifacts_to_json(artifacts: Mapping[str, tuple[Artifact, ...]]) -> dict[st
     return {name: {"artifacts": [each.to_json() for each in listed]} for name, listed in artifacts.items()}
 
 
-def _artifacts_from_json(value: Mapping[str, Any]) -> dict[str, tuple[Artifact, ...]]:
-    return {
-        name: tuple(Artifact.from_json(each) for each in listed.get("artifacts") or ())
-        for name, listed in value.items()
-    }
+def _artifacts_from_json(value: Any) -> dict[str, tuple[Artifact, ...]]:
+    found = {}
+    for name, named in _mapping(value).items():
+        listed = _mapping(named).get("artifacts")
+        found[name] = tuple(Artifact.from_json(_mapping(each)) for each in (listed if isinstance(listed, list) else ()))
+    return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Anyone who may write Workflows can write the nodes that this comes from. What is no object counts as empty."""
+    return value if isinstance(value, dict) else {}

@@ -28,6 +28,8 @@ _WINDOWS: Final = (
     timedelta(days=366 * 6),
 )
 """Where the last tick before a moment is searched, so that few of the ticks in between are looked at."""
+_YEARS: Final = range(1970, 3000)
+"""Around every tick, times can be computed with: the calendar of Python ends at the years 1 and 9999."""
 LONGEST_INTERVAL: Final = timedelta(days=3650)
 
 
@@ -48,6 +50,9 @@ class Trigger:
             self.schedule  # noqa: B018 (it raises)
         elif not timedelta(seconds=1) <= self.interval <= LONGEST_INTERVAL:
             raise ScheduleError(f"interval_second: use a whole number from 1 to {LONGEST_INTERVAL // _ONE_SECOND}")
+        for name, moment in (("start_time", self.start), ("end_time", self.end)):
+            if moment is not None and moment.year not in _YEARS:
+                raise ScheduleError(f"{name}: use a year from {_YEARS[0]} to {_YEARS[-1]}")
         if self.start is not None and self.end is not None and self.end < self.start:
             raise ScheduleError("end_time is before start_time")
 

@@ -60,7 +60,7 @@ def convert(value: Any, wanted: ParameterType) -> Any:
 def parse_text(text: str, wanted: ParameterType) -> Any:
     """Returns the value of a text, such as the file of an output parameter. Raises ValueTypeError."""
     if wanted in ("STRING", "PARAMETER_TYPE_ENUM_UNSPECIFIED"):
-        return text
+        return check_text(text)
     if wanted == "BOOLEAN" and text.strip().lower() in ("true", "false"):
         return text.strip().lower() == "true"
     try:
@@ -84,16 +84,40 @@ def to_text(value: Any) -> str:
 
 
 def whole_numbers(value: Any, depth: int = 0) -> Any:
-    """Returns the value with every whole double as an integer. Raises ValueTypeError if it is nested too deeply."""
+    """Returns the value with every whole double as an integer, and every integer of more than 64 bits as a double.
+    Raises ValueTypeError for what cannot be stored: a value that is nested too deeply, and text that is not Unicode."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return int(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return _as_double(value)
     if depth > DEEPEST_VALUE:
         raise ValueTypeError(f"the value is nested more than {DEEPEST_VALUE} levels deep")
+    if isinstance(value, str):
+        return check_text(value)
     if isinstance(value, dict):
-        return {name: whole_numbers(inner, depth + 1) for name, inner in value.items()}
+        return {check_text(str(name)): whole_numbers(inner, depth + 1) for name, inner in value.items()}
     if isinstance(value, list):
         return [whole_numbers(inner, depth + 1) for inner in value]
     return value
+
+
+def check_text(text: str) -> str:
+    """Returns the text. Raises ValueTypeError for one that no database stores: JSON allows to write half of a
+    character, and NUL."""
+    if "\0" in text:
+        raise ValueTypeError(f"the text has a NUL character: {format_value(text)}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueTypeError("the text has half of a character (a surrogate), such as \\ud800") from None
+    return text
+
+
+def _as_double(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueTypeError("the number is too large") from None
 
 
 def _is_of_type(value: Any, wanted: str) -> bool:

@@ -35,9 +35,11 @@ def claim_template(launch: TaskLaunch) -> Template:
         return {"resource": {"action": "delete", "flags": ["--ignore-not-found"], "manifest": json.dumps(manifest)}}
     inputs = launch.inputs.parameters
     modes = inputs.get("access_modes") or []
-    if not modes or not all(mode in _MODES for mode in modes):
+    if not modes or not isinstance(modes, list) or not all(mode in _MODES for mode in modes):
         raise TaskFailed(f"access_modes has to be a list of {', '.join(_MODES)}")
     annotations = inputs.get("annotations") or {}
+    if not isinstance(annotations, dict):
+        raise TaskFailed("annotations has to be an object")
     for key in annotations:
         if key.startswith(PREFIX):
             raise TaskFailed(f"annotations: {key} is reserved for the server")
