@@ -3,6 +3,7 @@ write what is in a volume, links included."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import shutil
@@ -250,6 +251,46 @@ async def test_more_than_the_disk_space_of_a_member(shelf: Shelf, monkeypatch: p
             assert response.status == 413
             assert (await response.json())["code"] == "volume.full"
     assert list(shelf.folder.iterdir()) == []
+
+
+async def test_uploads_at_the_same_time(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client begins many uploads at once, each of which alone would fit"""
+    platform = shelf.served.platform
+    stored = await platform.volume_files.bytes_in(str(shelf.folder.parent)) >> 20
+    budgets = Budgets(member_volume_megabytes=stored + 2)
+    monkeypatch.setattr(platform, "settings", replace(platform.settings, budgets=budgets))
+    begun = asyncio.Barrier(4)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"x"
+        await begun.wait()
+        yield bytes(700_000)
+
+    async def upload(number: int) -> int:
+        url = f"{shelf.served.url}/api/v1/{shelf.path}/files/content?path={number}"
+        headers = {"X-CSRF-Token": shelf.mallory.cookies["muster_csrf"]}
+        async with (
+            aiohttp.ClientSession(cookie_jar=shelf.mallory.jar) as session,
+            session.put(url, data=body(), headers=headers) as response,
+        ):
+            return response.status
+
+    statuses = await asyncio.gather(*map(upload, range(4)))
+    assert set(statuses) == {201, 413}
+    assert sum(each.stat().st_size for each in shelf.folder.iterdir()) < 2 << 20
+
+
+async def test_archives_that_are_refused(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that has as many streams as it may asks for archives without end: none leaves a folder open"""
+    streams: Any = shelf.served.platform.streams
+    monkeypatch.setattr(streams, "_budgets", replace(streams._budgets, user_streams=0))
+    for _ in range(3):
+        (await shelf.ask("GET", "files/archive")).refused(429)
+    opened = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            opened.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    assert str(shelf.folder) not in opened
 
 
 async def test_large_bodies_that_are_no_uploads(shelf: Shelf) -> None:

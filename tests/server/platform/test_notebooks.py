@@ -112,11 +112,15 @@ async def test_a_notebook_from_the_form_to_its_end(here: Workspaces) -> None:
     await here.cluster.get(PERSISTENT_VOLUME_CLAIM, "research-home", "user-ann")
     # The files of an earlier notebook of this name are there again, and go away when that is asked for.
     await ann.post("notebooks", {"name": "research"})
+    await ann.post("notebooks", {"name": "other", "home_claim": "research-home"})
+    assert (await ann("DELETE", f"{path}?home=true")).refused(409)["code"] == "volume.used"
+    await ann.get(path)
+    (await ann("DELETE", path.replace("research", "other"))).ok()
     (await ann("DELETE", f"{path}?home=true")).ok()
     with pytest.raises(NotFound):
         await here.cluster.get(PERSISTENT_VOLUME_CLAIM, "research-home", "user-ann")
     actions = [each["action"] for each in (await here.served.admin.get("audit?kind=workspace"))["items"]]
-    assert actions == ["delete", "create", "delete", "start", "edit", "stop", "create"]
+    assert actions == ["delete", "delete", "create", "create", "delete", "start", "edit", "stop", "create"]
 
 
 async def test_who_may_see_and_change_a_notebook(here: Workspaces) -> None:

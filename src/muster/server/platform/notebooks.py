@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +18,7 @@ from muster.kube.errors import AlreadyExists, ApiError, NotFound
 from muster.kube.objects import Object, annotations_of, meta, name_of, namespace_of, parse_time, uid_of
 from muster.kube.quantity import QuantityError, parse_quantity
 from muster.platform.database.queries import paginate
-from muster.platform.errors import InvalidProblem
+from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, may
 from muster.platform.pod_policy import list_usable
@@ -50,6 +51,7 @@ from muster.server.platform.rest import Paging, RequestBody, Search
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream
+from muster.server.platform.volumes import find_deletable
 from muster.server.platform.workspace_access import (
     FoundWorkspace,
     People,
@@ -77,6 +79,7 @@ from muster.workspaces.kinds import (
     main_container,
 )
 from muster.workspaces.plan import pod_name
+from muster.workspaces.volumes import VolumeUse
 
 _Name = Annotated[str, Field(max_length=253)]
 _Amount = Annotated[str, Field(max_length=30)]
@@ -270,13 +273,18 @@ async def drop_notebook(
     who: Who,
     home: Annotated[bool, Query(description="Delete the volume of its home folder, too, with all files.")] = False,
 ) -> None:
-    """Deletes a notebook. Its volumes stay, with all files, unless `home` is set."""
+    """Deletes a notebook. Its volumes stay, with all files, unless `home` is set. Then it is refused if the volume of
+    its home folder may not be deleted, or something else uses it."""
     found = await find_workspace(here, who, NOTEBOOK, namespace, name, "delete")
     claim = home_of(found.object)
+    volume: Object | None = None
+    if home and claim:
+        with suppress(NotFoundProblem):
+            volume = await find_deletable(here, who, namespace, claim, VolumeUse("notebook", namespace, name))
     try:
         await here.cluster.delete(NOTEBOOK, name, namespace, uid=uid_of(found.object))
-        if home and claim:
-            await here.cluster.delete(PERSISTENT_VOLUME_CLAIM, claim, namespace)
+        if volume is not None:
+            await here.cluster.delete(PERSISTENT_VOLUME_CLAIM, claim, namespace, uid=uid_of(volume))
     except NotFound:
         pass
     except ApiError as error:

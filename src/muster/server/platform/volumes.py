@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.kube.beneath import Folder, UnsafeFile
+from muster.kube.beneath import UnsafeFile
 from muster.kube.budgets import setting_name
 from muster.kube.builtin import JOB, NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.errors import AlreadyExists, ApiError, Invalid, NotFound
@@ -212,12 +212,7 @@ async def one_volume(namespace: str, name: str, here: Here, who: Who) -> Volume:
 @router.delete("/{namespace}/{name}", status_code=204, operation_id="delete_volume")
 async def drop_volume(namespace: str, name: str, here: Here, who: Who) -> None:
     """Deletes a volume with its files. Refused while something uses it."""
-    claim = await _visible(here, who, namespace, name, "delete")
-    if _is_copy(claim):
-        raise ConflictProblem.of("volume.shared", name=name)
-    uses = (await _uses(here, [claim]))[key_of(claim)]
-    if uses:
-        raise ConflictProblem.of("volume.used", name=name, users=[str(use) for use in uses[:10]])
+    claim = await find_deletable(here, who, namespace, name)
     try:
         # If a Pod starts to use it now, the cluster keeps the claim and its files until that Pod has ended.
         await here.cluster.delete(PERSISTENT_VOLUME_CLAIM, name, namespace, uid=uid_of(claim))
@@ -311,13 +306,12 @@ async def archive_of_folder(
         entry = await here.volume_files.run(in_folder, folder, volume_files.look, parts)
         if entry.kind != "folder":
             raise NotADirectoryError
-        top = await here.volume_files.run(Folder.at, folder)
     make = volume_files.zip_folder if format == "zip" else volume_files.tar_folder
     headers = {
         **DOWNLOAD_HEADERS,
         "Content-Disposition": content_disposition(f"{parts[-1] if parts else name}.{format}"),
     }
-    blocks = _stream(here.volume_files, volume_files.joined(make(top, parts)), top.close)
+    blocks = _stream(here.volume_files, volume_files.archive(folder, make, parts))
     check = partial(_visible, here, who, namespace, name)
     media_type = "application/zip" if format == "zip" else "application/x-tar"
     return download(request, blocks, check, media_type=media_type, headers=headers)
@@ -350,14 +344,12 @@ async def uploaded_file(
     with here.streams.count(who.id), _file_errors(path):
         upload = await files.run(in_folder, folder, partial(Upload.begin, replace=replace), parts)
         try:
-            count = await _receive(files, request, upload, access, room)
+            await _receive(files, request, upload, access, room)
             await files.run(upload.finish)
         except ClientDisconnect:
             raise BadRequestProblem.of("volume.interrupted") from None  # nobody reads it; it is not a fault of ours
         finally:
             await files.run(upload.abandon)
-        if room is not None:
-            files.add(room.folder, count)
         return await files.run(in_folder, folder, volume_files.look, parts)
 
 
@@ -423,6 +415,19 @@ async def _visible(here: Services, who: Actor, namespace: str, name: str, action
     except ApiError as error:
         raise UnavailableProblem(error.message) from None
     require(who, action, _subject(here, claim), f"{namespace}/{name}")
+    return claim
+
+
+async def find_deletable(
+    here: Services, who: Actor, namespace: str, name: str, user: VolumeUse | None = None
+) -> Object:
+    """Finds a volume that may be deleted: nothing uses it but `user`, which is deleted with it."""
+    claim = await _visible(here, who, namespace, name, "delete")
+    if _is_copy(claim):
+        raise ConflictProblem.of("volume.shared", name=name)
+    uses = [use for use in (await _uses(here, [claim]))[key_of(claim)] if use != user]
+    if uses:
+        raise ConflictProblem.of("volume.used", name=name, users=[str(use) for use in uses[:10]])
     return claim
 
 
@@ -535,8 +540,13 @@ class _Room:
     """How much more the volumes of a restricted namespace may store together."""
 
     folder: str
-    left: int
+    files: FileAccess
     most: int
+
+    @property
+    def left(self) -> int:
+        """Other uploads may be under way: they count as they arrive."""
+        return (self.most << 20) - self.files.known_bytes(self.folder)
 
     def problem(self) -> TooLargeProblem:
         return TooLargeProblem.of(
@@ -551,33 +561,42 @@ async def _room(here: Services, claim: Object) -> _Room | None:
         return None
     most = here.settings.budgets.member_volume_megabytes
     folder = str(_root(here) / path_component(namespace))
-    return _Room(folder, (most << 20) - await here.volume_files.bytes_in(folder), most)
+    await here.volume_files.bytes_in(folder)
+    return _Room(folder, here.volume_files, most)
 
 
 async def _receive(
     files: FileAccess, request: Request, upload: Upload, access: StreamAccess, room: _Room | None
-) -> int:
-    """Writes the body of a request to an upload. Returns its length."""
+) -> None:
+    """Writes the body of a request to an upload."""
     waiting: list[bytes] = []
-    size = count = 0
-    async for piece in request.stream():
-        waiting.append(piece)
-        size += len(piece)
-        count += len(piece)
-        if room is not None and count > room.left:
-            raise room.problem()
-        if size >= _WRITE_BYTES:
-            refusal = await access.refusal()
-            if refusal is not None:
-                raise refusal
+    size = counted = 0
+    try:
+        async for piece in request.stream():
+            waiting.append(piece)
+            size += len(piece)
+            if room is not None:
+                if len(piece) > room.left:
+                    raise room.problem()
+                files.add(room.folder, len(piece))
+                counted += len(piece)
+            if size >= _WRITE_BYTES:
+                refusal = await access.refusal()
+                if refusal is not None:
+                    raise refusal
+                await files.run(upload.write, b"".join(waiting))
+                waiting, size = [], 0
+        if waiting:
             await files.run(upload.write, b"".join(waiting))
-            waiting, size = [], 0
-    if waiting:
-        await files.run(upload.write, b"".join(waiting))
-    return count
+    except BaseException:
+        if room is not None:
+            files.add(room.folder, -counted)
+        raise
 
 
-async def _stream(files: FileAccess, blocks: Iterator[bytes], close: Callable[[], None]) -> AsyncIterator[bytes]:
+async def _stream(
+    files: FileAccess, blocks: Iterator[bytes], close: Callable[[], None] = lambda: None
+) -> AsyncIterator[bytes]:
     """Yields blocks that are read in threads. A file that cannot be read to its end ends the connection."""
     try:
         while block := await files.run(next, blocks, b""):
