@@ -142,6 +142,18 @@ async def test_a_ticket_for_another_workspace(scene: Scene) -> None:
     assert (await scene.ask("GET", target)).status == 401
 
 
+async def test_links_without_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Someone who is not logged in tries tickets without end, or a link with many parameters."""
+    database: Any = scene.served.platform.database
+
+    async def write(function: Any) -> Any:
+        raise AssertionError("an outsider makes the database write")
+
+    monkeypatch.setattr(database, "write", write)
+    assert (await scene.ask("GET", "/.muster/enter?ticket=guess")).status == 401
+    assert (await scene.ask("GET", f"/.muster/enter?{'a=b&' * 1000}")).status == 400
+
+
 @pytest.mark.parametrize("following", ["//evil.example", "/\\evil.example", "http://evil.example", "/\t/evil", "x"])
 async def test_a_link_that_leads_elsewhere(scene: Scene, following: str) -> None:
     """A link to a workspace is made to lead to another site after the login."""

@@ -44,6 +44,9 @@ class Disk:
     def nfs_folder(self, server: str, path: str) -> str:
         return f"{self.top}/nfs" if server == "nas" else ""
 
+    def is_own(self, folder: str) -> bool:
+        return folder.startswith(f"{self.top}/claims/")
+
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(name)
 
@@ -93,12 +96,17 @@ def seen(found: list[EventFile]) -> list[str]:
     return [file.seen_as for file in found]
 
 
+CLAIMS = {"home": "claims/home", "shared": "admin/data"}
+"""One that the node made for the namespace, and one with a folder of an admin."""
+
+
 def test_volumes_of_every_kind_are_found_where_the_container_mounts_them(tmp_path: Path) -> None:
     pod = pod_with(
         [
             {"name": "scratch", "mountPath": "/scratch"},
             {"name": "root", "mountPath": "/share", "subPath": "team/a"},
             {"name": "claim", "mountPath": "/home"},
+            {"name": "shared", "mountPath": "/shared"},
             {"name": "nas", "mountPath": "/nas"},
             {"name": "secret", "mountPath": "/secret"},
             {"name": "root", "mountPath": "/up", "subPath": "../.."},
@@ -107,19 +115,22 @@ def test_volumes_of_every_kind_are_found_where_the_container_mounts_them(tmp_pat
             {"name": "scratch", "emptyDir": {}},
             {"name": "root", "hostPath": {"path": f"{tmp_path}/root"}},
             {"name": "claim", "persistentVolumeClaim": {"claimName": "home"}},
+            {"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}},
             {"name": "nas", "nfs": {"server": "nas", "path": "/x"}},
             {"name": "secret", "secret": {"secretName": "s"}},
         ],
     )
-    found = folders(pod, tmp_path, home={"hostPath": {"path": f"{tmp_path}/claims/home"}})
+    claims: Object = {name: {"hostPath": {"path": f"{tmp_path}/{at}"}} for name, at in CLAIMS.items()}
+    found = folders(pod, tmp_path, **claims)
     assert [(each.mount_path, each.path.removeprefix(str(tmp_path)), each.inside, each.reads_as) for each in found] == [
         ("/tmp", "/tmp-main", "", "anyone"),
         ("/scratch", "/volumes/scratch", "", "anyone"),
         ("/share", "/root", "team/a", "owner"),
         ("/home", "/claims/home", "", "anyone"),
+        ("/shared", "/admin/data", "", "owner"),
         ("/nas", "/nfs", "", "others"),
     ]
-    assert [each.claim for each in found] == ["", "", "", "home", ""]
+    assert [each.claim for each in found] == ["", "", "", "home", "shared", ""]
     write(tmp_path / "root/team/a/logs" / NAME)
     write(tmp_path / "tmp-main/runs/x" / "events.out.tfevents.1.other")
     assert seen(event_files_of(found).files) == ["/share/logs/" + NAME, "/tmp/runs/x/events.out.tfevents.1.other"]

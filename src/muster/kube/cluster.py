@@ -261,6 +261,11 @@ class NodeFiles(Protocol):
         """Returns the folder where an NFS share is mounted; '' if it is not."""
         ...
 
+    def is_own(self, folder: str) -> bool:
+        """Whether a folder belongs to the node, which stores the files of Pods there with the ids of their users. In
+        all others, the user of a Pod stands for the owner of the folder."""
+        ...
+
 
 # Annotations by which a Pod asks the embedded node agent for more than Kubernetes' own
 # fields can express.

@@ -2,8 +2,8 @@
 
 A person may read what their Pods may read. So only Pods that exist count: their volumes were checked when they were
 created, and those of a job's template were not. Links are never followed (`kube.beneath`). In a folder of the machine
-(a storage root), only files are read that the Pods' user may read: in the sandbox that user stands for the owner of
-the folder and for no other one.
+(a storage root, or a claim that an admin shares), only files are read that the Pods' user may read: in the sandbox that
+user stands for the owner of the folder and for no other one.
 
 A folder may be shared with other jobs. TensorBoard's writers put the host name into the name of a file, which is the
 name of the Pod, and a file that was written before the Pod existed is not its own.
@@ -193,7 +193,9 @@ async def _volume_folder(
             return None
     host_path = volume.get("hostPath") or volume.get("local")
     if host_path:
-        path, reads_as = str(host_path.get("path") or ""), "anyone" if claim else "owner"
+        path = str(host_path.get("path") or "")
+        # A claim may be the copy of one that an admin shares, with files of other people.
+        reads_as = "anyone" if claim and files.is_own(path) else "owner"
     elif volume.get("nfs"):
         path, reads_as = files.nfs_folder(str(volume["nfs"].get("server")), str(volume["nfs"].get("path"))), "others"
     else:

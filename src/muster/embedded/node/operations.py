@@ -393,6 +393,7 @@ def _done(future: asyncio.Future[None]) -> None:
 
 class AgentFiles:
     def __init__(self, settings: AgentSettings) -> None:
+        self._home = settings.home
         self._pods = settings.pods
         self._logs = str(settings.log_folder)
         self._nfs = settings.nfs
@@ -436,6 +437,9 @@ class AgentFiles:
 
     def nfs_folder(self, server: str, path: str) -> str:
         return self._nfs.get(f"{server}:{path}", "")
+
+    def is_own(self, folder: str) -> bool:
+        return folder.startswith(f"{self._home}/")
 
     def log_owners(self, kind: str) -> set[tuple[str, str]]:
         return {(namespace, uid) for namespace, uid, _ in owned_logs(self._logs, kind)}

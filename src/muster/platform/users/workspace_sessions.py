@@ -29,6 +29,12 @@ def issue_ticket(connection: Connection, actor: Actor, workspace: str) -> str:
     return _insert(connection, workspace, _credential(actor), is_ticket=True)
 
 
+def has_ticket(connection: Connection, secret: str) -> bool:
+    """Whether there is such a ticket, valid or not."""
+    mine = workspace_sessions.c.hash == hash_secret(secret)
+    return connection.execute(select(mine).where(mine, workspace_sessions.c.is_ticket)).first() is not None
+
+
 def redeem_ticket(connection: Connection, secret: str, workspace: str) -> str | None:
     """Exchanges a ticket for the secret of a cookie. None if it was used before, has expired, or is for another
     workspace."""

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -37,7 +38,7 @@ from muster.platform.permissions import Actor, may
 from muster.platform.users.credentials import API_TOKEN, hash_secret
 from muster.platform.users.login_limits import forwarded_client
 from muster.platform.users.sessions import SESSION_LIFETIME
-from muster.platform.users.workspace_sessions import redeem_ticket, touch_workspace_login, workspace_actor
+from muster.platform.users.workspace_sessions import has_ticket, redeem_ticket, touch_workspace_login, workspace_actor
 from muster.server.http_server import limits_from
 from muster.server.platform.problems import problem_response
 from muster.server.platform.services import Services
@@ -91,9 +92,15 @@ class WorkspaceProxy:
         if scope["method"] != "GET" or _header(scope, "sec-fetch-dest") not in {"", "document"}:
             raise BadRequestProblem.of("workspace.enter")
         uid = scope["workspace"]
-        given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
+        try:
+            given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10)
+        except ValueError:
+            raise BadRequestProblem.of("workspace.enter") from None
         ticket, following = given.get("ticket", [""])[0], given.get("next", ["/"])[0]
-        secret = await self._here.database.write(lambda connection: redeem_ticket(connection, ticket, uid))
+        # Anyone may ask: only a ticket that exists is worth a write.
+        is_known = await self._here.database.read(lambda connection: has_ticket(connection, ticket))
+        redeem = partial(redeem_ticket, secret=ticket, workspace=uid)
+        secret = await self._here.database.write(redeem) if is_known else None
         if secret is None:
             raise UnauthenticatedProblem.of("workspace.ticket")
         # Not another host: `//host`, and what browsers make of backslashes.
