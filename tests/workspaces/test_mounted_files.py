@@ -188,6 +188,16 @@ def test_links_are_not_followed_neither_files_nor_folders_nor_the_sub_path(tmp_p
         pass
 
 
+def test_many_folders_have_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounted_files, "MAX_ALL_ENTRIES", 5)
+    for name in ("a", "b", "c"):
+        for number in range(2):
+            write(tmp_path / name / f"{number}.tfevents")
+    found = event_files_of([folder_at(tmp_path / name) for name in ("a", "b", "c")])
+    assert (len(found.files), found.is_complete) == (5, False)
+    assert event_files_of([folder_at(tmp_path / "a"), folder_at(tmp_path / "b")]).is_complete
+
+
 def test_special_files_are_left_alone(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / NAME)
     assert event_files_of([folder_at(tmp_path)]).files == []

@@ -31,6 +31,8 @@ from muster.workspaces.event_files import is_event_file
 
 MAX_ENTRIES: Final = 20_000
 """Files and folders of one mounted folder that are looked at, those near the top first."""
+MAX_ALL_ENTRIES: Final = 100_000
+"""Of all folders of one search: a Pod may mount any number of them."""
 MAX_DEPTH: Final = 12
 MAX_EVENT_FILES: Final = 200
 _HOST_NAME_LENGTH = 63
@@ -115,10 +117,14 @@ def event_files_of(folders: Iterable[MountedFolder]) -> EventFiles:
     """Finds the event files of Pods in their folders, each file once. It reads folders, so call it on a thread."""
     found: dict[tuple[int, int], EventFile] = {}
     is_complete = True
+    left = MAX_ALL_ENTRIES
     for folder in folders:
         try:
             with Folder.at(folder.path) as top, top.folder(folder.inside) as mounted:
-                is_complete &= _search(folder, mounted, os.fstat(top.descriptor).st_uid, found)
+                most = min(MAX_ENTRIES, left)
+                is_whole, seen = _search(folder, mounted, os.fstat(top.descriptor).st_uid, found, most)
+                is_complete &= is_whole
+                left -= seen
         except OSError:
             continue  # removed with its Pod, or replaced by a link
     return EventFiles(sorted(found.values(), key=lambda file: file.seen_as)[:MAX_EVENT_FILES], is_complete)
@@ -134,9 +140,12 @@ def is_own_file(folder: MountedFolder, name: str, modified: float) -> bool:
     return modified >= folder.since - 1
 
 
-def _search(folder: MountedFolder, mounted: Folder, owner: int, found: dict[tuple[int, int], EventFile]) -> bool:
-    """Adds event files by device and inode, level by level. Returns whether it has seen everything."""
-    left = MAX_ENTRIES
+def _search(
+    folder: MountedFolder, mounted: Folder, owner: int, found: dict[tuple[int, int], EventFile], most: int
+) -> tuple[bool, int]:
+    """Adds event files by device and inode, level by level. Returns whether it has seen everything, and how many
+    entries it has looked at."""
+    left = most
     pending: deque[tuple[str, ...]] = deque([()])
     is_complete = True
     while pending:
@@ -144,9 +153,9 @@ def _search(folder: MountedFolder, mounted: Folder, owner: int, found: dict[tupl
         try:
             with mounted.folder(inside) as opened, os.scandir(opened.descriptor) as entries:
                 for entry in entries:
+                    if left <= 0 or len(found) >= MAX_EVENT_FILES:
+                        return False, most - left
                     left -= 1
-                    if left < 0 or len(found) >= MAX_EVENT_FILES:
-                        return False
                     wanted = is_event_file(entry.name)
                     if not wanted and not entry.is_dir(follow_symlinks=False):
                         continue
@@ -164,7 +173,7 @@ def _search(folder: MountedFolder, mounted: Folder, owner: int, found: dict[tupl
                         found.setdefault((status.st_dev, status.st_ino), file)
         except OSError:
             continue  # removed meanwhile
-    return is_complete
+    return is_complete, most - left
 
 
 def _may_read(reads_as: str, owner: int, status: os.stat_result) -> bool:

@@ -45,6 +45,8 @@ _BLOCK = 2 << 20
 """More than the largest record."""
 _SEARCH_SECONDS = 5.0
 """How long it is known which event files a Pod has."""
+_SEARCHES = 2
+"""At the same time. Others need threads, too."""
 
 
 class Run(Protocol):
@@ -116,17 +118,24 @@ class MetricCache:
         self.version = 0
         self._states: dict[tuple[str, ...], _State] = {}
         self._found: dict[tuple[MountedFolder, ...], tuple[float, EventFiles]] = {}
+        self._searching = asyncio.Semaphore(_SEARCHES)
 
     async def find_files(self, folders: Iterable[MountedFolder]) -> EventFiles:
         """Finds event files, at most every few seconds."""
-        key, now = tuple(folders), time.monotonic()
-        known = self._found.get(key)
-        if known is not None and now - known[0] < _SEARCH_SECONDS:
-            return known[1]
-        found = await asyncio.to_thread(event_files_of, key)
+        key = tuple(folders)
+        known = self._known_files(key)
+        if known is None:
+            async with self._searching:
+                known = self._known_files(key)
+                if known is None:
+                    known = await asyncio.to_thread(event_files_of, key)
+                    self._found[key] = (time.monotonic(), known)
+        return known
+
+    def _known_files(self, key: tuple[MountedFolder, ...]) -> EventFiles | None:
+        now = time.monotonic()
         self._found = {each: value for each, value in self._found.items() if now - value[0] < _SEARCH_SECONDS}
-        self._found[key] = (now, found)
-        return found
+        return self._found[key][1] if key in self._found else None
 
     async def read_files(self, run: Run, files: Iterable[EventFile]) -> tuple[list[SourceSeries], list[SourceProblem]]:
         """Reads what is new in the files. The files of one folder of a Pod are one source."""
