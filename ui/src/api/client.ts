@@ -38,6 +38,11 @@ export function onSignedOut(lead: () => void): void {
   signedOut = lead
 }
 
+/** For APIs that are not called by `api`. */
+export function sessionExpired(): void {
+  signedOut()
+}
+
 export function data<T>(answer: { data?: T }): T {
   if (answer.data === undefined) throw new Problem(0, "empty", "", "the server's answer was empty")
   return answer.data

@@ -167,6 +167,97 @@ const review = createRoute({
   component: lazyRouteComponent(() => import("@/pages/reviews/detail"), "ReviewDetail"),
 })
 
+const pipelines = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines",
+  validateSearch: texts("q", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/list"), "PipelineList"),
+})
+
+const pipeline = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/$pipeline",
+  validateSearch: texts("tab"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/detail"), "PipelinePage"),
+})
+
+const pipelineVersion = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/$pipeline/versions/$version",
+  validateSearch: texts("tab"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/detail"), "PipelineVersionPage"),
+})
+
+const experiments = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/experiments",
+  validateSearch: texts("q", "archived", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/experiments"), "ExperimentList"),
+})
+
+const experiment = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/experiments/$experiment",
+  validateSearch: texts("q", "state", "archived", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/experiments"), "ExperimentPage"),
+})
+
+const pipelineRuns = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/runs",
+  validateSearch: texts("q", "state", "experiment", "archived", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/runs"), "PipelineRunList"),
+})
+
+const newPipelineRun = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/runs/new",
+  validateSearch: texts("pipeline", "version", "experiment", "clone", "recurring"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/new-run"), "NewPipelineRun"),
+})
+
+const pipelineRun = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/runs/$run",
+  validateSearch: texts("node", "tab", "view"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/run"), "PipelineRunPage"),
+})
+
+const comparePipelineRuns = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/compare",
+  validateSearch: texts("runs"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/compare"), "ComparePipelineRuns"),
+})
+
+const recurringRuns = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/recurring",
+  validateSearch: texts("q", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/recurring"), "RecurringRunList"),
+})
+
+const recurringRun = createRoute({
+  getParentRoute: () => shell,
+  path: "/pipelines/recurring/$recurring",
+  validateSearch: texts("sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/pipelines/recurring"), "RecurringRunPage"),
+})
+
+const pipelineRoutes = [
+  pipelines,
+  pipeline,
+  pipelineVersion,
+  experiments,
+  experiment,
+  pipelineRuns,
+  newPipelineRun,
+  pipelineRun,
+  comparePipelineRuns,
+  recurringRuns,
+  recurringRun,
+] as const
+
 const moduleRoutes = [modules, newModule, module, editModule, reviews, review] as const
 
 const cluster = createRoute({
@@ -335,6 +426,7 @@ const tree = root.addChildren([
     runs,
     newRun,
     run,
+    ...pipelineRoutes,
     ...moduleRoutes,
     ...adminRoutes,
     ...jobRoutes,

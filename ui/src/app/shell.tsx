@@ -21,6 +21,7 @@ import {
   Sun,
   User,
   UserCog,
+  Waypoints,
   Workflow,
 } from "lucide-react"
 import { type ComponentType, useState } from "react"
@@ -47,6 +48,7 @@ export const NAVIGATION: NavigationItem[] = [
   { to: "/", word: "home", icon: House },
   { to: "/workflows", word: "workflows", icon: Workflow },
   { to: "/runs", word: "runs", icon: Play },
+  { to: "/pipelines", word: "pipelines", icon: Waypoints },
   { to: "/modules", word: "modules", icon: Boxes },
   { to: "/reviews", word: "reviews", icon: ListChecks },
   { to: "/jobs", word: "jobs", icon: Network },

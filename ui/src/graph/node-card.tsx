@@ -1,8 +1,24 @@
 /** The card of a node: its kind, name and state. */
 import { Handle, type Node, type NodeProps, Position } from "@xyflow/react"
-import { Boxes, CircleAlert, Network, Terminal, TriangleAlert } from "lucide-react"
-import { memo } from "react"
+import {
+  Boxes,
+  ChevronDown,
+  ChevronRight,
+  CircleAlert,
+  CloudDownload,
+  Ellipsis,
+  FileBox,
+  Network,
+  Repeat,
+  Terminal,
+  TriangleAlert,
+  Workflow,
+} from "lucide-react"
+import { createContext, memo, useContext } from "react"
+import { pipelineTexts } from "@/i18n/pipelines"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
+import type { TaskKind } from "@/lib/pipeline-spec"
 import type { NodeKind } from "./document"
 import { NODE_SIZE } from "./drawing"
 
@@ -10,7 +26,7 @@ export type NodeState = "waiting" | "running" | "succeeded" | "failed" | "stoppe
 
 export interface CardData extends Record<string, unknown> {
   name: string
-  kind: NodeKind
+  kind: NodeKind | TaskKind
   subtitle: string
   errors?: number
   warnings?: number
@@ -24,7 +40,12 @@ export interface CardData extends Record<string, unknown> {
   editable?: boolean
   /** A search has found it. */
   found?: boolean
+  /** Whether what is inside of it is shown; undefined if nothing is. */
+  opened?: boolean
 }
+
+/** Opens or closes a node that has others inside, by its id. */
+export const ToggleNode = createContext<(id: string) => void>(() => {})
 
 export type CardNode = Node<CardData, "card">
 
@@ -45,7 +66,17 @@ export function sameData(a: CardData, b: CardData): boolean {
   return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name])
 }
 
-const ICONS = { plain: Terminal, module: Boxes, training: Network }
+const ICONS: Record<CardData["kind"], typeof Boxes> = {
+  plain: Terminal,
+  module: Boxes,
+  training: Network,
+  task: Terminal,
+  pipeline: Workflow,
+  loop: Repeat,
+  importer: CloudDownload,
+  artifact: FileBox,
+  more: Ellipsis,
+}
 
 const BARS: Record<NodeState, string> = {
   waiting: "bg-waiting",
@@ -71,7 +102,7 @@ const MARKS = {
   changed: "border-warning bg-warning/8",
 }
 
-export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<CardNode>) {
+export const NodeCard = memo(function NodeCard({ id, data, selected }: NodeProps<CardNode>) {
   const Icon = ICONS[data.kind]
   const dot = classes(
     "size-2.5! border-2! border-card! bg-muted-foreground!",
@@ -83,6 +114,7 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
       className={classes(
         "relative flex h-[60px] w-[232px] items-center gap-2.5 overflow-visible rounded-lg border bg-card pr-2 pl-3 text-left shadow-xs",
         data.state && BORDERS[data.state],
+        data.kind === "artifact" && "rounded-full border-dashed pl-4",
         data.mark && MARKS[data.mark],
         data.errors ? "border-destructive" : "",
         data.found && "ring-2 ring-warning",
@@ -90,7 +122,7 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
       )}
     >
       <Handle type="target" position={Position.Top} isConnectable={data.editable} className={dot} />
-      {data.state && (
+      {data.state && data.kind !== "artifact" && (
         <span aria-hidden className={classes("absolute inset-y-0 left-0 w-1.5 rounded-l-lg", BARS[data.state])} />
       )}
       <span className="flex size-8 shrink-0 items-center justify-center rounded-md bg-muted text-muted-foreground">
@@ -103,6 +135,7 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
         </span>
         <span className="block truncate text-xs text-muted-foreground">{data.stateText ?? data.subtitle}</span>
       </span>
+      {data.opened !== undefined && <Opener id={id} name={data.name} opened={data.opened} />}
       {data.errors ? (
         <CircleAlert className="size-4 shrink-0 text-destructive" aria-hidden />
       ) : data.warnings ? (
@@ -112,5 +145,27 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
     </div>
   )
 })
+
+function Opener({ id, name, opened }: { id: string; name: string; opened: boolean }) {
+  const w = useTexts(pipelineTexts)
+  const toggle = useContext(ToggleNode)
+  const label = w(opened ? "closeNode" : "openNode", { name })
+  const Icon = opened ? ChevronDown : ChevronRight
+  return (
+    <button
+      type="button"
+      className="nodrag nopan flex size-7 shrink-0 items-center justify-center rounded-md border bg-muted hover:bg-accent"
+      aria-label={label}
+      aria-expanded={opened}
+      title={label}
+      onClick={(event) => {
+        event.stopPropagation()
+        toggle(id)
+      }}
+    >
+      <Icon aria-hidden className="size-4" />
+    </button>
+  )
+}
 
 export const NODE_TYPES = { card: NodeCard }
