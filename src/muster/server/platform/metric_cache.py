@@ -98,12 +98,12 @@ class _State:
     is_read: bool = False
     """A saved log, which never changes."""
 
-    def points(self) -> int:
-        return sum(map(len, self.series.values()))
+    points: int = 0
+    """That are stored. It is asked for often, and there may be many series."""
 
     def start_again(self) -> None:
         self.series, self.restarts, self.scalar_tags = {}, [], frozenset()
-        self.offset = self.size = 0
+        self.offset = self.size = self.points = 0
         self.problem = self.overflow = ""
 
 
@@ -218,19 +218,20 @@ class MetricCache:
     def _add(self, state: _State, scalars: list[Scalar]) -> None:
         if add_scalars(state.series, scalars, MAX_TAGS, MAX_FILE_POINTS):
             state.overflow = f"only the first {MAX_TAGS} tags are shown"
+        state.points = sum(map(len, state.series.values()))
         if scalars:
             self.version += 1
             state.version = self.version
 
     def _evict(self) -> None:
-        total = sum(state.points() for state in self._states.values())
+        total = sum(state.points for state in self._states.values())
         if total <= MAX_CACHED_POINTS and len(self._states) <= MAX_SOURCES:
             return
         for key, state in sorted(self._states.items(), key=lambda item: item[1].used):
             if total <= MAX_CACHED_POINTS and len(self._states) <= MAX_SOURCES:
                 break
             if not state.lock.locked():
-                total -= state.points()
+                total -= state.points
                 del self._states[key]
 
 
