@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.controllers.claims import ClaimController
 from muster.embedded.controllers.garbage import GarbageCollector
 from muster.embedded.node.operations import AgentFiles
+from muster.kube.budgets import Budgets
 from muster.kube.builtin import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.errors import NotFound
 from muster.kube.events import EventRecorder
@@ -238,7 +239,7 @@ async def test_a_tensorboard_of_a_job_shows_the_claims_that_its_pods_mount(here:
     (await (await here.served.user("eve"))("POST", "tensorboards", {"job": "user-ann/pytorchjob/train"})).refused(404)
 
 
-async def test_event_files_that_only_a_pod_has_are_copied(here: Workspaces) -> None:
+async def test_event_files_that_only_a_pod_has_are_copied(here: Workspaces, monkeypatch: pytest.MonkeyPatch) -> None:
     ann = await here.served.user("ann")
     await ann.post("notebooks", {"name": "nb"})  # makes the namespace
     job = await here.cluster.create(_job("train", "user-ann"))
@@ -260,6 +261,13 @@ async def test_event_files_that_only_a_pod_has_are_copied(here: Workspaces) -> N
     written.write_bytes(b"first and second")
     assert (await ann.post("tensorboards", {"job": "user-ann/pytorchjob/train"}))["uid"] == board["uid"]
     assert copied.read_bytes() == b"first and second"
+    # Copies count as what her volumes hold.
+    platform = here.served.platform
+    settings = replace(platform.settings, budgets=Budgets(member_volume_megabytes=0))
+    monkeypatch.setattr(platform, "settings", settings)
+    written.write_bytes(b"first, second and third")
+    refused = (await ann("POST", "tensorboards", {"job": "user-ann/pytorchjob/train"})).refused(413)
+    assert (refused["code"], copied.read_bytes()) == ("volume.full", b"first and second")
     (await ann("DELETE", f"tensorboards/user-ann/{board['name']}")).ok()
 
     async def is_gone() -> bool:

@@ -29,6 +29,7 @@ from muster.server.platform.jobs import visible_job
 from muster.server.platform.notebook_form import folder_in_mounts, mounts_in
 from muster.server.platform.run_nodes import found_node, node_pods
 from muster.server.platform.services import Services
+from muster.server.platform.volumes import find_room
 from muster.server.platform.workspace_access import find_workspace, to_problem
 from muster.workspaces.kinds import NOTEBOOK
 from muster.workspaces.mounted_files import EventFile, event_files_of, event_folders_of
@@ -173,6 +174,11 @@ async def copy_logs(here: Services, board: Object, claim: str, files: Mapping[st
     source = spec_of(volume).get("hostPath") or spec_of(volume).get("local") or {}
     if not source.get("path"):
         raise UnavailableProblem.of("tensorboard.claim", name=claim)
+    room = await find_room(here, event.object)
+    if room is not None:
+        if size > room.left:
+            raise room.problem()
+        here.volume_files.add(room.folder, size)
     await asyncio.to_thread(_copy_files, str(source["path"]), files)
 
 

@@ -336,7 +336,7 @@ async def uploaded_file(
     at once or not at all."""
     claim, folder = await _writable(here, who, namespace, name)
     parts = _parts("path", path, below_top=True)
-    room = await _room(here, claim)
+    room = await find_room(here, claim)
     if room is not None and int(request.headers.get("content-length", "0")) > room.left:
         raise room.problem()
     access = StreamAccess(request, partial(_visible, here, who, namespace, name, "write"))
@@ -536,7 +536,7 @@ async def _note(here: Services, who: Actor, action: str, claim: Object, details:
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class VolumeRoom:
     """How much more the volumes of a restricted namespace may store together."""
 
     folder: str
@@ -554,7 +554,7 @@ class _Room:
         )
 
 
-async def _room(here: Services, claim: Object) -> _Room | None:
+async def find_room(here: Services, claim: Object) -> VolumeRoom | None:
     """None if there is no limit but the disk."""
     namespace = namespace_of(claim)
     if not is_restricted(await here.cluster.get(NAMESPACE, namespace)):
@@ -562,11 +562,11 @@ async def _room(here: Services, claim: Object) -> _Room | None:
     most = here.settings.budgets.member_volume_megabytes
     folder = str(_root(here) / path_component(namespace))
     await here.volume_files.bytes_in(folder)
-    return _Room(folder, here.volume_files, most)
+    return VolumeRoom(folder, here.volume_files, most)
 
 
 async def _receive(
-    files: FileAccess, request: Request, upload: Upload, access: StreamAccess, room: _Room | None
+    files: FileAccess, request: Request, upload: Upload, access: StreamAccess, room: VolumeRoom | None
 ) -> None:
     """Writes the body of a request to an upload."""
     waiting: list[bytes] = []
