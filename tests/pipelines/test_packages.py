@@ -76,7 +76,7 @@ def test_parameters_that_are_called_y_and_n_are_texts() -> None:
     root = {"inputDefinitions": {"parameters": {"y": {"parameterType": "STRING"}}}, "dag": {"tasks": {"say": task}}}
     say = {"executorLabel": "exec-say", "inputDefinitions": {"parameters": {"n": {"parameterType": "STRING"}}}}
     spec = {**SPEC, "root": root, "components": {"comp-say": say}}
-    text = yaml.safe_dump(spec)
+    text = yaml.safe_dump(spec).replace("'y'", "y").replace("'n'", "n")  # other libraries teach PyYAML to quote them
     assert "componentInputParameter: y\n" in text
     assert read_package("p.yaml", text.encode()) == spec
 
