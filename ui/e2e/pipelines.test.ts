@@ -197,6 +197,7 @@ test("a pipeline is uploaded, run, looked at, cloned and compared @smoke", async
   await expect(panel).toContainText("checking large")
   await node(page, "scores").click()
   await expect(panel).toContainText("0.875")
+  await expect(panel).toContainText("Written by train, this run")
   await expectAccessible(page)
   await page.getByRole("tab", { name: "Results" }).click()
   await expect(page.getByRole("img", { name: "ROC curve" })).toBeVisible()
@@ -226,6 +227,18 @@ test("a pipeline is uploaded, run, looked at, cloned and compared @smoke", async
   await expect(page.getByRole("region", { name: "Scalar metrics" })).toContainText("0.875")
   await expect(page.getByRole("img", { name: "ROC curve" })).toBeVisible()
   await expectAccessible(page)
+
+  // All of it fits on a phone.
+  const compared = page.url()
+  await page.setViewportSize({ width: 390, height: 844 })
+  const run = url(`/pipelines/runs/${id}`)
+  const lists = ["", "/experiments", "/runs", "/recurring", "/runs/new"].map((path) => url(`/pipelines${path}`))
+  for (const address of [...lists, compared, `${run}?node=train`, `${run}?view=results`]) {
+    await page.goto(address)
+    await expect(page.getByRole("heading", { level: 1 })).toBeVisible()
+    await page.waitForLoadState("networkidle")
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), address).toBeLessThanOrEqual(0)
+  }
 })
 
 test("a recurring run creates runs until it is disabled", async ({ page }) => {

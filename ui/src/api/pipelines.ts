@@ -284,6 +284,26 @@ export function artifactAddress(run: string, task: string, name: string, at = 0)
   return `${ROOT}runs/${part(run)}/nodes/${part(task)}/artifacts/${part(at ? `${name}[${at}]` : name)}`
 }
 
+/** That a task of a run wrote an artifact, or read it. */
+export interface ArtifactUse {
+  run_id: string
+  task_id: string
+  direction: "input" | "output"
+  key: string
+}
+
+/** Which tasks wrote and read an artifact, in all runs. Known when a run has ended. */
+export const artifactUsesQuery = (uri: string) =>
+  queryOptions({
+    queryKey: ["kfp", "runs", "artifact-uses", uri],
+    queryFn: async ({ signal }) => {
+      const found = await send<{ artifacts?: ArtifactUse[] }>("GET", `artifacts?${new URLSearchParams({ uri })}`, {
+        signal,
+      })
+      return found.artifacts ?? []
+    },
+  })
+
 const LARGEST_SHOWN = 5_000_000
 
 /** The content of an artifact as text, if it is small enough to be shown. */

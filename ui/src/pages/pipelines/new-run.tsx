@@ -6,6 +6,7 @@ import { type FormEvent, useMemo, useState } from "react"
 import {
   createRecurringRun,
   createRun,
+  type Experiment,
   experimentOptionsQuery,
   type PipelineRun,
   pipelineOptionsQuery,
@@ -117,7 +118,7 @@ function Form({ cloned }: { cloned?: PipelineRun }) {
   const name = spec?.pipelineInfo?.name ?? ""
   return (
     <Page
-      title={cloned ? w("cloneTitle", { name: cloned.display_name }) : w("createRun")}
+      title={cloned ? w("cloneTitle", { name: cloned.display_name }) : w(recurring ? "newRecurring" : "createRun")}
       above={<Above to="/pipelines/runs" word="runsTitle" />}
       lead={cloned && w(ownSpec ? "cloneSpec" : "cloneHelp")}
     >
@@ -188,10 +189,11 @@ function Form({ cloned }: { cloned?: PipelineRun }) {
             >
               <option value="">{w("defaultExperiment")}</option>
               {experiments.data?.items
-                .filter((each) => each.display_name !== "Default" || each.experiment_id === cloned?.experiment_id)
+                .filter((each) => !isOwnDefault(each) || each.experiment_id === cloned?.experiment_id)
                 .map((each) => (
                   <option key={each.experiment_id} value={each.experiment_id}>
                     {each.display_name}
+                    {isOfTeam(each) ? ` (${each.namespace})` : ""}
                   </option>
                 ))}
             </Select>
@@ -242,6 +244,15 @@ function Form({ cloned }: { cloned?: PipelineRun }) {
       </form>
     </Page>
   )
+}
+
+function isOfTeam({ namespace }: Experiment): boolean {
+  return namespace.startsWith("team-")
+}
+
+/** Runs without an experiment are in it. */
+function isOwnDefault(experiment: Experiment): boolean {
+  return experiment.display_name === "Default" && !isOfTeam(experiment)
 }
 
 /** `hello-world 11-17 19:05:12`: names need not be unique, but lists read better if they are. */

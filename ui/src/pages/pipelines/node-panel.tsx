@@ -1,8 +1,16 @@
 /** The panel of one task, loop or artifact of a pipeline run. */
 import { useQuery } from "@tanstack/react-query"
-import { getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { type ReactNode, useState } from "react"
-import { isOver, logAddress, logQuery, type PipelineRun, type RunTask, type TaskValues } from "@/api/pipelines"
+import {
+  artifactUsesQuery,
+  isOver,
+  logAddress,
+  logQuery,
+  type PipelineRun,
+  type RunTask,
+  type TaskValues,
+} from "@/api/pipelines"
 import { Badge } from "@/components/badge"
 import { ProblemView } from "@/components/feedback"
 import { Select } from "@/components/form"
@@ -54,7 +62,8 @@ export function NodePanel({ run, node, tasks }: PanelProps) {
       <div className="flex h-full min-h-0 flex-col">
         {title}
         <div className="min-h-0 flex-1 overflow-y-auto border-t" tabIndex={0} role="region" aria-label={w("artifact")}>
-          <Artifacts run={run.run_id} outputs={artifactsOf(task, node.artifact.key)} />
+          <Artifacts run={run.run_id} outputs={outputsOf(task, node.artifact.key)} />
+          <Lineage run={run.run_id} tasks={tasks} artifact={outputsOf(task, node.artifact.key)[0]} />
         </div>
       </div>
     )
@@ -65,7 +74,7 @@ export function NodePanel({ run, node, tasks }: PanelProps) {
         <p className="px-4 text-muted-foreground">{w(isOver(run.state) ? "NOT_RUN" : "PENDING")}</p>
       </>
     )
-  const outputs = artifactsOf(task)
+  const outputs = outputsOf(task)
   const tabs = [
     { id: "io", label: w("inputsOutputs"), content: <InputsOutputs run={run.run_id} task={task} /> },
     ...(outputs.some(isShown)
@@ -96,7 +105,7 @@ export function NodePanel({ run, node, tasks }: PanelProps) {
 }
 
 /** The output artifacts of a task, or those of one output. */
-function artifactsOf(task: RunTask | undefined, only?: string): OutputArtifact[] {
+function outputsOf(task: RunTask | undefined, only?: string): OutputArtifact[] {
   if (!task) return []
   return Object.entries(task.node.outputs.artifacts ?? {})
     .filter(([key]) => only === undefined || key === only)
@@ -119,6 +128,35 @@ function Artifacts({ run, outputs }: { run: string; outputs: OutputArtifact[] })
   )
 }
 
+/** The tasks that wrote an artifact and those that read it, also in other runs. */
+function Lineage({ run, tasks, artifact }: { run: string; tasks: readonly RunTask[]; artifact?: OutputArtifact }) {
+  const w = useTexts(pipelineTexts)
+  const uri = artifact?.artifact.uri ?? ""
+  const uses = useQuery({ ...artifactUsesQuery(uri), enabled: Boolean(uri) }).data ?? []
+  const names = new Map(tasks.map((task) => [task.task_id, pathOf(task)]))
+  if (!uses.length) return null
+  return (
+    <Block title={w("lineage")}>
+      <ul className="flex flex-col gap-1 text-[13px]">
+        {uses.map((use) => (
+          <li key={`${use.run_id} ${use.task_id} ${use.direction} ${use.key}`} className="break-all">
+            <span className="text-muted-foreground">{w(use.direction === "output" ? "writtenBy" : "readBy")}</span>{" "}
+            {use.run_id === run ? (
+              <>
+                {names.get(use.task_id) ?? use.task_id}, {w("thisRun")}
+              </>
+            ) : (
+              <Link to="/pipelines/runs/$run" params={{ run: use.run_id }} className="text-primary hover:underline">
+                {w("otherRun", { id: use.run_id.slice(0, 8) })}
+              </Link>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Block>
+  )
+}
+
 function Block({ title, children }: { title: string; children: ReactNode }) {
   return (
     <section className="flex flex-col gap-1.5 border-b px-4 py-3 last:border-0">
@@ -130,7 +168,7 @@ function Block({ title, children }: { title: string; children: ReactNode }) {
 
 function InputsOutputs({ run, task }: { run: string; task: RunTask }) {
   const w = useTexts(pipelineTexts)
-  const outputs = artifactsOf(task)
+  const outputs = outputsOf(task)
   return (
     <>
       <Block title={w("inputs")}>
