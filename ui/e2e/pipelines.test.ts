@@ -262,3 +262,44 @@ test("a recurring run creates runs until it is disabled", async ({ page }) => {
   await page.getByRole("button", { name: "Disable" }).click()
   await expect(page.locator("header").getByText("Disabled")).toBeVisible()
 })
+
+test("a run is followed, terminated, retried, archived and deleted", async ({ page }) => {
+  test.setTimeout(120_000)
+  const name = fresh("nap")
+  const csrf = (await page.context().cookies()).find((cookie) => cookie.name === "muster_csrf")?.value as string
+  const response = await page.request.post(url("/apis/v2beta1/runs"), {
+    headers: { "X-CSRF-Token": csrf },
+    data: {
+      display_name: name,
+      pipeline_spec: {
+        pipelineInfo: { name: "nap" },
+        schemaVersion: "2.1.0",
+        root: { dag: { tasks: { nap: { componentRef: { name: "comp-nap" }, taskInfo: { name: "nap" } } } } },
+        components: { "comp-nap": { executorLabel: "exec-nap" } },
+        deploymentSpec: { executors: { "exec-nap": shell("echo falling asleep; sleep 600") } },
+      },
+    },
+  })
+  expect(response.ok(), await response.text()).toBe(true)
+  const { run_id: id } = (await response.json()) as { run_id: string }
+  await page.goto(url(`/pipelines/runs/${id}`))
+  const state = page.locator("header")
+  await expect(state.getByText("Running")).toBeVisible()
+  await node(page, "nap").click()
+  await page.getByRole("tab", { name: "Logs" }).click()
+  await expect(page.getByRole("log")).toContainText("falling asleep")
+  await page.getByRole("button", { name: "Terminate" }).click()
+  await page.getByRole("dialog").getByRole("button", { name: "Terminate" }).click()
+  await expect(state.getByText("Failed")).toBeVisible({ timeout: 30_000 })
+  await expect(page.getByRole("alert")).toContainText("canceled by ann")
+  await page.getByRole("button", { name: "Retry" }).click()
+  await expect(state.getByText("Running")).toBeVisible({ timeout: 30_000 })
+  await expect(node(page, "nap")).toContainText("Running", { timeout: 30_000 })
+  await page.getByRole("button", { name: "Archive" }).click()
+  await expect(state.getByText("Archived")).toBeVisible()
+  await page.getByRole("button", { name: `Actions: ${name}` }).click()
+  await page.getByRole("menuitem", { name: "Delete" }).click()
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click()
+  await expect(page.getByText(`Deleted “${name}”`)).toBeVisible()
+  await expect(page.getByRole("heading", { name: "Pipeline runs" })).toBeVisible()
+})

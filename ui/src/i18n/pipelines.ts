@@ -181,7 +181,6 @@ export const pipelineTexts = texts({
   readBy: ["Read by", "读取"],
   thisRun: ["this run", "本次运行"],
   otherRun: ["run {id}", "运行实例 {id}"],
-  uri: ["URI", "URI"],
   metadata: ["Metadata", "元数据"],
   component: ["Component", "组件"],
   pods: ["Pods", "Pod"],
