@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.pipelines.packages import LARGEST, read_package, read_upload, read_uploaded
-from muster.platform.errors import Problem
+from muster.pipelines.packages import LARGEST, check_spec, read_package, read_upload, read_uploaded
+from muster.platform.errors import BadRequestProblem, Problem
 
 SPEC: dict[str, Any] = {
     "pipelineInfo": {"name": "hello"},
@@ -149,3 +149,11 @@ def test_the_file_of_a_form_is_found() -> None:
 def test_a_form_without_the_file_is_refused(content_type: str, body: bytes) -> None:
     with pytest.raises(Problem, match="uploadfile"):
         read_upload(content_type, body)
+
+
+def test_a_component_may_name_a_character_that_a_text_must_not_have() -> None:
+    spec = {**SPEC, "pipelineInfo": {**SPEC["pipelineInfo"], "description": 'text.replace("\\u0000", "")'}}
+    assert check_spec(spec)["pipelineInfo"]["description"] == 'text.replace("\\u0000", "")'
+    spec["pipelineInfo"]["description"] = "a\0"
+    with pytest.raises(BadRequestProblem, match="NUL"):
+        check_spec(spec)

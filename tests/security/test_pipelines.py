@@ -302,3 +302,47 @@ async def test_recurring_runs_of_a_member_who_keeps_the_server_busy(here: Here) 
     runs = (await here.ann.get("runs", page_size=200))["runs"]
     assert [each["recurring_run_id"] for each in runs if each["display_name"] == "busy-1"] == [made[1]]
     assert (await here.bob.get(f"recurringruns/{made[0]}"))["status"] == "ENABLED"
+
+
+async def test_recurring_runs_of_a_member_whose_pipelines_take_long(here: Here) -> None:
+    """A member has recurring runs whose pipelines take as long to compile as they may, to stop those of others."""
+    services = here.served.platform
+    body = {"display_name": "slow", "pipeline_spec": SPEC, "trigger": {"periodic_schedule": {"interval_second": 60}}}
+    for who in (here.bob, here.bob, here.ann):
+        await who.post("recurringruns", body)
+    bob = (await here.served.admin.get("users/bob"))["id"]
+    is_done, began = asyncio.Event(), asyncio.Event()
+
+    async def compile(user: str, source: RunSource) -> Object:
+        if user == bob:
+            began.set()
+            await is_done.wait()
+        return compile_run(source)
+
+    controller = RecurringController(services.database, services.pipeline_runs, compile)
+    playing = asyncio.create_task(controller.play(datetime.now(UTC) + timedelta(seconds=61)))
+    await began.wait()
+    async with asyncio.timeout(30):
+        while "slow-1" not in str(await here.ann.get("runs", page_size=200)):
+            pass
+    assert "slow-1" not in str(await here.bob.get("runs", page_size=200))
+    is_done.set()
+    await asyncio.gather(playing, *controller._playing.values())
+
+
+async def test_someone_who_left_the_team_changes_what_it_runs(here: Here) -> None:
+    """A member leaves a team, and adds a version to a pipeline that others run there, or retries a run there."""
+    services, admin = here.served.platform, here.served.admin
+    team = (await admin.post("teams", {"name": "former"}))["id"]
+    await admin("PUT", f"teams/{team}/members/bob", {"role": "member"})
+    pipeline = (await here.bob.upload("pipelines/upload", YAML, name="shared", namespace="team-former")).ok()
+    experiment = await here.bob.post("experiments", {"display_name": "shared", "namespace": "team-former"})
+    body = {"display_name": "x", "pipeline_spec": SPEC, "experiment_id": experiment["experiment_id"]}
+    run = (await here.bob.post("runs", body))["run_id"]
+    await services.pipeline_runs._end(run, "it failed")
+    (await admin("DELETE", f"teams/{team}/members/bob")).ok()
+    upload = await here.bob.upload("pipelines/upload_version", YAML, name="new", pipelineid=pipeline["pipeline_id"])
+    version = {"display_name": "new", "pipeline_spec": SPEC}
+    made = await here.bob("POST", f"pipelines/{pipeline['pipeline_id']}/versions", version)
+    retried = await here.bob("POST", f"runs/{run}:retry")
+    assert (upload.status, made.status, retried.status) == (403, 403, 403)

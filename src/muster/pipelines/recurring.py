@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection, case, delete, insert, literal, select, update
@@ -47,6 +48,8 @@ log = logging.getLogger(__name__)
 _LONGEST_SLEEP: Final = 10.0
 """Seconds after which the controller looks again: another server may have changed something."""
 _SHORTEST_SLEEP: Final = 0.05
+_LONGEST_ROUND: Final = 2.0
+"""Seconds for which a round waits for the ticks of one user."""
 _AGAIN_SECONDS: Final = 5.0
 
 
@@ -187,41 +190,68 @@ class RecurringController:
         self._runs = runs
         self._compile = compile
         self._news = asyncio.Event()
+        self._playing: dict[str, asyncio.Task[None]] = {}
+        """By the ids of owners."""
 
     def look_again(self) -> None:
         """A recurring run was created, enabled or disabled."""
         self._news.set()
 
     async def run(self) -> None:
-        while True:
-            self._news.clear()
-            self._runs.ended.clear()
-            try:
-                pause = await self.play(datetime.now(UTC))
-            except ApiError as error:
-                log.warning("recurring runs: %s; trying again in %.0f s", error, _AGAIN_SECONDS)
-                pause = _AGAIN_SECONDS
-            waits = [asyncio.create_task(event.wait()) for event in (self._news, self._runs.ended)]
-            try:
-                await asyncio.wait(waits, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for each in waits:
-                    each.cancel()
+        try:
+            while True:
+                await self._round()
+        finally:
+            for each in self._playing.values():
+                each.cancel()
+            await asyncio.gather(*self._playing.values(), return_exceptions=True)
+
+    async def _round(self) -> None:
+        self._news.clear()
+        self._runs.ended.clear()
+        try:
+            pause = await self.play(datetime.now(UTC))
+        except ApiError as error:
+            log.warning("recurring runs: %s; trying again in %.0f s", error, _AGAIN_SECONDS)
+            pause = _AGAIN_SECONDS
+        waits = [asyncio.create_task(event.wait()) for event in (self._news, self._runs.ended)]
+        try:
+            await asyncio.wait(waits, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
 
     async def play(self, moment: datetime) -> float:
-        """Starts the runs of all ticks that are due. Returns the seconds until the next one."""
+        """Starts the runs of all ticks that are due. Returns the seconds until the next one. A user whose pipelines
+        take long to compile makes nobody else wait: their ticks go on beside the next rounds."""
+        by_owner: dict[str, list[RecurringRun]] = {}
         for recurring in await self._database.read(find_enabled):
+            by_owner.setdefault(recurring.owner_id, []).append(recurring)
+        for owner, theirs in by_owner.items():
+            if owner not in self._playing:
+                task = self._playing[owner] = asyncio.create_task(self._play_all(theirs, moment))
+                task.add_done_callback(partial(self._played, owner))
+        if self._playing:
+            await asyncio.wait(self._playing.values(), timeout=_LONGEST_ROUND)
+        enabled = await self._database.read(find_enabled)
+        coming = [next_tick(read_trigger(each.trigger), each.created, each.last_tick) for each in enabled]
+        # What is due already waits for a run to end, which is noticed.
+        left = [(each - moment).total_seconds() for each in coming if each is not None and each > moment]
+        return max(_SHORTEST_SLEEP, min([*left, _LONGEST_SLEEP]))
+
+    def _played(self, owner: str, _: asyncio.Task[None]) -> None:
+        del self._playing[owner]
+
+    async def _play_all(self, theirs: Sequence[RecurringRun], moment: datetime) -> None:
+        for recurring in theirs:
             try:
                 await self._play(recurring, moment)
             except (TooManyRequests, Unavailable, TooManyRequestsProblem, UnavailableProblem) as error:
                 log.warning("recurring run %s: %s; trying again", recurring.id, error)
             except (Problem, BadRequest) as problem:
                 await self._refuse(recurring, str(problem))
-        enabled = await self._database.read(find_enabled)
-        coming = [next_tick(read_trigger(each.trigger), each.created, each.last_tick) for each in enabled]
-        # What is due already waits for a run to end, which is noticed.
-        left = [(each - moment).total_seconds() for each in coming if each is not None and each > moment]
-        return max(_SHORTEST_SLEEP, min([*left, _LONGEST_SLEEP]))
+            except Exception:
+                log.exception("recurring run %s failed to be played; trying again", recurring.id)
 
     async def _play(self, recurring: RecurringRun, moment: datetime) -> None:
         active = await self._database.read(lambda connection: count_active(connection, recurring.id))

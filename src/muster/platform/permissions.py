@@ -72,6 +72,8 @@ class Rule(NamedTuple):
     scope: Scope
     not_owner: bool = False
     """Also if they are an admin or leader."""
+    in_team: bool = False
+    """Not for an owner who has left its team: something then runs, or others use it, in the team's namespace."""
 
 
 _A, _L, _T, _O, _P, _ALL = (
@@ -104,22 +106,22 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("run", "copy"): Rule(_A | _L | _T | _O, "write"),
     ("run", "edit"): Rule(_A | _O, "write"),
     ("run", "stop"): Rule(_A | _L | _O, "write"),
-    ("run", "retry"): Rule(_A | _L | _O, "write"),
+    ("run", "retry"): Rule(_A | _L | _O, "write", in_team=True),
     ("run", "delete"): Rule(_A | _O, "write"),
-    ("run", "exec"): Rule(_A | _O, "write"),  # its Pods hold a token that acts for its owner
+    ("run", "exec"): Rule(_A | _O, "write", in_team=True),  # its Pods hold a token that acts for its owner
     # A job that a run created belongs to the owner of the run. A job created outside the platform has no owner.
     ("job", "view"): Rule(_A | _L | _T | _O, "read"),
     ("job", "create"): Rule(_ALL, "write"),
     ("job", "suspend"): Rule(_A | _L | _O, "write"),
-    ("job", "resume"): Rule(_A | _L | _O, "write"),
+    ("job", "resume"): Rule(_A | _L | _O, "write", in_team=True),
     ("job", "delete"): Rule(_A | _O, "write"),
     # A job of the dispatcher. One that another program submitted to the same database has no owner.
     ("dispatch job", "view"): Rule(_A | _L | _T | _O, "read"),
     ("dispatch job", "create"): Rule(_ALL, "write"),
     ("dispatch job", "edit"): Rule(_A | _L | _O, "write"),  # its priority
     ("dispatch job", "cancel"): Rule(_A | _L | _O, "write"),
-    ("dispatch job", "restart"): Rule(_A | _L | _O, "write"),
-    ("dispatch job", "resolve"): Rule(_A | _L | _O, "write"),
+    ("dispatch job", "restart"): Rule(_A | _L | _O, "write", in_team=True),
+    ("dispatch job", "resolve"): Rule(_A | _L | _O, "write", in_team=True),
     ("dispatch job", "delete"): Rule(_A | _O, "write"),
     # Kubeflow Pipelines. What is in the namespace of a team is shared with it, the rest is its owner's.
     ("experiment", "view"): Rule(_A | _L | _T | _O, "read"),
@@ -129,12 +131,12 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     # A version belongs to its pipeline; members of the team add versions, too.
     ("pipeline", "view"): Rule(_A | _L | _T | _O, "read"),
     ("pipeline", "create"): Rule(_ALL, "write"),
-    ("pipeline", "edit"): Rule(_A | _L | _T | _O, "write"),
+    ("pipeline", "edit"): Rule(_A | _L | _T | _O, "write", in_team=True),
     ("pipeline", "delete"): Rule(_A | _L | _O, "write"),
     ("pipeline run", "view"): Rule(_A | _L | _T | _O, "read"),
     ("pipeline run", "create"): Rule(_ALL, "write"),
     ("pipeline run", "stop"): Rule(_A | _L | _O, "write"),
-    ("pipeline run", "retry"): Rule(_A | _L | _O, "write"),
+    ("pipeline run", "retry"): Rule(_A | _L | _O, "write", in_team=True),
     ("pipeline run", "archive"): Rule(_A | _L | _O, "write"),
     ("pipeline run", "delete"): Rule(_A | _O, "write"),
     ("recurring run", "view"): Rule(_A | _L | _T | _O, "read"),
@@ -144,12 +146,12 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     # A notebook or TensorBoard runs what its visitors write, with all that the namespace of its user or team may use.
     ("workspace", "view"): Rule(_A | _L | _T | _O, "read"),
     ("workspace", "create"): Rule(_ALL, "write"),
-    ("workspace", "open"): Rule(_A | _L | _T | _O, "write"),
-    ("workspace", "start"): Rule(_A | _L | _T | _O, "write"),
+    ("workspace", "open"): Rule(_A | _L | _T | _O, "write", in_team=True),
+    ("workspace", "start"): Rule(_A | _L | _T | _O, "write", in_team=True),
     ("workspace", "stop"): Rule(_A | _L | _T | _O, "write"),
     ("workspace", "edit"): Rule(_A | _L | _O, "write"),
     ("workspace", "delete"): Rule(_A | _L | _O, "write"),
-    ("pod", "exec"): Rule(_A | _L | _T | _O, "write"),  # as RBAC has it for the members of a namespace
+    ("pod", "exec"): Rule(_A | _L | _T | _O, "write", in_team=True),  # as RBAC has it for the members of a namespace
     # Published and deprecated modules are public.
     ("module", "view"): Rule(_A | _L | _O | _P, "read"),
     ("module", "use"): Rule(_O | _P, "write"),
@@ -181,7 +183,7 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     # member who created it.
     ("volume", "view"): Rule(_A | _L | _T | _O, "read"),  # with its files
     ("volume", "create"): Rule(_ALL, "write"),
-    ("volume", "write"): Rule(_A | _L | _T | _O, "write"),  # files
+    ("volume", "write"): Rule(_A | _L | _T | _O, "write", in_team=True),  # files
     ("volume", "delete"): Rule(_A | _L | _O, "write"),
     # A user owns themselves. Users cannot revoke their own rights, so that one admin always remains.
     ("user", "view"): Rule(_ALL, "read"),
@@ -234,6 +236,8 @@ def may(actor: Actor, action: str, subject: Subject) -> AccessDecision:
     elif rule.scope not in actor.scopes:
         return _denied("permission.scope", scope=rule.scope, action=action)
     are = relations(actor, subject)
+    if rule.in_team and subject.team and not are & Relation.TEAM:
+        are &= ~Relation.OWNER
     if rule.not_owner and are & Relation.OWNER:
         return _denied("permission.own", action=action, kind=subject.kind)
     if rule.who & are:

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from muster.kube.errors import ApiError
-from muster.pipelines.packages import LARGEST, too_large
+from muster.pipelines.packages import LARGEST, has_nul, too_large
 from muster.platform.errors import (
     BadRequestProblem,
     ConflictProblem,
@@ -192,7 +192,7 @@ def parse_body(fields: Fields, raw: bytes) -> dict[str, Any]:
         given = orjson.loads(raw or b"{}")
     except orjson.JSONDecodeError as error:
         raise BadRequestProblem.of("pipelines.json", detail=str(error)) from None
-    if b"\\u0000" in raw:
+    if has_nul(raw):
         raise BadRequestProblem.of("pipelines.json", detail="a text in it has a NUL character")
     return read_message(fields, given)
 
