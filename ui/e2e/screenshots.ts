@@ -36,6 +36,10 @@ const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page)
       await page.waitForTimeout(1500)
     },
   ],
+  ["pipelines", () => "/pipelines"],
+  ["pipeline-experiments", () => "/pipelines/experiments"],
+  ["pipeline-runs", () => "/pipelines/runs"],
+  ["pipeline-run-new", () => "/pipelines/runs/new?recurring=true"],
   ["runs", () => "/runs"],
   ["run", ({ run }) => `/runs/${run}?node=check&tab=log`],
   ["run-timeline", ({ run }) => `/runs/${run}?node=check&tab=details&view=timeline`],

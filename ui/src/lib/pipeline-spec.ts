@@ -180,7 +180,9 @@ class GraphBuilder {
   ) {
     for (const task of options.tasks ?? []) {
       const parent = task.parent_task_id ?? ""
-      this.children.set(parent, [...(this.children.get(parent) ?? []), task])
+      const known = this.children.get(parent)
+      if (known) known.push(task)
+      else this.children.set(parent, [task])
     }
   }
 
