@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from muster.pipelines.recurring import RecurringController
 from muster.pipelines.runs import RunSource
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.database.pipeline_tables import pipeline_runs
+from muster.platform.users.namespace_names import namespace_of
 from muster.platform.users.tokens import issue_run_token
 from muster.server.platform.route_rules import PIPELINES_RULES
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
@@ -346,3 +348,16 @@ async def test_someone_who_left_the_team_changes_what_it_runs(here: Here) -> Non
     made = await here.bob("POST", f"pipelines/{pipeline['pipeline_id']}/versions", version)
     retried = await here.bob("POST", f"runs/{run}:retry")
     assert (upload.status, made.status, retried.status) == (403, 403, 403)
+
+
+async def test_a_new_team_with_the_name_of_a_deleted_one(here: Here) -> None:
+    """A team is deleted, and a new one of the same name finds what the members of the old one have there."""
+    admin = here.served.admin
+    for who, api in (("ann", here.ann), ("bob", here.bob)):
+        team = (await admin.post("teams", {"name": "again"}))["id"]
+        await admin("PUT", f"teams/{team}/members/{who}", {"role": "member"})
+        place = await here.served.platform.database.read(partial(namespace_of, team=team))
+        await api.post("experiments", {"display_name": "same", "namespace": place})
+        found = (await api.get("experiments", namespace=place))["experiments"]
+        assert sorted(each["display_name"] for each in found) == ["Default", "same"]
+        (await admin("DELETE", f"teams/{team}")).ok()

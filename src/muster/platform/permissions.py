@@ -343,21 +343,23 @@ def visible(
         return false()
     if rule.not_owner and owner is not None:
         reach = owner != actor.id
-    return and_(reach, _any_of(actor, rule.who, owner, team, public))
+    return and_(reach, _any_of(actor, rule, owner, team, public))
 
 
 def _any_of(
     actor: Actor,
-    who: int,
+    rule: Rule,
     owner: ColumnElement[Any] | None,
     team: ColumnElement[Any] | None,
     public: ColumnElement[bool] | None,
 ) -> ColumnElement[bool]:
+    who = rule.who
     if who & Relation.ANYBODY or (who & Relation.ADMIN and actor.admin and "admin" in actor.scopes):
         return true()
     allowed: list[ColumnElement[bool]] = [false()]
     if who & Relation.OWNER and owner is not None:
-        allowed.append(owner == actor.id)
+        is_in_team = or_(team.is_(None), team == "", team.in_(list(actor.teams))) if team is not None else true()
+        allowed.append(and_(owner == actor.id, is_in_team) if rule.in_team else owner == actor.id)
     if who & Relation.PUBLIC and public is not None:
         allowed.append(public)
     if team is not None and who & (Relation.TEAM | Relation.LEADER):

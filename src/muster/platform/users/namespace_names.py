@@ -9,8 +9,9 @@ import re
 from collections.abc import Container, Iterable
 from hashlib import sha256
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, select, union
 
+from muster.platform.database.pipeline_tables import experiments, pipeline_runs, pipelines, recurring_runs
 from muster.platform.database.tables import namespaces
 
 SHARED_NAMESPACE = "default"
@@ -34,9 +35,11 @@ def choose_name(prefix: str, name: str, identifier: str, taken: Container[str]) 
 
 
 def add_namespace(connection: Connection, *, user: str = "", team: str = "", name: str) -> str:
-    """Stores the namespace of a new user or team, by id. Returns its name."""
+    """Stores the namespace of a new user or team, by id. Returns its name: not that of a deleted team of which there
+    are still pipelines or runs, because these belong to their owners now."""
     prefix, identifier = ("user", user) if user else ("team", team)
-    taken = set(connection.execute(select(namespaces.c.name)).scalars())
+    names = (each.c.namespace for each in (experiments, pipelines, pipeline_runs, recurring_runs))
+    taken = set(connection.execute(union(select(namespaces.c.name), *map(select, names))).scalars())
     chosen = choose_name(prefix, name, identifier, taken)
     connection.execute(insert(namespaces).values(name=chosen, user_id=user or None, team_id=team or None))
     return chosen
