@@ -121,15 +121,16 @@ describe("graph", () => {
     expect(edges(graph)).toContain("loop/(0) > report")
   })
 
-  it("draws the first iterations, and every failed one", () => {
+  it("draws iterations that are opened, selected or failed, and the first ones", () => {
     const many = Array.from({ length: 1000 }, (_, at): RunTask => {
       const found = task(`i${at}`, "o", "loop", { kind: "dag", iteration: at })
       return at === 900 ? { ...found, state: "FAILED" } : found
     })
-    const { nodes } = taskGraph(SPEC, { opened: new Set(["loop"]), tasks: [...RUN.slice(0, 3), ...many] })
+    const opened = new Set(["loop", "loop/(700)"])
+    const { nodes } = taskGraph(SPEC, { opened, selected: "loop/(800)", tasks: [...RUN.slice(0, 3), ...many] })
     const ids = nodes.map(({ id }) => id)
-    expect(ids.filter((id) => id.startsWith("loop/("))).toHaveLength(MOST_ITERATIONS)
-    expect(ids).toContain("loop/(900)")
+    expect(nodes.filter(({ name }) => name.startsWith("#"))).toHaveLength(MOST_ITERATIONS)
+    for (const id of ["loop/(700)", "loop/(800)", "loop/(900)"]) expect(ids).toContain(id)
     expect(nodes.find(({ kind }) => kind === "more")?.name).toBe(`+${1000 - MOST_ITERATIONS}`)
   })
 

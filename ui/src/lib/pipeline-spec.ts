@@ -147,12 +147,14 @@ export interface TaskGraph {
   edges: { from: string; to: string }[]
 }
 
-/** The number of iterations of a loop that are drawn; those that failed or run come first. */
-export const MOST_ITERATIONS = 50
+/** The number of iterations of a loop that are drawn: those that are opened, failed or run, then the first ones. */
+export const MOST_ITERATIONS = 10
 
 interface Options {
   /** The ids of nested pipelines, loops and iterations that are opened. */
   opened: ReadonlySet<string>
+  /** The id of the node that is selected: its iteration is always drawn. */
+  selected?: string
   withArtifacts?: boolean
   /** Undefined for a pipeline that is not run. */
   tasks?: readonly RunTask[]
@@ -235,7 +237,12 @@ class GraphBuilder {
 
   private addIterations(id: string, component: Component | undefined, loop: RunTask): string[] {
     const all = this.inside(loop)
-    const shown = new Set([...all].sort((a, b) => urgency(a) - urgency(b)).slice(0, MOST_ITERATIONS))
+    const { selected = "", opened } = this.options
+    const rank = (run: RunTask) => {
+      const inner = `${id}/(${run.node.iteration ?? 0})`
+      return selected === inner || selected.startsWith(`${inner}/`) ? -2 : opened.has(inner) ? -1 : urgency(run)
+    }
+    const shown = new Set([...all].sort((a, b) => rank(a) - rank(b)).slice(0, MOST_ITERATIONS))
     const last: string[] = []
     for (const run of all.filter((each) => shown.has(each))) {
       const inner = `${id}/(${run.node.iteration ?? 0})`

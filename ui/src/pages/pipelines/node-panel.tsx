@@ -12,6 +12,7 @@ import {
   type TaskValues,
 } from "@/api/pipelines"
 import { Badge } from "@/components/badge"
+import { Button } from "@/components/button"
 import { ProblemView } from "@/components/feedback"
 import { Select } from "@/components/form"
 import { LogView } from "@/components/log-view"
@@ -86,7 +87,7 @@ export function NodePanel({ run, node, tasks }: PanelProps) {
           },
         ]
       : []),
-    { id: "details", label: w("details"), content: <Details task={task} tasks={tasks} /> },
+    { id: "details", label: w("details"), content: <Details id={node.id} task={task} tasks={tasks} /> },
     { id: "log", label: w("logs"), content: <Logs run={run.run_id} task={task} /> },
   ]
   return (
@@ -205,8 +206,11 @@ function Parameters({ label, values, hasArtifacts }: { label: string; values: Ta
   return hasArtifacts ? null : <p className="text-[13px] text-muted-foreground">{c("none")}</p>
 }
 
-function Details({ task, tasks }: { task: RunTask; tasks: readonly RunTask[] }) {
+function Details({ id, task, tasks }: { id: string; task: RunTask; tasks: readonly RunTask[] }) {
   const w = useTexts(pipelineTexts)
+  const navigate = route.useNavigate()
+  const open = (iteration: number | null) =>
+    void navigate({ search: (before) => ({ ...before, node: `${id}/(${iteration})` }), replace: true })
   const inside = task.node.kind === "loop" ? tasks.filter((each) => each.parent_task_id === task.task_id) : []
   return (
     <>
@@ -230,9 +234,16 @@ function Details({ task, tasks }: { task: RunTask; tasks: readonly RunTask[] }) 
       {inside.length > 0 && (
         <Block title={w("iterations", { n: inside.length })}>
           <ul className="flex flex-col gap-1">
-            {inside.map((each) => (
+            {inside.toSorted(failedFirst).map((each) => (
               <li key={each.task_id} className="flex flex-wrap items-center gap-2 text-[13px]">
-                <span className="w-10 tabular-nums">#{each.node.iteration}</span>
+                <Button
+                  look="link"
+                  size="link"
+                  className="w-12 justify-start"
+                  onClick={() => open(each.node.iteration)}
+                >
+                  #{each.node.iteration}
+                </Button>
                 <RunStateBadge state={each.state} />
                 {each.error && <span className="break-words text-muted-foreground">{each.error.message}</span>}
               </li>
@@ -242,6 +253,10 @@ function Details({ task, tasks }: { task: RunTask; tasks: readonly RunTask[] }) 
       )}
     </>
   )
+}
+
+function failedFirst(a: RunTask, b: RunTask): number {
+  return Number(b.state === "FAILED") - Number(a.state === "FAILED")
 }
 
 function Logs({ run, task }: { run: string; task: RunTask }) {

@@ -1,7 +1,7 @@
 /** What several pages of pipelines show: navigation, states, uploads, and the graph. */
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
-import { lazy, type ReactNode, Suspense, useCallback, useMemo, useState } from "react"
+import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from "react"
 import { useMe } from "@/api/client"
 import { teamsQuery } from "@/api/options"
 import { isOver, type RunState, type RunTask } from "@/api/pipelines"
@@ -181,8 +181,15 @@ export function PipelineGraph({ spec, run, selected, select }: GraphProps) {
       return after
     })
   }, [])
+  useEffect(() => {
+    const needed = around(selected)
+    setOpened((before) => (needed.every((id) => before.has(id)) ? before : new Set([...before, ...needed])))
+  }, [selected])
   const tasks = run?.tasks
-  const graph = useMemo(() => taskGraph(spec, { opened, withArtifacts, tasks }), [spec, opened, withArtifacts, tasks])
+  const graph = useMemo(
+    () => taskGraph(spec, { opened, selected, withArtifacts, tasks }),
+    [spec, opened, selected, withArtifacts, tasks],
+  )
   const byId = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph])
   const children = useMemo(() => countChildren(tasks ?? []), [tasks])
   const shape = JSON.stringify([graph.nodes.map((node) => node.id), graph.edges])

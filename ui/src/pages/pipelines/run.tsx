@@ -137,7 +137,7 @@ function useSelected(
     if (!id || !tasks) return undefined
     const parts = (id.split("#")[0] ?? "").split("/")
     const opened = new Set(parts.map((_, index) => parts.slice(0, index + 1).join("/")))
-    return taskGraph(spec, { opened, withArtifacts: true, tasks }).nodes.find((node) => node.id === id)
+    return taskGraph(spec, { opened, selected: id, withArtifacts: true, tasks }).nodes.find((node) => node.id === id)
   }, [spec, tasks, id])
 }
 
