@@ -41,7 +41,7 @@ dispatch job     view             ALTO   read
 dispatch job     create           *      write
 dispatch job     edit             ALO    write
 dispatch job     cancel           ALO    write
-dispatch job     restart          ALo    write
+dispatch job     restart          ALO    write
 dispatch job     resolve          ALo    write
 dispatch job     delete           AO     write
 experiment       view             ALTO   read

@@ -120,7 +120,7 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("dispatch job", "create"): Rule(_ALL, "write"),
     ("dispatch job", "edit"): Rule(_A | _L | _O, "write"),  # its priority
     ("dispatch job", "cancel"): Rule(_A | _L | _O, "write"),
-    ("dispatch job", "restart"): Rule(_A | _L | _O, "write", in_team=True),
+    ("dispatch job", "restart"): Rule(_A | _L | _O, "write"),  # the team is checked, too (server/dispatch)
     ("dispatch job", "resolve"): Rule(_A | _L | _O, "write", in_team=True),
     ("dispatch job", "delete"): Rule(_A | _O, "write"),
     # Kubeflow Pipelines. What is in the namespace of a team is shared with it, the rest is its owner's.
