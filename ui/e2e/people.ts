@@ -27,8 +27,7 @@ export function listen(page: Page): string[] {
 }
 
 /** Signs in by the API; the page gets the session's cookies. */
-export async function signIn(page: Page, name: string): Promise<void> {
-  const origin = process.env.MUSTER_URL as string
+export async function signIn(page: Page, name: string, origin = process.env.MUSTER_URL as string): Promise<void> {
   const response = await page.request.post(`${origin}/api/v1/session`, { data: { name, password: PASSWORD } })
   expect(response.ok()).toBe(true)
 }

@@ -46,8 +46,12 @@ export interface Repository {
   commit: (files: Record<string, string>) => void
 }
 
-export function newRepository(name: string, files: Record<string, string> = FILES): Repository {
-  const path = join(process.env.MUSTER_REPOSITORIES as string, name)
+export function newRepository(
+  name: string,
+  files: Record<string, string> = FILES,
+  folder = process.env.MUSTER_REPOSITORIES as string,
+): Repository {
+  const path = join(folder, name)
   const git = (...words: string[]) => {
     const who = ["-c", "user.name=ann", "-c", "user.email=ann@example.com", "-c", "commit.gpgsign=false"]
     execFileSync("git", [...who, ...words], { cwd: path, stdio: "pipe" })

@@ -1,12 +1,17 @@
 /** Starts a real `muster up` in its own folder, for tests and screenshots. */
-import { type ChildProcess, spawn } from "node:child_process"
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { type ChildProcess, execFile, spawn } from "node:child_process"
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const MUSTER = process.env.MUSTER ?? fileURLToPath(new URL("../../.venv/bin/muster", import.meta.url))
 const START_MILLISECONDS = 120_000
+const END_MILLISECONDS = 60_000
+
+/** What starts Pods: it has to go before them, or it starts others. */
+const OWNERS = "workflows,pytorchjobs,tfjobs,mpijobs,xgboostjobs,paddlejobs,jobs,notebooks,tensorboards"
+const ENVIRONMENTS = "workspace-environments"
 
 export interface Server {
   url: string
@@ -19,19 +24,36 @@ export interface Server {
   stop: () => Promise<void>
 }
 
-export async function startServer(): Promise<Server> {
-  const home = await mkdtemp(join(tmpdir(), "muster-ui-"))
+interface Options {
+  /** A data directory of which the environments of notebooks are kept: they take minutes to install. */
+  kept?: string
+  /** More lines of the settings. */
+  settings?: string
+}
+
+export async function startServer({ kept, settings = "" }: Options = {}): Promise<Server> {
+  const home = kept ?? (await mkdtemp(join(tmpdir(), "muster-ui-")))
+  if (kept) {
+    await mkdir(kept, { recursive: true })
+    if ((await readdir(kept)).includes("store")) {
+      // A run that was killed has left its Pods: only a server of theirs can end them.
+      await command(home, "up", "-d")
+      await endPods(home)
+      await command(home, "down")
+    }
+    await clear(home)
+  }
   const repositories = join(home, "repositories")
   await mkdir(repositories)
-  await writeFile(join(home, "config.yaml"), `modules:\n  builder: folder\n  localRepositories: [${repositories}]\n`)
-  const server = spawn(MUSTER, ["up"], {
-    env: { ...process.env, MUSTER_HOME: home, NO_COLOR: "1" },
-    stdio: ["ignore", "pipe", "pipe"],
-  })
+  const modules = `modules:\n  builder: folder\n  localRepositories: [${repositories}]\n`
+  await writeFile(join(home, "config.yaml"), modules + settings)
+  const server = spawn(MUSTER, ["up"], { env: environment(home), stdio: ["ignore", "pipe", "pipe"] })
   const stop = async () => {
+    if (server.exitCode === null) await endPods(home)
     const gone = new Promise((resolve) => server.once("exit", resolve))
     if (server.exitCode === null && server.kill("SIGTERM")) await gone
-    await rm(home, { recursive: true, force: true, maxRetries: 3 })
+    if (kept) await clear(home)
+    else await rm(home, { recursive: true, force: true, maxRetries: 3 })
   }
   try {
     const said = await until(server, /first login (\S+)/)
@@ -44,6 +66,25 @@ export async function startServer(): Promise<Server> {
     await stop()
     throw error
   }
+}
+
+/** Pods outlive their server, so without this a later server could meet them at an address that it gives to others. */
+async function endPods(home: string): Promise<void> {
+  for (const kinds of [OWNERS, "pods"])
+    await command(home, "delete", kinds, "--all", "-A", "--now", `--timeout=${END_MILLISECONDS / 1000}s`)
+}
+
+async function clear(home: string): Promise<void> {
+  for (const name of await readdir(home))
+    if (name !== ENVIRONMENTS) await rm(join(home, name), { recursive: true, force: true, maxRetries: 3 })
+}
+
+const environment = (home: string) => ({ ...process.env, MUSTER_HOME: home, NO_COLOR: "1" })
+
+/** Runs a command of `muster` to its end. It may fail: there may be nothing to end. */
+function command(home: string, ...words: string[]): Promise<void> {
+  const options = { env: environment(home), timeout: 2 * END_MILLISECONDS }
+  return new Promise((resolve) => execFile(MUSTER, words, options, () => resolve()))
 }
 
 /** The platform's API, as a script with a token uses it. */

@@ -91,6 +91,8 @@ def jupyter_command() -> tuple[str, ...]:
         "--ServerApp.allow_remote_access=True",
         "--ServerApp.allow_root=True",
         "--ServerApp.quit_button=False",
+        # By itself it starts a login shell, for which /etc/profile sets PATH without the environment's programs.
+        "--ServerApp.terminado_settings=shell_command=/bin/bash",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.news_url=None",
     )

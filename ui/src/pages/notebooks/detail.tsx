@@ -171,7 +171,7 @@ function Overview({ notebook }: { notebook: Notebook }) {
                       to="/volumes/$namespace/$name"
                       params={{ namespace: notebook.namespace, name: mount.claim }}
                       search={mount.sub_path ? { path: mount.sub_path } : {}}
-                      className="text-primary hover:underline"
+                      className="text-primary underline"
                     >
                       {mount.claim}
                     </Link>
