@@ -16,7 +16,7 @@ UI := src/muster/server/platform/ui
 NODE_MODULES := ui/node_modules/.package-lock.json
 UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/tsconfig.json -type f ! -name schema.d.ts ! -name schema.ts) $(wildcard ui/scripts/*)
 API_SOURCES := $(wildcard src/muster/server/platform/*.py)
-BENCHES := store pods scheduler kill restart training workflows pipelines platform_lists training_operator hostile dispatch event_files proxy
+BENCHES := store pods scheduler kill restart training workflows pipelines platform_lists training_operator hostile dispatch event_files proxy notebooks
 
 .PHONY: help setup ui test-ui screenshots demo up down test test-all test-frameworks fuzz test-cluster cluster-up cluster-down cluster-status schemas conformance lock lint format bench clean
 
