@@ -226,9 +226,10 @@ async def test_a_name_from_the_environment_does_not_lead_out_of_a_volume(server:
 
 async def test_an_unreadable_node_folder(server: RealServer) -> None:
     """An error of the operating system is reported to the client; the connection stays open."""
+    # A Pod that prints nothing leaves no folder.
     name = f"spoiled-{random.randrange(10**9)}"
     async with server.client() as cluster:
-        await cluster.create(shell_pod(name, "true"))
+        await cluster.create(shell_pod(name, "echo said"))
         await until_pods(cluster, lambda pods: has_ended(pods[name]))
         folder = server.home / "logs" / "default" / name
         shutil.rmtree(folder)
