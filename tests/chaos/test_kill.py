@@ -39,6 +39,8 @@ async def test_fifty_kills_of_the_server_while_two_hundred_pods_run(new_server: 
     assert proof.lines > 10 * storm.steady
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 async def test_kills_of_the_zygote(new_server: NewServer, tmp_path: Path) -> None:
     """The zygote is the parent of all running Pods, and gets new requests all the time."""
     books = tmp_path / "books"
@@ -66,7 +68,10 @@ async def test_kills_of_the_zygote(new_server: NewServer, tmp_path: Path) -> Non
     assert "Traceback" not in server.log()
 
 
-@pytest.mark.parametrize("lost", ["nothing else", "the zygote", "the server"])
+@pytest.mark.parametrize(
+    "lost",
+    ["nothing else", pytest.param("the zygote", marks=[pytest.mark.slow, pytest.mark.smoke]), "the server"],
+)
 async def test_kills_of_supervisors(new_server: NewServer, tmp_path: Path, lost: str) -> None:
     """Containers end with their supervisor. The Pod fails or restarts according to its restartPolicy, and an event says
     so."""

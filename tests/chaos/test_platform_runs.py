@@ -61,6 +61,8 @@ def writing(name: str, book: Path, more: str = "") -> dict[str, Any]:
     return node(name, command=command, storage=[{"root": "book"}])
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 @pytest.mark.timeout(300)
 async def test_kills_while_runs_are_made(server: RealServer, tmp_path: Path) -> None:
     random, client = random_of(), client_of(server)
@@ -99,6 +101,8 @@ async def test_kills_while_runs_are_made(server: RealServer, tmp_path: Path) -> 
     assert "Traceback" not in server.log()
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 @pytest.mark.timeout(300)
 async def test_kills_while_a_run_is_stopped_retried_and_deleted(server: RealServer, tmp_path: Path) -> None:
     random, client = random_of(), client_of(server)

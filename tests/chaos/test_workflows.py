@@ -26,6 +26,8 @@ ENDED = ("Succeeded", "Failed", "Error")
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
+@pytest.mark.smoke
 async def test_kills_of_the_server_while_a_workflow_runs(new_server: NewServer, tmp_path: Path) -> None:
     await _storm(new_server(**CONFIG), tmp_path, SMALL, kills=8)
 

@@ -44,12 +44,18 @@ def settings_of(place: str, box: RealServer) -> Iterator[dict[str, str]]:
                 assert len(gateway.creations) == 2
 
 
-_SLOW = pytest.mark.slow  # starts programs for many seconds; the first two show the principle
+_SLOW = pytest.mark.slow  # starts programs for many seconds; the first shows the principle
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    "place", ["local", "aihc", pytest.param("cluster", marks=_SLOW), pytest.param("timaker", marks=_SLOW)]
+    "place",
+    [
+        "local",
+        pytest.param("aihc", marks=_SLOW),
+        pytest.param("cluster", marks=_SLOW),
+        pytest.param("timaker", marks=_SLOW),
+    ],
 )
 def test_the_shop_trains_anywhere(place: str, box: RealServer, tmp_path: Path) -> None:
     # Every Pod has a /tmp of its own, so jobs could not see each other's files there.

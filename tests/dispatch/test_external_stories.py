@@ -155,6 +155,8 @@ def test_cancel_in_every_state_and_twice(dispatcher: Dispatcher, server: Loopbac
     assert ended == ["Stopped", "Stopped"]
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 def test_jobs_wait_for_room_one_by_one(tmp_path: Path) -> None:
     with TimakerServer(execute=True) as server:
         server.total["Train"]["Cpu"] = 1500

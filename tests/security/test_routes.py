@@ -43,6 +43,7 @@ from muster.server.proxy.directory import PORT_ANNOTATION
 from muster.training.registry import training_kinds
 from muster.workflows.kinds import workflow_kinds
 from muster.workspaces.kinds import workspace_kinds
+from tests.embedded.waiting import run_components
 from tests.platform.graphs.samples import graph, node
 from tests.server.platform.served import Client, Reply, Served, serving
 
@@ -109,7 +110,8 @@ async def scene(
     keys = KeyRing.load(home / KEY_FILE)
     database = await Database.open(sqlite_url(home / "platform.db"), keys=keys, survives_power_cut=False)
     try:
-        async with serving(database, home, kinds=(*training_kinds(), *workflow_kinds(), *workspace_kinds())) as served:
+        kinds = (*training_kinds(), *workflow_kinds(), *workspace_kinds())
+        async with serving(database, home, kinds=kinds) as served, run_components(served.platform.jobs):
             yield await _prepare(served)
     finally:
         database.close()
