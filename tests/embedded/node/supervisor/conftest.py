@@ -160,9 +160,13 @@ class Pods:
     async def ask(self, folder: Path, request: ControlRequest, *descriptors: int) -> Control:
         loop = asyncio.get_running_loop()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        await loop.sock_connect(connection, str(folder / CONTROL_SOCKET))
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-        connection.sendmsg([json.dumps(request).encode() + b"\n"], rights)
+        try:
+            await loop.sock_connect(connection, str(folder / CONTROL_SOCKET))
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+            connection.sendmsg([json.dumps(request).encode() + b"\n"], rights)
+        except BaseException:
+            connection.close()
+            raise
         return Control(connection)
 
     async def stop(self, folder: Path, grace: float, **more: Any) -> ControlResponse:
