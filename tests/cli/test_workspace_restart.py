@@ -25,7 +25,7 @@ class Counter(http.server.BaseHTTPRequestHandler):
         self.send_response(200); self.end_headers()
         self.wfile.write(f"{os.getpid()} {Counter.count}".encode())
 server = http.server.HTTPServer(("", 0), Counter)
-open("/work/port", "w").write(str(server.server_port))
+open("/data/port", "w").write(str(server.server_port))
 server.serve_forever()
 """
 
@@ -59,7 +59,7 @@ async def test_a_page_survives_the_death_of_the_server(muster: Muster) -> None:
     work = muster.folder / "work"
     work.mkdir()
     command: dict[str, Any] = {"name": "main", "image": "python:3.11", "command": ["python3", "-c", _SERVER]}
-    command["volumeMounts"] = [{"name": "work", "mountPath": "/work"}]
+    command["volumeMounts"] = [{"name": "work", "mountPath": "/data"}]
     spec = {"containers": [command], "volumes": [{"name": "work", "hostPath": {"path": str(work)}}]}
     metadata = {"name": "lab"}
     muster.file("lab.json", json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
@@ -75,7 +75,7 @@ async def test_a_page_survives_the_death_of_the_server(muster: Muster) -> None:
     token = (home / "platform" / "local-token").read_text().strip()
     base = f"http://127.0.0.1:{web}"
     _, said, _ = ask(
-        f"{base}/api/v1/workspaces/{uid}/open", f"localhost:{web}", "POST", Authorization=f"Bearer {token}"
+        f"{base}/api/v1/dataspaces/{uid}/open", f"localhost:{web}", "POST", Authorization=f"Bearer {token}"
     )
     link = urlsplit(json.loads(said)["url"])
     status, _, cookie = ask(f"{base}{link.path}?{link.query}", link.netloc)

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from muster.pipelines import experiments, pipelines, recurring, runs
+from muster.pipelines import experiments, pipelines, recurring_runs, runs
 from muster.pipelines.controller import compile_run
 from muster.pipelines.listing import ListRequest
 from muster.pipelines.pipelines import NewNames
-from muster.pipelines.recurring import NewRecurringRun
+from muster.pipelines.recurring_runs import NewRecurringRun
 from muster.pipelines.runs import NewRun
 from muster.platform.database.database import Database
 from muster.platform.database.pipeline_tables import pipeline_specs
@@ -81,16 +81,16 @@ async def test_a_tick_is_stored_with_its_run_or_not_at_all(database: Database) -
     def story(connection: Connection) -> list[Any]:
         ann = user(connection)
         new = NewRecurringRun(NewRun("t", spec=SPEC), {"periodic_schedule": {"interval_second": 60}})
-        made = recurring.create_recurring_run(connection, ann, new)
+        made = recurring_runs.create_recurring_run(connection, ann, new)
         tick = made.created + timedelta(seconds=60)
-        source = recurring.load_tick(connection, made, tick, 1, datetime.now(UTC))
-        again = recurring.load_tick(connection, made, tick, 1, datetime.now(UTC))
-        stored = [recurring.store_tick(connection, made, None, tick, s, compile_run(s)) for s in (source, again)]
-        (enabled,) = recurring.find_enabled(connection)
+        source = recurring_runs.load_tick(connection, made, tick, 1, datetime.now(UTC))
+        again = recurring_runs.load_tick(connection, made, tick, 1, datetime.now(UTC))
+        stored = [recurring_runs.store_tick(connection, made, None, tick, s, compile_run(s)) for s in (source, again)]
+        (enabled,) = recurring_runs.find_enabled(connection)
         assert (enabled.last_tick, enabled.ticks) == (tick, 1)
         assert runs.count_active(connection, made.id) == 1
-        recurring.enable_recurring_run(connection, ann, made.id, enabled=False)
-        late = recurring.store_tick(connection, made, tick, tick + timedelta(60), again, compile_run(again))
+        recurring_runs.enable_recurring_run(connection, ann, made.id, enabled=False)
+        late = recurring_runs.store_tick(connection, made, tick, tick + timedelta(60), again, compile_run(again))
         return [*stored, late, runs.count_active(connection, made.id)]
 
     assert await database.write(story) == [True, False, False, 1]

@@ -20,7 +20,7 @@ from muster.kube.errors import TooManyRequests
 from muster.kube.objects import Object, name_of
 from muster.pipelines.compile import RUN_LABEL
 from muster.pipelines.controller import compile_run
-from muster.pipelines.recurring import RecurringController
+from muster.pipelines.recurring_runs import RecurringController
 from muster.pipelines.runs import RunSource
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.database.pipeline_tables import pipeline_runs

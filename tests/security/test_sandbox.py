@@ -485,7 +485,7 @@ async def test_listening_at_the_address_of_another_pod() -> None:
                 attacker = await _create(box, "ben", "attacker", [sys.executable, "-c", LISTEN, address, "0"])
                 await _until(box, attacker, "Running")
                 port = int(await _first_line(box, "attacker", "ben"))
-                with pytest.raises(Conflict, match="belongs to somebody else"):
+                with pytest.raises(Conflict, match="belongs to another namespace"):
                     node.check_listener("victim", "ann", port)
                 friend = await _create(box, "ann", "friend", [sys.executable, "-c", LISTEN, address, "0"])
                 await _until(box, friend, "Running")

@@ -469,7 +469,7 @@ async def test_the_culler_talks_to_a_server_of_somebody_else(scene: Scene, monke
     """A Pod of another user listens at the address of a notebook, and waits for the culler to send the token."""
     from muster.kube.objects import timestamp
     from muster.server.serving import _workspace_address
-    from muster.workspaces.culling import Culler
+    from muster.workspaces.culler import Culler
     from muster.workspaces.images import WorkspaceSettings
     from muster.workspaces.kinds import NOTEBOOK
     from muster.workspaces.plan import build_pod, build_secret, notebook_pod_spec

@@ -19,7 +19,7 @@ from muster.kube.manifests import load_manifests
 from muster.kube.objects import Object, name_of, status_of, timestamp, uid_of
 from muster.workspaces.addresses import find_upstream
 from muster.workspaces.controller import WorkspaceController
-from muster.workspaces.culling import Culler
+from muster.workspaces.culler import Culler
 from muster.workspaces.environments import READY, EnvironmentStatus
 from muster.workspaces.images import WorkspaceSettings
 from muster.workspaces.kinds import NOTEBOOK, RESTART_ANNOTATION, STOP_ANNOTATION, TENSORBOARD, workspace_kinds

@@ -58,8 +58,8 @@ class NodeOperations(Protocol):
         ...
 
     def check_listener(self, pod: str, namespace: str, port: int) -> None:
-        """Raises Conflict if somebody else listens at the address of a running Pod. Pods share the machine's network,
-        so check before every connection."""
+        """Raises Conflict if another namespace listens at the address of a running Pod. Pods share the machine's
+        network, so check before every connection."""
         ...
 
 

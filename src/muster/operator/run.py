@@ -28,7 +28,7 @@ from muster.training.gang import group_kind
 from muster.training.kinds.base import JobKind
 from muster.training.registry import training_kinds
 from muster.workspaces.controller import WorkspaceController
-from muster.workspaces.culling import Culler
+from muster.workspaces.culler import Culler
 from muster.workspaces.kinds import NOTEBOOK, TENSORBOARD, workspace_kinds
 
 log = logging.getLogger(__name__)

@@ -181,7 +181,7 @@ def _dag_task(key: str, task: Task, pipeline: Pipeline) -> dict[str, Any]:
     elif needs:
         found["depends"] = " && ".join(f"{need}.Succeeded" for need in needs)
     if pipeline.component(task.component_ref.name).dag is not None:
-        # The resolver gives the real one. This satisfies whoever checks that an input is supplied.
+        # The resolver gives the real one. This one is for clients that check that every input is supplied.
         found["arguments"] = {"parameters": [{"name": TASK_INPUTS, "value": "{}"}]}
     return found
 

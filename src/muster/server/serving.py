@@ -52,7 +52,7 @@ from muster.workflows.lint import find_problems
 from muster.workflows.metrics import MetricRegistry
 from muster.workflows.model import Executor, ReportOutcome
 from muster.workspaces.controller import WorkspaceController
-from muster.workspaces.culling import Culler
+from muster.workspaces.culler import Culler
 from muster.workspaces.environments import READY, Environments, environments_folder, jupyter_command, jupyter_variables
 from muster.workspaces.images import HOME, TENSORBOARD, WorkspaceImage
 from muster.workspaces.kinds import workspace_kinds

@@ -97,7 +97,7 @@ class ThisMachine:
 
     def check_listener(self, pod: str, namespace: str, port: int) -> None:
         if port in self.foreign_ports:
-            raise Conflict(f'what listens on port {port} of the Pod "{pod}" belongs to somebody else')
+            raise Conflict(f'what listens on port {port} of the Pod "{pod}" belongs to another namespace')
 
     async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
         self.asked.append(query)

@@ -1,7 +1,7 @@
 """Whose server listens at an address of this machine.
 
-Pods share the machine's network. So whoever is first can listen at the address of somebody else's Pod, and a program
-that connects to it would talk to them.
+Pods share the machine's network. So a Pod can listen at the address of another one, if it is the
+first, and get the connections that are meant for it.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ class PythonEnvironments:
             return None
         source = self._building(pod, key)
         source.mkdir(parents=True, exist_ok=True)
-        source.chmod(0o1777)  # the Pod may have any user; nobody else can reach the data directory
+        source.chmod(0o1777)  # the Pod may have any user, and no other user can enter the data directory
         return PodEnvironment(str(self._path(namespace_of(pod), key)), interpreter, str(source))
 
     async def _finish_build(

@@ -41,7 +41,7 @@ _CHUNK = 1 << 16
 
 def needs_proxy(service: Object, *, restricted: bool = False) -> bool:
     """Whether clients of the Service use another port than its Pods. Members of a `restricted` namespace cannot use
-    ports below 1024: their Pods cannot bind these, and whoever listens on one keeps it from the machine's own programs,
+    ports below 1024: their Pods cannot bind these, and a listener on one keeps it from the machine's own programs,
     which bind all addresses."""
     spec = spec_of(service)
     if restricted and any(port["port"] < FIRST_FREE_PORT for port in _tcp_ports(service)):

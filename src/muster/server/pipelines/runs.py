@@ -15,11 +15,11 @@ from sqlalchemy import Connection
 from starlette.responses import Response
 
 from muster.kube.objects import Object
-from muster.pipelines import packages, recurring, runs
+from muster.pipelines import packages, recurring_runs, runs
 from muster.pipelines.controller import compile_run
 from muster.pipelines.pipelines import get_spec, get_specs
 from muster.pipelines.records import RUN, ArtifactRecord, PipelineRun, RecurringRun
-from muster.pipelines.recurring import NewRecurringRun
+from muster.pipelines.recurring_runs import NewRecurringRun
 from muster.pipelines.runs import NewRun, RunSource
 from muster.platform.database.pipeline_tables import pipeline_artifacts, pipeline_runs
 from muster.platform.errors import BadRequestProblem, InvalidProblem, NotFoundProblem, UnavailableProblem
@@ -189,7 +189,7 @@ async def list_recurring_runs(call: Call) -> dict[str, Any]:
 
     def read(connection: Connection) -> dict[str, Any]:
         where = {"experiment_id": call.query("experiment_id"), "namespace": call.query("namespace")}
-        page = recurring.list_recurring_runs(connection, call.user, wanted, **where)
+        page = recurring_runs.list_recurring_runs(connection, call.user, wanted, **where)
         specs = get_specs(connection, [each.spec_hash for each in page.items if each.spec_hash], LIST_SPEC_BYTES)
         found = [recurring_run_answer(each, specs.get(each.spec_hash or "")) for each in page.items]
         return list_answer("recurringRuns", found, page.total, page.next)
@@ -206,14 +206,16 @@ async def create_recurring_run(call: Call) -> dict[str, Any]:
         given.get("no_catchup", False),
         given.get("mode", "ENABLE") != "DISABLE",
     )
-    made = await call.here.database.write(lambda connection: recurring.create_recurring_run(connection, call.user, new))
+    made = await call.here.database.write(
+        lambda connection: recurring_runs.create_recurring_run(connection, call.user, new)
+    )
     call.here.recurring_runs.look_again()
     return recurring_run_answer(made, new.run.spec)
 
 
 async def get_recurring_run(call: Call) -> dict[str, Any]:
     def read(connection: Connection) -> tuple[RecurringRun, dict[str, Any] | None]:
-        found = recurring.get_recurring_run(connection, call.user, call.path("recurring_run_id"))
+        found = recurring_runs.get_recurring_run(connection, call.user, call.path("recurring_run_id"))
         return found, get_spec(connection, found.spec_hash) if found.spec_hash else None
 
     return recurring_run_answer(*await call.here.database.read(read))
@@ -230,7 +232,7 @@ async def disable_recurring_run(call: Call) -> dict[str, Any]:
 async def _enable(call: Call, *, enabled: bool) -> dict[str, Any]:
     identifier = call.path("recurring_run_id")
     await call.here.database.write(
-        lambda connection: recurring.enable_recurring_run(connection, call.user, identifier, enabled=enabled)
+        lambda connection: recurring_runs.enable_recurring_run(connection, call.user, identifier, enabled=enabled)
     )
     call.here.recurring_runs.look_again()
     return {}
@@ -238,7 +240,7 @@ async def _enable(call: Call, *, enabled: bool) -> dict[str, Any]:
 
 async def delete_recurring_run(call: Call) -> dict[str, Any]:
     await call.here.database.write(
-        lambda connection: recurring.delete_recurring_run(connection, call.user, call.path("recurring_run_id"))
+        lambda connection: recurring_runs.delete_recurring_run(connection, call.user, call.path("recurring_run_id"))
     )
     return {}
 

@@ -69,7 +69,7 @@ from muster.server.platform.workspace_access import (
     set_running,
     to_problem,
 )
-from muster.workspaces.culling import idle_minutes
+from muster.workspaces.culler import idle_minutes
 from muster.workspaces.environments import is_installed
 from muster.workspaces.kinds import (
     CULL_AT_ANNOTATION,

@@ -18,7 +18,7 @@ from muster.embedded.node.image_engine import CHECK_IMAGE, EngineProblem, find_e
 from muster.kube.cluster import Cluster
 from muster.kube.objects import Object
 from muster.pipelines.controller import PipelineController, compile_run
-from muster.pipelines.recurring import RecurringController
+from muster.pipelines.recurring_runs import RecurringController
 from muster.pipelines.runs import RunSource
 from muster.platform.database.database import Database
 from muster.platform.database.queries import new_id

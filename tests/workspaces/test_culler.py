@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster.kube.objects import timestamp
-from muster.workspaces.culling import Activity, decide_culling, read_activity
+from muster.workspaces.culler import Activity, decide_culling, read_activity
 from muster.workspaces.images import WorkspaceSettings
 from muster.workspaces.kinds import (
     CULL_AT_ANNOTATION,

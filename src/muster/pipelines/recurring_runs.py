@@ -223,7 +223,7 @@ class RecurringController:
 
     async def play(self, moment: datetime) -> float:
         """Starts the runs of all ticks that are due. Returns the seconds until the next one. A user whose pipelines
-        take long to compile makes nobody else wait: their ticks go on beside the next rounds."""
+        take long to compile makes no other user wait: their ticks go on beside the next rounds."""
         by_owner: dict[str, list[RecurringRun]] = {}
         for recurring in await self._database.read(find_enabled):
             by_owner.setdefault(recurring.owner_id, []).append(recurring)
