@@ -75,7 +75,7 @@ async def test_a_page_survives_the_death_of_the_server(muster: Muster) -> None:
     token = (home / "platform" / "local-token").read_text().strip()
     base = f"http://127.0.0.1:{web}"
     _, said, _ = ask(
-        f"{base}/api/v1/dataspaces/{uid}/open", f"localhost:{web}", "POST", Authorization=f"Bearer {token}"
+        f"{base}/api/v1/workspaces/{uid}/open", f"localhost:{web}", "POST", Authorization=f"Bearer {token}"
     )
     link = urlsplit(json.loads(said)["url"])
     status, _, cookie = ask(f"{base}{link.path}?{link.query}", link.netloc)
