@@ -9,7 +9,8 @@ import pytest
 
 from muster.platform.errors import ForbiddenProblem, NotFoundProblem
 from muster.platform.permissions import FULL, RULES, RUN_TOKEN, SYSTEM, Actor, may, require
-from muster.platform.records import Kind, Scope, Subject
+from muster.platform.records.common import Kind, Subject
+from muster.platform.records.users import Scope
 
 TABLE = """
 workflow         view             *      read

@@ -12,7 +12,8 @@ from sqlalchemy import Boolean, Column, Connection, MetaData, Table, insert, sel
 from muster.platform.database.database import Database
 from muster.platform.database.tables import STRING
 from muster.platform.permissions import FULL, RULES, Actor, may, visible
-from muster.platform.records import Kind, Scope, Subject, TeamRole
+from muster.platform.records.common import Kind, Subject
+from muster.platform.records.users import Scope, TeamRole
 
 things = Table(
     "things",

@@ -26,7 +26,7 @@ from muster.platform import permissions
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.database.tables import module_versions, modules
 from muster.platform.permissions import RULES, Relation, Rule
-from muster.platform.records import Kind
+from muster.platform.records.common import Kind
 from muster.platform.runs.controller import RunController
 from muster.platform.users.tokens import issue_run_token
 from muster.server.platform.app import OPEN_ROUTERS, ROUTERS, include

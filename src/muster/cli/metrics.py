@@ -13,7 +13,7 @@ import typer
 from muster.cli.errors import CommandError
 from muster.cli.output import echo, format_table, warn
 from muster.cli.platform import JsonOption, connect_platform, print_json
-from muster.platform.records import Metrics, MetricSeries
+from muster.platform.records.metrics import Metrics, MetricSeries
 from muster.workspaces.metric_series import Point, sparkline
 
 _HEADERS = ("METRIC", "OF", "CURVE", "LAST", "MIN", "MAX", "STEP", "POINTS")

@@ -21,7 +21,7 @@ from muster.cli.platform import (
     print_json,
     print_records,
 )
-from muster.platform.records import Run, RunDetail
+from muster.platform.records.runs import Run, RunDetail
 from muster.sdk import Muster
 from muster.sdk.runs import ENDED
 

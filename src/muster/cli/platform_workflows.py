@@ -22,7 +22,7 @@ from muster.cli.platform import (
     read_version_file,
     split_version,
 )
-from muster.platform.records import StoredVersion
+from muster.platform.records.workflows import StoredVersion
 
 workflows_app = command_group("Manage the platform's workflows and their versions.")
 

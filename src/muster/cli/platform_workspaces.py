@@ -21,7 +21,7 @@ from muster.cli.platform import (
     print_json,
     print_records,
 )
-from muster.platform.records import Notebook, TensorBoard
+from muster.platform.records.workspaces import Notebook, TensorBoard
 
 if TYPE_CHECKING:
     from muster.sdk import Muster

@@ -16,7 +16,7 @@ from muster.platform.errors import BadRequestProblem, InvalidProblem, NotFoundPr
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require, visible
 from muster.platform.quotas import check_count
-from muster.platform.records import Kind, Page, Subject
+from muster.platform.records.common import Kind, Page, Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.namespace_names import namespace_of
 

@@ -23,7 +23,7 @@ from muster.kube.errors import closest_word
 from muster.platform.database.queries import AnyRow, PageRequest, select_page
 from muster.platform.database.tables import UtcDateTime
 from muster.platform.errors import InvalidProblem
-from muster.platform.records import Page
+from muster.platform.records.common import Page
 
 DEFAULT_SIZE: Final = 20
 LARGEST_SIZE: Final = 200

@@ -27,7 +27,7 @@ from muster.platform.errors import BadRequestProblem, InvalidProblem, NotFoundPr
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
 from muster.platform.quotas import check_count
-from muster.platform.records import Page, Subject
+from muster.platform.records.common import Page, Subject
 from muster.platform.users.audit import write_audit
 
 _MOST_TAGS: Final = 50

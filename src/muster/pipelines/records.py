@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
-from muster.platform.records import Kind, Subject
+from muster.platform.records.common import Kind, Subject
 
 State: TypeAlias = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELING"]
 ENDED: Final = ("SUCCEEDED", "FAILED")

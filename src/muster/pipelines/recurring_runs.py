@@ -38,7 +38,7 @@ from muster.platform.errors import (
 )
 from muster.platform.permissions import Actor, require, visible
 from muster.platform.quotas import check_count
-from muster.platform.records import Page, Subject
+from muster.platform.records.common import Page, Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import roles_of
 from muster.workflows.cron.schedule import ScheduleError

@@ -38,7 +38,7 @@ from muster.platform.database.tables import now, users
 from muster.platform.errors import BadRequestProblem, ConflictProblem, InvalidProblem, NotFoundProblem
 from muster.platform.permissions import Actor, require, visible
 from muster.platform.quotas import check_count
-from muster.platform.records import Page, Subject
+from muster.platform.records.common import Page, Subject
 from muster.platform.users.audit import write_audit
 
 _MOST_HISTORY: Final = 100

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from muster.kube.pod_security import RULES
-from muster.platform.records import Finding
+from muster.platform.records.workflows import Finding
 
 
 class Template(NamedTuple):

@@ -47,7 +47,7 @@ from muster.platform.database.tables import memberships, namespaces, runs, teams
 from muster.platform.errors import UnavailableProblem
 from muster.platform.permissions import Actor, may
 from muster.platform.pod_policy import EVERYBODY, SHARED, pod_grants
-from muster.platform.records import TeamRole
+from muster.platform.records.users import TeamRole
 from muster.platform.resources.resources import all_clusters, all_roots
 from muster.platform.users.namespace_names import SHARED_NAMESPACE, leave_shared_namespace
 from muster.training.registry import JOB_KINDS

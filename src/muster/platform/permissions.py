@@ -15,7 +15,8 @@ from sqlalchemy import ColumnElement, and_, false, or_, true
 
 from muster.platform.errors import ForbiddenProblem, NotFoundProblem
 from muster.platform.messages import FieldError, field_error
-from muster.platform.records import Kind, Scope, Subject, TeamRole
+from muster.platform.records.common import Kind, Subject
+from muster.platform.records.users import Scope, TeamRole
 
 FULL: frozenset[Scope] = frozenset({"read", "write", "admin"})
 """The scopes of a session; a token may have less."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-from muster.platform.records import MessagePart
+from muster.platform.records.common import MessagePart
 
 TEXT: Final = "text"
 """The code of text that is not known; its only value is `text`."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
-from muster.platform.records import DispatchAdapter, DispatchJob, DispatchJobDetail
+from muster.platform.records.dispatch import DispatchAdapter, DispatchJob, DispatchJobDetail
 from muster.sdk.transport import Transport, parse_record
 
 ENDED = ("succeeded", "failed", "cancelled")

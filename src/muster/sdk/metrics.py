@@ -6,7 +6,8 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from muster.platform.records import Job, Metrics
+from muster.platform.records.jobs import Job
+from muster.platform.records.metrics import Metrics
 from muster.sdk.transport import PlatformError, Transport, parse_record
 
 

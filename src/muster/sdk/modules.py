@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from muster.platform.records import Category, Module, ModuleVersion, ModuleVersionDetail, Review
+from muster.platform.records.modules import Category, Module, ModuleVersion, ModuleVersionDetail, Review
 from muster.sdk.transport import Transport, parse_record
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from muster.platform.records import SkuUse, StorageRoot, VirtualCluster, VirtualClusterDetail
+from muster.platform.records.resources import SkuUse, StorageRoot, VirtualCluster, VirtualClusterDetail
 from muster.sdk.transport import Transport, parse_record
 
 

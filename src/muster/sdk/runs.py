@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import quote
 
-from muster.platform.records import KubernetesEvent, PodSummary, Run, RunDetail, RunNodeDetail, RunWithNodes
+from muster.platform.records.pods import KubernetesEvent, PodSummary
+from muster.platform.records.runs import Run, RunDetail, RunNodeDetail, RunWithNodes
 from muster.sdk.transport import Transport, parse_record
 
 ENDED = ("succeeded", "failed", "stopped")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
-from muster.platform.records import ApiToken, AuditEntry, Me, Member, Team, TeamRole, User
+from muster.platform.records.users import ApiToken, AuditEntry, Me, Member, Team, TeamRole, User
 from muster.sdk.transport import Transport, parse_record
 
 

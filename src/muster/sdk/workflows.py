@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 from urllib.parse import quote
 
-from muster.platform.records import Change, Finding, ImportedManifest, StoredVersion, Version, VersionDiff, Workflow
+from muster.platform.records.workflows import (
+    Change,
+    Finding,
+    ImportedManifest,
+    StoredVersion,
+    Version,
+    VersionDiff,
+    Workflow,
+)
 from muster.sdk.transport import Transport, parse_record
 
 

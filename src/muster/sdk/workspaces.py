@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
-from muster.platform.records import KubernetesEvent, Notebook, TensorBoard, WorkspaceImage
+from muster.platform.records.pods import KubernetesEvent
+from muster.platform.records.workspaces import Notebook, TensorBoard, WorkspaceImage
 from muster.sdk.transport import Transport, parse_record
 
 _PAUSE_SECONDS = 0.5

@@ -14,7 +14,7 @@ from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest, contains_words, new_id, select_page
 from muster.platform.database.tables import teams
 from muster.platform.errors import InvalidProblem
-from muster.platform.records import Page
+from muster.platform.records.common import Page
 
 
 def test_ids_are_lower_case_letters_and_digits() -> None:

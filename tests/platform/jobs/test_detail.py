@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from muster.platform.jobs.detail import members_of, trainer_containers
-from muster.platform.records import JobMember, JobState
+from muster.platform.records.jobs import JobMember, JobState
 from muster.training.kinds.pytorch import PyTorch
 from tests.platform.jobs.test_jobs import pytorch
 

@@ -22,7 +22,7 @@ from muster.platform.jobs.jobs import (
     run_of,
     subject_of,
 )
-from muster.platform.records import Job
+from muster.platform.records.jobs import Job
 from muster.training.kinds.paddlecloud import PaddleCloud
 from muster.training.kinds.pytorch import PyTorch
 

@@ -15,7 +15,7 @@ from muster.platform.errors import ConflictProblem, ForbiddenProblem, InvalidPro
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Node, Role, Task, Training
 from muster.platform.permissions import SYSTEM, Actor
-from muster.platform.records import NodeState, Run, RunState
+from muster.platform.records.runs import NodeState, Run, RunState
 from muster.platform.resources.resources import NewCluster, create_cluster
 from muster.platform.runs.create import (
     NewRun,

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from muster.platform.database.database import Database
 from muster.platform.errors import ForbiddenProblem, UnauthenticatedProblem
 from muster.platform.permissions import SYSTEM
-from muster.platform.records import User
+from muster.platform.records.users import User
 from muster.platform.settings import OidcSettings
 from muster.platform.users.accounts import edit_user, get_user, insert_user
 from muster.platform.users.openid import (

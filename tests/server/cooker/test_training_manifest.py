@@ -10,7 +10,7 @@ import pytest
 from muster.kube.schema_validation import validate
 from muster.platform.errors import InvalidProblem
 from muster.platform.jobs.jobs import job_kind_of
-from muster.platform.records import StorageRoot
+from muster.platform.records.resources import StorageRoot
 from muster.server.cooker.task_params import parse_task_params
 from muster.server.cooker.training_manifest import SHELL, ClusterPlaces, training_manifest
 from muster.server.dispatch.settings import SourcePlace

@@ -22,7 +22,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from muster.platform.database.tables import UtcDateTime, from_microseconds, to_microseconds
 from muster.platform.errors import InvalidProblem
-from muster.platform.records import Page
+from muster.platform.records.common import Page
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _RANDOM_BITS = 80

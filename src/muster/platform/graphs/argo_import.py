@@ -17,7 +17,7 @@ from muster.platform.graphs.model import FORMAT, RESERVED_PREFIX, WORKSPACE, Doc
 from muster.platform.graphs.templates import MONITOR, QUEUE
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import make_finding
-from muster.platform.records import Finding, ImportedManifest
+from muster.platform.records.workflows import Finding, ImportedManifest
 from muster.workflows.executors.pod_spec import LONGEST_TEXT
 
 _TEMPLATE = (

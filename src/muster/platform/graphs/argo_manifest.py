@@ -17,7 +17,7 @@ from muster.platform.graphs.model import Parameter
 from muster.platform.graphs.templates import QUEUE
 from muster.platform.messages import FieldError, field_error, make_finding
 from muster.platform.pod_policy import EVERYBODY, SHARED, find_forbidden, find_forbidden_metadata
-from muster.platform.records import Finding
+from muster.platform.records.workflows import Finding
 from muster.workflows import lint
 from muster.workflows.artifacts.locations import CREDENTIALS, is_local, location_problem
 from muster.workflows.kinds import WORKFLOW

@@ -28,7 +28,7 @@ from muster.platform.graphs.model import Graph, Parameter, is_graph, read
 from muster.platform.graphs.templates import CLAIM, tasks_and_templates, uses_claim, volumes_of
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import make_finding
-from muster.platform.records import Finding
+from muster.platform.records.workflows import Finding
 from muster.workflows.kinds import WORKFLOW
 
 MOST_VALUE_BYTES = 100_000

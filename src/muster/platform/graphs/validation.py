@@ -35,7 +35,7 @@ from muster.platform.graphs.model import (
 )
 from muster.platform.graphs.templates import active_roles, check_roles, find_job_kind, job_kinds, role_names
 from muster.platform.messages import make_finding
-from muster.platform.records import Finding
+from muster.platform.records.workflows import Finding
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_regex import compile_regex
 

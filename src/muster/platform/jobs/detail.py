@@ -20,7 +20,7 @@ from muster.kube.objects import Condition, Object, name_of, namespace_of, owned_
 from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, select_pods_to_diagnose
 from muster.platform.jobs.jobs import ENDED, job_kind_of, state_of
 from muster.platform.jobs.validation import secrets_in
-from muster.platform.records import JobMember, JobRole, JobState, MemberState
+from muster.platform.records.jobs import JobMember, JobRole, JobState, MemberState
 from muster.platform.resources.queues import PodGroupStatus, describe_pod_group
 from muster.platform.runs.status import Masks
 from muster.training.diagnosis import JobProblem, diagnose_job

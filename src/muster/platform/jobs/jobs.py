@@ -31,7 +31,9 @@ from muster.platform.database.queries import PageRequest, paginate
 from muster.platform.database.tables import runs, teams, users
 from muster.platform.errors import InvalidProblem
 from muster.platform.namespaces import OWNER_LABEL, TEAM_LABEL, NamespaceOwner
-from muster.platform.records import Job, JobState, Page, Subject, run_object_name
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.jobs import Job, JobState
+from muster.platform.records.runs import run_object_name
 from muster.platform.users.namespace_names import SHARED_NAMESPACE
 from muster.training.kinds.base import JobKind, KubeflowJobKind
 from muster.training.model import Progress

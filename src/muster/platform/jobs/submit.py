@@ -29,7 +29,9 @@ from muster.platform.jobs.validation import (
 from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor, Relation, may, relations, require
 from muster.platform.pod_policy import list_usable, pod_allowances
-from muster.platform.records import Job, StorageRoot, Subject
+from muster.platform.records.common import Subject
+from muster.platform.records.jobs import Job
+from muster.platform.records.resources import StorageRoot
 from muster.platform.resources.resources import all_clusters, all_roots
 from muster.platform.users.audit import write_audit
 from muster.platform.users.namespace_names import namespace_of

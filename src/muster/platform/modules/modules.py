@@ -45,7 +45,8 @@ from muster.platform.messages import field_error
 from muster.platform.modules.validation import check_name
 from muster.platform.permissions import Actor, may, require, visible
 from muster.platform.quotas import check_count
-from muster.platform.records import Category, Module, ModuleState, Page, Subject
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.modules import Category, Module, ModuleState
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 

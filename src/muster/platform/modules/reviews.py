@@ -27,7 +27,8 @@ from muster.platform.errors import (
 from muster.platform.modules.modules import get_module
 from muster.platform.modules.versions import advance, find_version, version_label
 from muster.platform.permissions import SYSTEM, Actor, may, require, visible
-from muster.platform.records import Decision, Page, Review, ReviewState
+from muster.platform.records.common import Page
+from muster.platform.records.modules import Decision, Review, ReviewState
 from muster.platform.users.audit import write_audit
 
 REVIEW_STATES: Final[tuple[ReviewState, ...]] = ("open", "approved", "rejected", "withdrawn")

@@ -35,8 +35,9 @@ from muster.platform.modules.validation import (
 )
 from muster.platform.permissions import Actor, may, require
 from muster.platform.quotas import check_budget
-from muster.platform.records import Module, ModuleOutput, ModuleVariable, ModuleVersion, Page
-from muster.platform.records import ModuleInput as ModuleInputRecord
+from muster.platform.records.common import Page
+from muster.platform.records.modules import Module, ModuleOutput, ModuleVariable, ModuleVersion
+from muster.platform.records.modules import ModuleInput as ModuleInputRecord
 from muster.platform.users.audit import write_audit
 from muster.workflows.artifacts.git_addresses import local_problem, read_repository, without_credentials
 

@@ -11,7 +11,7 @@ from muster.kube.builtin import PLUGIN_POD_GROUP, QUEUE
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, spec_of, status_of
-from muster.platform.records import VirtualCluster
+from muster.platform.records.resources import VirtualCluster
 from muster.platform.resources.nodes import parse_optional_time
 from muster.platform.resources.resources import count_skus, multiply_sku
 

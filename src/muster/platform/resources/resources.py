@@ -19,7 +19,8 @@ from muster.platform.database.tables import now, storage_roots, teams, virtual_c
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, require
-from muster.platform.records import Kind, Page, StorageRoot, Subject, VirtualCluster
+from muster.platform.records.common import Kind, Page, Subject
+from muster.platform.records.resources import StorageRoot, VirtualCluster
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import get_team
 

@@ -28,7 +28,7 @@ from muster.platform.database.tables import now, run_removals, runs
 from muster.platform.errors import ConflictProblem
 from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
-from muster.platform.records import Run, RunState, run_object_name
+from muster.platform.records.runs import Run, RunState, run_object_name
 from muster.platform.runs.create import RunRequest, close_request, find_requests
 from muster.platform.runs.logs import delete_logs, save_logs
 from muster.platform.runs.runs import (

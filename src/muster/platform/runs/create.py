@@ -21,7 +21,9 @@ from muster.platform.graphs.compile import GraphError, compile_run, secret_for, 
 from muster.platform.graphs.model import Document, Graph, Node, Task, is_graph, read
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import Finding, Run, Subject, Version, Workflow, run_object_name
+from muster.platform.records.common import Subject
+from muster.platform.records.runs import Run, run_object_name
+from muster.platform.records.workflows import Finding, Version, Workflow
 from muster.platform.resources.resources import all_clusters
 from muster.platform.runs.runs import LONGEST_NAME, check_name, get_run, parameters_given
 from muster.platform.runs.status import with_masks

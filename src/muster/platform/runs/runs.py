@@ -28,17 +28,9 @@ from muster.platform.database.tables import (
 )
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem
 from muster.platform.permissions import Actor, may, require, visible
-from muster.platform.records import (
-    NodeAttempt,
-    NodeState,
-    Page,
-    Run,
-    RunNode,
-    RunState,
-    SkuUse,
-    Subject,
-    run_object_name,
-)
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.resources import SkuUse
+from muster.platform.records.runs import NodeAttempt, NodeState, Run, RunNode, RunState, run_object_name
 from muster.platform.runs.status import ENDED, AttemptStatus, NodeStatus, RunStatus, skipped_message
 from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit

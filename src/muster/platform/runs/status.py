@@ -14,7 +14,7 @@ import orjson
 
 from muster.kube.objects import Object, annotations_of, name_of, parse_time, spec_of, status_of, version_of
 from muster.platform.graphs.bindings import NODE, TOKEN
-from muster.platform.records import NodeState, RunState
+from muster.platform.records.runs import NodeState, RunState
 from muster.workflows.engine.node_tree import pod_name
 from muster.workflows.executors.resource import RETRIES
 

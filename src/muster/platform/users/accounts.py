@@ -14,7 +14,8 @@ from muster.platform.database.tables import memberships, now, sessions, users
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
-from muster.platform.records import Page, Role, Subject, User
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.users import Role, User
 from muster.platform.users.audit import write_audit
 from muster.platform.users.namespace_names import add_namespace, leave_shared_namespace
 

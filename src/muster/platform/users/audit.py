@@ -13,7 +13,8 @@ from sqlalchemy import Connection, insert, select
 from muster.platform.database.queries import PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import audit, now
 from muster.platform.permissions import Actor, visible
-from muster.platform.records import AuditEntry, Kind, Page
+from muster.platform.records.common import Kind, Page
+from muster.platform.records.users import AuditEntry
 
 _SECRET = re.compile(r"password|passwd|secret|token$|^hash$|credential|api_?key", re.IGNORECASE)
 

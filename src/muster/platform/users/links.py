@@ -12,7 +12,7 @@ from muster.platform.database.queries import new_id
 from muster.platform.database.tables import links, now, settings, users
 from muster.platform.errors import NotFoundProblem
 from muster.platform.permissions import SYSTEM, Actor, require
-from muster.platform.records import User
+from muster.platform.records.users import User
 from muster.platform.users.accounts import free_name, get_user, insert_user, set_password
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import forget_link, hash_secret, local_token, new_secret, waiting_link

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, select, update
 from muster.platform.database.tables import sessions, users
 from muster.platform.errors import ForbiddenProblem, UnauthenticatedProblem, UnavailableProblem
 from muster.platform.permissions import SYSTEM
-from muster.platform.records import User
+from muster.platform.records.users import User
 from muster.platform.settings import OidcSettings
 from muster.platform.users.accounts import free_name, get_user, insert_user, names_like
 from muster.platform.users.audit import write_audit

@@ -16,7 +16,8 @@ from muster.platform.database.tables import now, sessions, users
 from muster.platform.errors import NotFoundProblem
 from muster.platform.permissions import FULL, Actor, require
 from muster.platform.quotas import budgets_of
-from muster.platform.records import Page, Session, User
+from muster.platform.records.common import Page
+from muster.platform.records.users import Session, User
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import hash_secret, new_secret
 from muster.platform.users.teams import roles_of

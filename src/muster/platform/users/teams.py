@@ -18,7 +18,8 @@ from muster.platform.errors import (
 )
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
-from muster.platform.records import Member, Page, Subject, Team, TeamRole
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.users import Member, Team, TeamRole
 from muster.platform.users.accounts import NAME, get_user
 from muster.platform.users.audit import write_audit
 from muster.platform.users.namespace_names import add_namespace

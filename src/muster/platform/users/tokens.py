@@ -13,7 +13,8 @@ from muster.platform.database.tables import api_tokens, now, users
 from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.permissions import FULL, Actor, require, visible
 from muster.platform.quotas import check_count
-from muster.platform.records import ApiToken, Page, Scope, Subject, User
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.users import ApiToken, Scope, User
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import API_TOKEN, hash_secret, new_secret
 from muster.platform.users.teams import roles_of

@@ -19,7 +19,8 @@ from muster.platform.graphs.model import Document
 from muster.platform.graphs.validation import only_errors, shape_problems, validate_graph
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import Finding, Page, StoredVersion, Version, Workflow
+from muster.platform.records.common import Page
+from muster.platform.records.workflows import Finding, StoredVersion, Version, Workflow
 from muster.platform.users.audit import write_audit
 from muster.platform.workflows.workflows import (
     NewWorkflow,

@@ -28,7 +28,8 @@ from muster.platform.errors import (
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require, visible
 from muster.platform.quotas import check_budget, check_count
-from muster.platform.records import Page, Subject, Workflow
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.workflows import Workflow
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 

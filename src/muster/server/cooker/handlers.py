@@ -23,7 +23,7 @@ from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.jobs.detail import events_about
 from muster.platform.jobs.jobs import find_names, user_ids
 from muster.platform.permissions import Actor, may
-from muster.platform.records import StorageRoot
+from muster.platform.records.resources import StorageRoot
 from muster.platform.resources.queues import QueueStatus, describe_queue
 from muster.platform.resources.resources import all_clusters, all_roots
 from muster.platform.runs.logs import LogSource, read_log_lines

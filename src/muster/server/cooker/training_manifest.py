@@ -14,7 +14,7 @@ from muster.platform.graphs.bindings import escape_dollars
 from muster.platform.graphs.model import Role, Training
 from muster.platform.graphs.templates import find_job_kind, training_job, waits_for_launcher
 from muster.platform.messages import FieldError, field_error
-from muster.platform.records import StorageRoot
+from muster.platform.records.resources import StorageRoot
 from muster.server.cooker.task_params import AIHC_ONLY, TaskParams, has_parent_folder
 from muster.server.dispatch.settings import CookerSettings, SourcePlace
 from muster.training.kinds.base import KubeflowJobKind

@@ -25,14 +25,8 @@ from muster.platform.database.tables import UtcDateTime
 from muster.platform.errors import ConflictProblem, ForbiddenProblem, InvalidProblem, NotFoundProblem
 from muster.platform.permissions import Actor, Relation, may, relations, require, visible
 from muster.platform.quotas import check_budget
-from muster.platform.records import (
-    DispatchEvent,
-    DispatchFault,
-    DispatchJob,
-    DispatchJobDetail,
-    Page,
-    Subject,
-)
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.dispatch import DispatchEvent, DispatchFault, DispatchJob, DispatchJobDetail
 from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with

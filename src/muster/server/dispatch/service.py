@@ -32,7 +32,7 @@ from muster.kube.objects import Object
 from muster.platform.database.database import Database
 from muster.platform.errors import InvalidProblem, UnavailableProblem
 from muster.platform.permissions import Actor
-from muster.platform.records import DispatchAdapter
+from muster.platform.records.dispatch import DispatchAdapter
 from muster.server.dispatch.adapters import MemberClusterAdapter
 from muster.server.dispatch.jobs import changed_since, remove_job
 from muster.server.dispatch.progress import (

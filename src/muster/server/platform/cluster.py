@@ -28,7 +28,8 @@ from muster.kube.quantity import format_amounts, pod_requests
 from muster.platform.database.tables import now
 from muster.platform.errors import NotFoundProblem
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import Page, Subject, VirtualCluster
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.resources import VirtualCluster
 from muster.platform.resources.nodes import (
     describe_node,
     host_of,

@@ -16,7 +16,8 @@ from muster.dispatch.model import Job, Line
 from muster.platform.errors import InvalidProblem, UnauthenticatedProblem
 from muster.platform.jobs.jobs import find_names, user_ids
 from muster.platform.permissions import Actor, may
-from muster.platform.records import DispatchAdapter, DispatchJob, DispatchJobDetail, DispatchState, Page
+from muster.platform.records.common import Page
+from muster.platform.records.dispatch import DispatchAdapter, DispatchJob, DispatchJobDetail, DispatchState
 from muster.platform.users.teams import get_team
 from muster.server.dispatch import jobs as stored
 from muster.server.dispatch.jobs import MOST_PRIORITY, DispatchFilter

@@ -34,7 +34,9 @@ from muster.platform.jobs.jobs import (
 from muster.platform.jobs.submit import find_job
 from muster.platform.jobs.validation import ManifestFinding
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import Job, JobDetail, JobState, KubernetesEvent, Page, Subject
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.jobs import Job, JobDetail, JobState
+from muster.platform.records.pods import KubernetesEvent
 from muster.platform.runs.node_detail import event_summary
 from muster.platform.runs.status import Masks
 from muster.platform.status_messages import explain

@@ -18,7 +18,7 @@ from muster.platform.jobs.detail import trainer_containers
 from muster.platform.jobs.jobs import ENDED as JOB_ENDED
 from muster.platform.jobs.jobs import job_kind_named
 from muster.platform.permissions import Actor
-from muster.platform.records import Job
+from muster.platform.records.jobs import Job
 from muster.platform.runs.logs import LogLine, LogSource, find_log_source, read_log_lines, read_log_text
 from muster.platform.runs.runs import Attempt
 from muster.platform.runs.status import DONE, ENDED, Masks

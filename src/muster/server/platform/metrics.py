@@ -24,7 +24,7 @@ from muster.platform.jobs.detail import pods_of, trainer_containers
 from muster.platform.jobs.jobs import ENDED as JOB_ENDED
 from muster.platform.jobs.jobs import job_kind_named
 from muster.platform.permissions import Actor
-from muster.platform.records import MetricProblem, Metrics
+from muster.platform.records.metrics import MetricProblem, Metrics
 from muster.platform.runs.logs import LogSource
 from muster.platform.runs.runs import get_run, nodes_of
 from muster.platform.runs.status import DONE, ENDED, Masks

@@ -20,7 +20,8 @@ from muster.platform.modules.versions import (
     version_record,
 )
 from muster.platform.permissions import Actor, require
-from muster.platform.records import Decision, Module, ModuleVersion, ModuleVersionDetail, Page, Review
+from muster.platform.records.common import Page
+from muster.platform.records.modules import Decision, Module, ModuleVersion, ModuleVersionDetail, Review
 from muster.server.platform.event_feed import Event
 from muster.server.platform.rest import (
     IfMatch,

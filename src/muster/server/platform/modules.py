@@ -24,7 +24,8 @@ from muster.platform.modules.modules import (
 from muster.platform.modules.validation import ModuleInput, ModuleSource
 from muster.platform.modules.versions import build_again, create_module, edit_module
 from muster.platform.permissions import Actor
-from muster.platform.records import Category, Module, Page
+from muster.platform.records.common import Page
+from muster.platform.records.modules import Category, Module
 from muster.server.platform.rest import IfMatch, Paging, RequestBody, Search, etag
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here

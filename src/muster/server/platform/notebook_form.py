@@ -13,7 +13,8 @@ from muster.kube.objects import Object, annotations_of, spec_of
 from muster.kube.pod_security import QUEUE_ANNOTATION, is_kernel_path
 from muster.kube.quantity import QuantityError, parse_quantity
 from muster.platform.messages import FieldError, field_error
-from muster.platform.records import StorageRoot, VirtualCluster, WorkspaceMount
+from muster.platform.records.resources import StorageRoot, VirtualCluster
+from muster.platform.records.workspaces import WorkspaceMount
 from muster.platform.resources.resources import GPU, multiply_sku
 from muster.workspaces.images import HOME, WorkspaceImage, find_image
 from muster.workspaces.kinds import CULL_IDLE_ANNOTATION, NOTEBOOK, main_container

@@ -22,7 +22,9 @@ from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, may
 from muster.platform.pod_policy import list_usable
-from muster.platform.records import KubernetesEvent, Notebook, Page, WorkspaceImage, WorkspaceState
+from muster.platform.records.common import Page
+from muster.platform.records.pods import KubernetesEvent
+from muster.platform.records.workspaces import Notebook, WorkspaceImage, WorkspaceState
 from muster.platform.resources.resources import all_clusters, all_roots
 from muster.server.platform.notebook_form import (
     CLUSTER_ANNOTATION,

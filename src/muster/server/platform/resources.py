@@ -14,7 +14,8 @@ from sqlalchemy import Connection
 from muster.kube.builtin import NODE
 from muster.kube.objects import Object
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import Page, SkuUse, StorageRoot, Subject, VirtualCluster, VirtualClusterDetail
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.resources import SkuUse, StorageRoot, VirtualCluster, VirtualClusterDetail
 from muster.platform.resources.nodes import largest_skus, skus_available
 from muster.platform.resources.queues import list_queues, skus_used, sync_queues
 from muster.platform.resources.resources import (

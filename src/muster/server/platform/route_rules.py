@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 
 from muster.platform.errors import ForbiddenProblem
 from muster.platform.permissions import RULES, may_at_all, relation_names
-from muster.platform.records import Kind
+from muster.platform.records.common import Kind
 from muster.server.platform.security import identify
 
 

@@ -19,7 +19,8 @@ from muster.platform.errors import ConflictProblem, NotFoundProblem, Unavailable
 from muster.platform.graphs.context import with_modules
 from muster.platform.graphs.model import Graph, Node, is_graph, read
 from muster.platform.permissions import SYSTEM, Actor
-from muster.platform.records import KubernetesEvent, PodSummary, Run, RunNode, RunNodeDetail
+from muster.platform.records.pods import KubernetesEvent, PodSummary
+from muster.platform.records.runs import Run, RunNode, RunNodeDetail
 from muster.platform.runs.node_detail import (
     artifact_in,
     describe_execution,

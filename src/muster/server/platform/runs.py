@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 
 from muster.platform.graphs.document import mask_secrets
 from muster.platform.permissions import Actor, may
-from muster.platform.records import Page, Run, RunDetail, RunNode, RunState, Subject
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.runs import Run, RunDetail, RunNode, RunState
 from muster.platform.runs.create import NewRun, PreparedRun, compile_source, load_copy, load_run, store_run
 from muster.platform.runs.runs import (
     RunFilter,

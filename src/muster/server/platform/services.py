@@ -28,7 +28,7 @@ from muster.platform.modules.images import Engine, ImageEngines
 from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
 from muster.platform.quotas import RequestRates
-from muster.platform.records import Job
+from muster.platform.records.jobs import Job
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.runs import StoredRun
 from muster.platform.settings import OidcSettings

@@ -20,7 +20,8 @@ from muster.platform.errors import (
     UnavailableProblem,
 )
 from muster.platform.permissions import Actor
-from muster.platform.records import Me, Page, Session, User
+from muster.platform.records.common import Page
+from muster.platform.records.users import Me, Session, User
 from muster.platform.users.accounts import get_user, password_hash_of, rehash_password, set_password
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import check_password, csrf_token, hash_password, needs_rehash, verify_password

@@ -23,7 +23,7 @@ from muster.kube.pod_security import is_below
 from muster.platform.errors import ConflictProblem, InvalidProblem, UnavailableProblem
 from muster.platform.jobs.detail import pods_of
 from muster.platform.permissions import Actor
-from muster.platform.records import LogFolder
+from muster.platform.records.workspaces import LogFolder
 from muster.platform.runs.runs import get_run, nodes_of
 from muster.server.platform.jobs import visible_job
 from muster.server.platform.notebook_form import folder_in_mounts, mounts_in

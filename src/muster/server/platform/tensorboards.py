@@ -27,7 +27,9 @@ from muster.platform.database.queries import paginate
 from muster.platform.errors import ForbiddenProblem, InvalidProblem
 from muster.platform.messages import FieldError
 from muster.platform.permissions import Actor, may
-from muster.platform.records import KubernetesEvent, LogFolder, Page, Subject, TensorBoard, WorkspaceState
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.pods import KubernetesEvent
+from muster.platform.records.workspaces import LogFolder, TensorBoard, WorkspaceState
 from muster.platform.users.namespace_names import namespaces_of
 from muster.server.platform.notebook_form import Choices
 from muster.server.platform.notebooks import find_choices

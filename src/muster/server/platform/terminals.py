@@ -24,7 +24,7 @@ from muster.kube.objects import status_of, uid_of
 from muster.kube.pod_security import belongs_to_run
 from muster.platform.errors import ConflictProblem, ForbiddenProblem, NotFoundProblem, Problem
 from muster.platform.permissions import Actor, may_at_all, require
-from muster.platform.records import Subject
+from muster.platform.records.common import Subject
 from muster.platform.runs.runs import get_run, run_id_of
 from muster.platform.users.audit import write_audit
 from muster.server.platform.problems import problem_response

@@ -12,7 +12,8 @@ from pydantic import AwareDatetime, Field
 from muster.platform.database.tables import now
 from muster.platform.errors import ConflictProblem, InvalidProblem
 from muster.platform.permissions import Actor, may
-from muster.platform.records import ApiToken, AuditEntry, Member, Page, Role, Team, TeamRole, User
+from muster.platform.records.common import Page
+from muster.platform.records.users import ApiToken, AuditEntry, Member, Role, Team, TeamRole, User
 from muster.platform.users.accounts import UserFilter, create_user, edit_user, get_user, list_users
 from muster.platform.users.audit import AuditFilter, list_audit
 from muster.platform.users.credentials import check_password, hash_password

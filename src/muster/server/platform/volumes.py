@@ -44,7 +44,7 @@ from muster.platform.errors import (
 from muster.platform.jobs.jobs import find_names, user_ids
 from muster.platform.namespaces import COPY_LABEL, OWNER_LABEL, TEAM_LABEL
 from muster.platform.permissions import Actor, Relation, may, relations, require
-from muster.platform.records import Page, Subject
+from muster.platform.records.common import Page, Subject
 from muster.platform.resources.resources import all_roots
 from muster.platform.users.audit import write_audit
 from muster.platform.users.namespace_names import SHARED_NAMESPACE

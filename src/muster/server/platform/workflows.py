@@ -21,14 +21,13 @@ from muster.platform.graphs.validation import shape_problems, validate_graph
 from muster.platform.permissions import Actor, may, relations, require
 from muster.platform.permissions import Relation as RuleWho
 from muster.platform.pod_policy import list_usable, pod_allowances
-from muster.platform.records import (
+from muster.platform.records.common import Page, Subject
+from muster.platform.records.workflows import (
     Change,
     Finding,
     ImportedManifest,
     InitialParameter,
-    Page,
     StoredVersion,
-    Subject,
     Version,
     VersionDetail,
     VersionDiff,

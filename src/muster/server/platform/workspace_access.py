@@ -40,7 +40,9 @@ from muster.platform.jobs.jobs import find_names
 from muster.platform.messages import FieldError, field_error
 from muster.platform.namespaces import OWNER_LABEL, TEAM_LABEL
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import KubernetesEvent, Subject, WorkspaceProgress, WorkspaceState
+from muster.platform.records.common import Subject
+from muster.platform.records.pods import KubernetesEvent
+from muster.platform.records.workspaces import WorkspaceProgress, WorkspaceState
 from muster.platform.runs.logs import LogSource, read_log_lines
 from muster.platform.runs.node_detail import event_summary
 from muster.platform.runs.status import Masks

@@ -21,7 +21,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, status_of, uid_of
 from muster.platform.errors import UnavailableProblem
 from muster.platform.namespaces import NamespaceOwner
-from muster.platform.records import Subject
+from muster.platform.records.common import Subject
 from muster.workspaces.addresses import find_upstream
 from muster.workspaces.kinds import NOTEBOOK, TENSORBOARD
 from muster.workspaces.plan import pod_name
