@@ -8,21 +8,24 @@ files with what this program generates.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
 from muster.kube.manifests import dump
 from muster.kube.objects import Object, name_of
 from muster.operator import install_manifests as source
-from muster.operator.install_manifests import InstallOptions, build_crds
+from muster.operator.install_manifests import InstallOptions, build_crds, build_workspace_crds
 from muster.operator.settings import lease_name
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 CHART = "helm/muster-operator"
 BASE = "kustomize/base"
+WORKSPACES = "kustomize/workspaces"
 DEFINITIONS = f"{CHART}/definitions"
+WORKSPACE_DEFINITIONS = f"{DEFINITIONS}/workspaces"
 
 _HEADER = "# Written by `python -m tools.deploy`; change src/muster/operator/install_manifests.py instead.\n"
 _WATCHED, _ARGUMENT = "ZZwatchedZZ", "ZZargumentZZ"
@@ -53,6 +56,7 @@ _LISTS = {
     "ZZportZZ": "$.Values.networkPolicy.apiServerPorts",
 }
 _ISSUER, _NAMESPACES = "$.Values.webhook.certManager.issuerRef", "$.Values.namespaces"
+_WORKSPACES = "$.Values.workspaces.enabled"
 
 _ALL_JOBS = InstallOptions(
     namespace="ZZnamespaceZZ",
@@ -77,11 +81,11 @@ _SOME_JOBS = replace(_ALL_JOBS, namespaces=(_WATCHED,))
 
 def files() -> dict[str, str]:
     """Returns the content of the files, by path below deploy/."""
-    return {**_definitions(), **_base(), **_templates()}
+    return {**_definitions(), **_base(), **_component(), **_templates()}
 
 
 def write() -> None:
-    for folder in (DEFINITIONS, BASE, f"{CHART}/templates"):
+    for folder in (DEFINITIONS, WORKSPACE_DEFINITIONS, BASE, WORKSPACES, f"{CHART}/templates"):
         for old in (DEPLOY / folder).glob("*.yaml"):
             old.unlink()
     for name, text in files().items():
@@ -91,8 +95,11 @@ def write() -> None:
 
 
 def _definitions() -> dict[str, str]:
-    named = {f"{name_of(crd)}.yaml": _HEADER + dump(crd) for crd in build_crds()}
-    return {f"{DEFINITIONS}/{name}": text for name, text in {**named, **_kustomization(sorted(named))}.items()}
+    found: dict[str, str] = {}
+    for folder, crds in ((DEFINITIONS, build_crds()), (WORKSPACE_DEFINITIONS, build_workspace_crds())):
+        named = {f"{name_of(crd)}.yaml": _HEADER + dump(crd) for crd in crds}
+        found |= {f"{folder}/{name}": text for name, text in {**named, **_kustomization(sorted(named))}.items()}
+    return found
 
 
 def _base() -> dict[str, str]:
@@ -107,6 +114,36 @@ def _base() -> dict[str, str]:
     named = {name: _HEADER + _documents(objects) for name, objects in parts.items()}
     listed = _kustomization([f"../../{DEFINITIONS}", *named])
     return {f"{BASE}/{name}": text for name, text in {**named, **listed}.items()}
+
+
+def _component() -> dict[str, str]:
+    """The kustomize component that lets the operator run workspaces: their definitions, and what has to be added to
+    objects of the base."""
+    without, options = InstallOptions(), InstallOptions(workspaces=True)
+    patches = []
+    for build in (source.job_role, source.network_policy, source.deployment):
+        obj = build(options)
+        operations = [{"op": "add", "path": f"{path}/-", "value": value} for path, value in _added(build(without), obj)]
+        patches.append({"target": {"kind": obj["kind"], "name": name_of(obj)}, "patch": dump(operations)})
+    component = {
+        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+        "kind": "Component",
+        "resources": [f"../../{WORKSPACE_DEFINITIONS}"],
+        "patches": patches,
+    }
+    return {f"{WORKSPACES}/kustomization.yaml": _HEADER + dump(component)}
+
+
+def _added(old: Any, new: Any, path: str = "") -> list[tuple[str, Any]]:
+    """Returns the items at the end of lists that only `new` has, with the paths of the lists."""
+    if isinstance(old, Mapping):
+        assert old.keys() == new.keys(), path
+        return [found for key in old for found in _added(old[key], new[key], f"{path}/{key}")]
+    if isinstance(old, list | tuple):
+        inner = [found for number, each in enumerate(old) for found in _added(each, new[number], f"{path}/{number}")]
+        return inner + [(path, each) for each in new[len(old) :]]
+    assert old == new, path
+    return []
 
 
 def _kustomization(resources: Iterable[str]) -> dict[str, str]:
@@ -140,7 +177,7 @@ def _templates() -> dict[str, str]:
 
 _DEFINITIONS_TEMPLATE = """\
 {{- if .Values.crds.install }}
-{{- range $path, $_ := .Files.Glob "definitions/*.yaml" }}
+{{- range $path, $_ := .Files.Glob (ternary "definitions/**.yaml" "definitions/*.yaml" .Values.workspaces.enabled) }}
 {{ include "muster-operator.definition" (dict "root" $ "path" $path) }}
 {{- end }}
 {{- end }}
@@ -148,12 +185,17 @@ _DEFINITIONS_TEMPLATE = """\
 
 
 def _variants(thing: Callable[[InstallOptions], Object]) -> str:
-    """Returns the object as a template: with and without an issuer, for jobs of all or of some namespaces."""
-    some, everywhere = (
-        _merge(_ISSUER, dump(thing(replace(options, issuer="ZZissuerZZ"))), dump(thing(options)))
-        for options in (_SOME_JOBS, _ALL_JOBS)
-    )
-    return _merge(_NAMESPACES, some, everywhere)
+    """Returns the object as a template: with and without an issuer, for jobs of all or of some namespaces, with and
+    without workspaces."""
+
+    def of_namespaces(workspaces: bool) -> str:
+        some, everywhere = (
+            _merge(_ISSUER, dump(thing(replace(options, issuer="ZZissuerZZ"))), dump(thing(options)))
+            for options in (replace(each, workspaces=workspaces) for each in (_SOME_JOBS, _ALL_JOBS))
+        )
+        return _merge(_NAMESPACES, some, everywhere)
+
+    return _merge(_WORKSPACES, of_namespaces(True), of_namespaces(False))
 
 
 def _merge(condition: str, wanted: str, other: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from muster.kube.objects import Object, name_of, namespace_of
 from muster.operator.install_manifests import InstallOptions, build_manifests
 from tests.cluster.chart import CHART_FOLDER, helm, render
 from tools.cluster.cluster import Cluster as RealCluster
-from tools.deploy import BASE, DEPLOY
+from tools.deploy import BASE, DEPLOY, WORKSPACES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # helm may have to be built first
 
@@ -57,6 +59,10 @@ def test_the_chart_passes_helm_lint() -> None:
             InstallOptions(namespaces=("one",), failure_policy="Fail", issuer=ISSUER),
         ),
         (
+            {"namespaces": ["one"], "workspaces": {"enabled": True}},
+            InstallOptions(namespaces=("one",), workspaces=True),
+        ),
+        (
             {
                 "extraArgs": ["--workers=32", "--lease-duration=30"],
                 "networkPolicy": {"apiServerPorts": [16443]},
@@ -81,7 +87,7 @@ def test_the_chart_passes_helm_lint() -> None:
             ),
         ),
     ],
-    ids=["defaults", "image and gangs", "digest", "some namespaces", "cert-manager", "both", "placement"],
+    ids=["defaults", "image and gangs", "digest", "some namespaces", "cert-manager", "both", "workspaces", "placement"],
 )
 def test_the_chart_renders_what_install_applies(
     values: dict[str, Any], options: InstallOptions, tmp_path: Path
@@ -127,3 +133,16 @@ def test_wrong_values_are_refused(values: dict[str, Any], tmp_path: Path) -> Non
 def test_the_kustomize_base_renders_what_install_applies(real: RealCluster) -> None:
     built = load_manifests(real.kubectl("kustomize", str(DEPLOY / BASE)), "kustomize")
     assert keyed([document.object for document in built]) == keyed(build_manifests())
+
+
+def test_the_component_renders_what_install_applies_with_workspaces(real: RealCluster, tmp_path: Path) -> None:
+    parts = {"resources": [str(DEPLOY / BASE)], "components": [str(DEPLOY / WORKSPACES)]}
+    relative = {key: [os.path.relpath(path, tmp_path) for path in paths] for key, paths in parts.items()}
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(relative))
+    built = load_manifests(real.kubectl("kustomize", str(tmp_path)), "kustomize")
+    assert keyed([document.object for document in built]) == keyed(build_manifests(InstallOptions(workspaces=True)))
+
+
+def test_the_chart_has_the_definitions_of_workspaces_if_they_are_enabled(tmp_path: Path) -> None:
+    rendered = render({"workspaces": {"enabled": True}}, tmp_path)
+    assert keyed(rendered) == keyed(as_applied(InstallOptions(workspaces=True)))

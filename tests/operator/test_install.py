@@ -15,7 +15,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of
 from muster.kube.schema import ANY
 from muster.operator.install import InstallError, deployment_progress, install, uninstall
-from muster.operator.install_manifests import ADMISSION, NAME, InstallOptions, build_manifests
+from muster.operator.install_manifests import ADMISSION, NAME, InstallOptions, build_manifests, build_workspace_crds
 from muster.operator.webhook_certificates import CONFIGURATION
 from tests.embedded.waiting import run_components, wait_for_all
 
@@ -175,6 +175,20 @@ async def test_removing_it_keeps_jobs_and_what_was_there_before(cluster: Embedde
         assert NAME not in [name_of(obj) for obj in (await cluster.list(kind)).items]
     await uninstall(cluster, OPTIONS, said.append, definitions=True)
     await wait_for_all(cluster, CUSTOM_RESOURCE_DEFINITION, lambda left: not left)
+
+
+async def test_the_definitions_of_workspaces_are_deleted_unless_they_are_kubeflows(cluster: EmbeddedCluster) -> None:
+    said: list[str] = []
+    crds = build_workspace_crds()
+    notebooks, boards = (f"customresourcedefinition.apiextensions.k8s.io/{name_of(crd)}" for crd in crds)
+    await cluster.create({**crds[0], "metadata": {"name": name_of(crds[0])}})
+    await uninstall(cluster, OPTIONS, said.append, definitions=True)
+    assert [line for line in said if "customres" in line] == [f"{notebooks} kept: it existed before"]
+    said.clear()
+    async with run_components(Deployments(cluster)):
+        await install(cluster, InstallOptions(workspaces=True), said.append, seconds=20)
+    await uninstall(cluster, OPTIONS, said.append, definitions=True)
+    assert {f"{notebooks} deleted", f"{boards} deleted"} <= set(said)
 
 
 async def test_a_namespace_that_was_there_is_left_as_it_is(cluster: EmbeddedCluster) -> None:

@@ -519,8 +519,8 @@ def _normalize_float(number: float) -> int | float:
     return int(number) if number.is_integer() and abs(number) < 1e21 else number
 
 
-def dump(obj: Object) -> str:
-    """Formats the object as `kubectl get -o yaml` does: keys in alphabetical order, lists not indented."""
+def dump(obj: Object | list[Object]) -> str:
+    """Formats an object or a list as `kubectl get -o yaml` does: keys in alphabetical order, lists not indented."""
     text: str = yaml.dump(obj, Dumper=_Dumper, default_flow_style=False, width=10**6, allow_unicode=True)
     return text
 

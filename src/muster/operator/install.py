@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
@@ -84,14 +85,16 @@ async def install(
 
 async def uninstall(cluster: Cluster, options: InstallOptions, say: Say, *, definitions: bool = False) -> None:
     """Deletes what `install` created, the webhook first. Jobs and their objects stay. With `definitions`, the
-    CustomResourceDefinitions are deleted as well, and with them every job."""
-    for obj in reversed(build_manifests(options)):
+    CustomResourceDefinitions are deleted as well, and with them every job; also those of workspaces, unless they are
+    Kubeflow's."""
+    for obj in reversed(build_manifests(dataclasses.replace(options, workspaces=True))):
         kind = cluster.catalogue.of_object(obj)
         if kind is CUSTOM_RESOURCE_DEFINITION and not definitions:
             continue
         try:
             there = await cluster.get(kind, name_of(obj), namespace_of(obj))
-            if kind is NAMESPACE and not LABELS.items() <= labels_of(there).items():
+            is_ours = LABELS.items() <= labels_of(there).items() or not LABELS.items() <= labels_of(obj).items()
+            if kind in (NAMESPACE, CUSTOM_RESOURCE_DEFINITION) and not is_ours:
                 say(f"{_title(obj)} kept: it existed before")
                 continue
             await cluster.delete(kind, name_of(obj), namespace_of(obj))

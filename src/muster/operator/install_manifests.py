@@ -5,7 +5,7 @@ The Helm chart and the kustomize base in deploy/ are generated from these object
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -427,10 +427,20 @@ there, which must be dropped and not rejected."""
 def build_crds(*, workspaces: bool = False) -> list[Object]:
     """Returns one CRD per kind with all its versions, the first of which is stored. Versions of a kind have the same
     fields, so nothing is converted."""
+    return [*_crds(training_kinds()), *(build_workspace_crds() if workspaces else ())]
+
+
+def build_workspace_crds() -> list[Object]:
+    """The CRDs of Notebooks and Tensorboards. Their labels tell them from Kubeflow's own: only with `--workspaces` do
+    they belong to the operator."""
+    return [{**crd, "metadata": {**crd["metadata"], "labels": dict(LABELS)}} for crd in _crds(workspace_kinds())]
+
+
+def _crds(kinds: Iterable[Kind]) -> list[Object]:
     by_resource: dict[str, list[Kind]] = {}
-    for kind in (*training_kinds(), *(workspace_kinds() if workspaces else ())):
+    for kind in kinds:
         by_resource.setdefault(kind.resource, []).append(replace(kind, schema=_root(kind.schema)))
-    return [crd_from_kinds(kinds) for kinds in by_resource.values()]
+    return [crd_from_kinds(versions) for versions in by_resource.values()]
 
 
 def _root(schema: Schema) -> Schema:
