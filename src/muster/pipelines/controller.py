@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 from sqlalchemy import Connection
 
@@ -49,6 +48,7 @@ from muster.pipelines.spec import PipelineError, parse_pipeline
 from muster.pipelines.status import TaskDetail, task_details
 from muster.pipelines.task import Artifact
 from muster.platform.database.database import Database
+from muster.platform.database.leases import Leases
 from muster.platform.errors import BadRequestProblem, ConflictProblem
 from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
@@ -183,15 +183,17 @@ class PipelineController:
         add_nodes: Callable[[Object], Object],
         namespaces: Namespaces,
         budgets: Budgets = Budgets(),  # noqa: B008
+        leases: Leases | None = None,
     ) -> None:
-        """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it. `folder` keeps logs."""
+        """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it. `folder` keeps logs. `leases`
+        keep several servers from working on one run at the same time."""
         self._database = database
         self._cluster = cluster
         self._folder = folder
         self._add_nodes = add_nodes
         self._namespaces = namespaces
         self._log_bytes = budgets.run_log_megabytes << 20
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._leases = leases or Leases(database)
         self._changed: dict[str, Object | None] = {}
         self._news = asyncio.Event()
         self.ended = asyncio.Event()
@@ -224,7 +226,7 @@ class PipelineController:
 
     async def retry(self, actor: Actor, run_id: str) -> None:
         """Continues a run that failed or was canceled. Tasks that succeeded are not repeated."""
-        async with self._lock(run_id):
+        async with self._leases.hold(f"run/{run_id}"):
             run = await self._database.read(lambda connection: get_run(connection, actor, run_id, "retry"))
             if run.state != "FAILED":
                 raise BadRequestProblem.of("pipelines.retry", state=run.state)
@@ -265,7 +267,7 @@ class PipelineController:
 
     async def begin(self, run_id: str) -> None:
         """Creates the Workflow of a new run."""
-        async with self._lock(run_id):
+        async with self._leases.hold(f"run/{run_id}"):
             for request in await self._database.read(lambda connection: find_requests(connection, run_id)):
                 try:
                     await self._carry_out(request)
@@ -294,7 +296,7 @@ class PipelineController:
         await self._database.write(lambda connection: close_request(connection, run.id))
 
     async def _stop(self, run_id: str) -> None:
-        async with self._lock(run_id):
+        async with self._leases.hold(f"run/{run_id}"):
             run = await self._database.read(lambda connection: find_run(connection, run_id))
             if run is None or run.state != "CANCELING":
                 return
@@ -309,7 +311,7 @@ class PipelineController:
                 return  # it has ended by itself
 
     async def _delete(self, run_id: str) -> None:
-        async with self._lock(run_id):
+        async with self._leases.hold(f"run/{run_id}"):
             deleted = await self._database.read(lambda connection: find_runs(connection, deleted=True))
             for run in (each for each in deleted if each.id == run_id):
                 with suppress(NotFound):
@@ -350,7 +352,7 @@ class PipelineController:
 
     async def _look(self, run_id: str) -> None:
         """Stores the state of a run, if it has changed."""
-        async with self._lock(run_id):
+        async with self._leases.hold(f"run/{run_id}"):
             run = await self._database.read(lambda connection: find_run(connection, run_id))
             if run is None:
                 return
@@ -408,12 +410,6 @@ class PipelineController:
                 await self._find_lost()
                 looked = time.monotonic()
             await asyncio.sleep(_AGAIN_SECONDS)
-
-    def _lock(self, run_id: str) -> asyncio.Lock:
-        lock = self._locks.get(run_id)
-        if lock is None:
-            lock = self._locks[run_id] = asyncio.Lock()
-        return lock
 
 
 _LOOK_SECONDS: Final = 60.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -42,6 +43,7 @@ from muster.kube.objects import (
 from muster.kube.pod_security import GRANTS_ANNOTATION, ISOLATION_LABEL, MEMBER_ROLE, RESTRICTED, PodGrants
 from muster.kube.rbac import AUTHENTICATED, MASTERS, User
 from muster.platform.database.database import Database
+from muster.platform.database.leases import Leases
 from muster.platform.database.pipeline_tables import pipeline_runs
 from muster.platform.database.tables import memberships, namespaces, runs, teams, users
 from muster.platform.errors import UnavailableProblem
@@ -186,10 +188,10 @@ def members_binding(planned: PlannedNamespace) -> Object:
 class Namespaces:
     """`run()` runs until it is cancelled."""
 
-    def __init__(self, database: Database, cluster: Cluster) -> None:
+    def __init__(self, database: Database, cluster: Cluster, leases: Leases | None = None) -> None:
         self._database = database
         self._cluster = cluster
-        self._lock = asyncio.Lock()
+        self._leases = leases or Leases(database)
         self._news = asyncio.Event()
         self._owners: dict[str, NamespaceOwner] = {}
 
@@ -214,6 +216,17 @@ class Namespaces:
                 except TimeoutError:
                     continue
 
+    async def follow(self) -> None:
+        """Keeps the owners of namespaces current, for servers that another one keeps the namespaces for."""
+        if self._database.dialect != "postgresql":
+            await asyncio.Event().wait()
+        while True:
+            plan = await self._database.read(plan_namespaces)
+            self._owners = {each.name: each.owner for each in plan.wanted}
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SOON_SECONDS):
+                    await self._database.access_changes.next()
+
     def owner_of(self, namespace: str) -> NamespaceOwner | None:
         """Returns who everything in a namespace belongs to; None if it is not a user's or a team's alone."""
         return self._owners.get(namespace) if namespace != SHARED_NAMESPACE else None
@@ -232,7 +245,7 @@ class Namespaces:
     async def _sync(self) -> dict[str, str]:
         """Returns why the namespaces of users are not ready, by user."""
         failed: dict[str, str] = {}
-        async with self._lock:
+        async with self._leases.hold("namespaces"):
             await self._leave_shared()
             plan = await self._database.read(plan_namespaces)
             self._owners = {each.name: each.owner for each in plan.wanted}

@@ -14,14 +14,16 @@ import ast
 import asyncio
 import random
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import orjson
 from sqlalchemy import Connection, Delete, Engine, Update, create_engine, event, inspect, text
@@ -130,6 +132,11 @@ class AccessChanges:
 
 
 _CHANGED = "access changed"
+_SENDER = "sender"
+CHANNEL = "muster"
+"""Of PostgreSQL's NOTIFY."""
+ACCESS, RUN = "access", "run"
+"""What is announced."""
 
 
 def _note_access_change(connection: Connection, statement: Any, *_: Any) -> None:
@@ -138,6 +145,10 @@ def _note_access_change(connection: Connection, statement: Any, *_: Any) -> None
 
 
 T = TypeVar("T")
+
+Fence: TypeAlias = Callable[[Connection], None]
+FENCE: ContextVar[Fence | None] = ContextVar("fence", default=None)
+"""What a transaction that writes checks first; see `leases.py`. Tasks inherit it from the task that creates them."""
 
 _READERS = 4
 _SERVER_THREADS = 8
@@ -164,6 +175,10 @@ class Database:
         event.listen(writers, "after_execute", _note_access_change)
         self.writes = 0
         """The number of transactions this process has written. What was read before may be outdated after."""
+        self.is_shared = False
+        """Whether other servers use the database, too: then what was read may be outdated at any time."""
+        self.sender = secrets.token_hex(8)
+        """Tells announcements of this process from those of others."""
 
     @classmethod
     async def open(
@@ -206,6 +221,11 @@ class Database:
         return self._writers.url.render_as_string(hide_password=False)
 
     @property
+    def connection_arguments(self) -> dict[str, Any]:
+        """For a connection of one's own, without SQLAlchemy."""
+        return dict(self._writers.dialect.create_connect_args(self._writers.url)[1])
+
+    @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""
         return self._writers.dialect.name
@@ -215,7 +235,31 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._reading, self._in_transaction, function, "read")
 
     async def write(self, function: Callable[[Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._writing, self._in_transaction, function, "write")
+        """Raises LeaseLost if the current task works under a lease that another server has taken."""
+        fence = FENCE.get()
+
+        def fenced(connection: Connection) -> T:
+            if fence is not None:
+                fence(connection)
+            return function(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._writing, self._in_transaction, fenced, "write")
+
+    async def autocommit(self, function: Callable[[Connection], T]) -> T:
+        """Executes single statements that are atomic by themselves. They do not count as writes."""
+
+        def execute() -> T:
+            with self._writers.connect() as connection:
+                return function(connection.execution_options(isolation_level="AUTOCOMMIT"))
+
+        return await asyncio.get_running_loop().run_in_executor(self._writing, execute)
+
+    def note_other_server(self, *, access: bool) -> None:
+        """Another server has written something: what was read may be outdated. `access`: rights have changed."""
+        with self._counting:
+            self.writes += 1
+        if access:
+            self.access_changes.announce()
 
     async def tidy(self) -> None:
         """Updates SQLite's statistics, on which its query plans depend. PostgreSQL does this itself."""
@@ -257,8 +301,11 @@ class Database:
                 with engine.connect() as connection:
                     _isolate(connection, access)
                     connection.info.pop(_CHANGED, None)
+                    connection.info[_SENDER] = self.sender
                     with connection.begin():
                         answer = function(connection)
+                        if connection.info.get(_CHANGED):
+                            announce(connection, ACCESS)
                     changed = connection.info.pop(_CHANGED, False)
                 break
             except DBAPIError as error:
@@ -271,6 +318,14 @@ class Database:
             if changed:
                 self.access_changes.announce()
         return answer
+
+
+def announce(connection: Connection, subject: str, name: str = "") -> None:
+    """Tells other servers on the same PostgreSQL, when the transaction is committed, that something has changed: the
+    rights of users, or the run of this id. `announcements.py` receives it."""
+    if connection.dialect.name == "postgresql":
+        said = f"{connection.info.get(_SENDER, '')} {subject} {name}"
+        connection.execute(text("SELECT pg_notify(:channel, :said)"), {"channel": CHANNEL, "said": said})
 
 
 def sqlite_url(path: Path) -> str:

@@ -230,6 +230,17 @@ settings = Table(
 """Settings that the platform stores for itself."""
 
 
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", STRING, primary_key=True),
+    Column("holder", STRING, nullable=False),
+    Column("until", UtcDateTime, nullable=False),
+    Index(None, "holder"),
+)
+"""What each of several servers is doing; see `leases.py`."""
+
+
 ACCESS_TABLES = frozenset({"users", "teams", "memberships", "sessions", "api_tokens"})
 """The rights of users depend on these."""
 

@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 from sqlalchemy import Connection, delete, insert, update
 
@@ -24,6 +23,7 @@ from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Forbidden, I
 from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of, version_of
 from muster.kube.pod_security import RUN_LABEL
 from muster.platform.database.database import Database
+from muster.platform.database.leases import Leases
 from muster.platform.database.tables import now, run_removals, runs
 from muster.platform.errors import ConflictProblem
 from muster.platform.namespaces import Namespaces
@@ -71,8 +71,10 @@ class RunController:
         add_nodes: Callable[[Object], Object],
         namespaces: Namespaces,
         budgets: Budgets = Budgets(),  # noqa: B008
+        leases: Leases | None = None,
     ) -> None:
-        """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it."""
+        """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it. `leases` keep several servers
+        from working on one run at the same time."""
         self._log_bytes = budgets.run_log_megabytes << 20
         self._database = database
         self._cluster = cluster
@@ -80,7 +82,7 @@ class RunController:
         self._tell = tell
         self._add_nodes = add_nodes
         self._namespaces = namespaces
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._leases = leases or Leases(database)
         self._changed: dict[tuple[str, str], Object | None] = {}
         """By namespace and run."""
         self._namespaces_of_runs: dict[str, str] = {}
@@ -89,6 +91,7 @@ class RunController:
         self._versions: dict[str, str] = {}
 
     async def run(self) -> None:
+        self._changed, self._last = {}, {}  # another server may have worked in between
         self._versions = await self._database.read(stored_versions)
         labels = RUN_LABEL
         async with (
@@ -124,7 +127,7 @@ class RunController:
 
     async def begin(self, run_id: str) -> None:
         """Creates the Workflow of a new run. If that fails, it is tried again."""
-        async with self._lock(run_id):
+        async with self._leases.hold(f"run/{run_id}"):
             for order in await self._database.read(lambda connection: find_requests(connection, run_id)):
                 try:
                     await self._carry_out(order)
@@ -152,7 +155,7 @@ class RunController:
 
     async def retry(self, actor: Actor, run_id: str) -> Run:
         """Retries the run. Nodes that succeeded are not repeated."""
-        async with self._lock(run_id):
+        async with self._leases.hold(f"run/{run_id}"):
             run = await self._database.read(lambda connection: get_run(connection, actor, run_id, "retry"))
             if run.state not in ("failed", "stopped"):
                 raise ConflictProblem.of("run.retry", how=_is(run))
@@ -234,7 +237,7 @@ class RunController:
             return
 
     async def _stop(self, run_id: str) -> None:
-        async with self._lock(run_id):
+        async with self._leases.hold(f"run/{run_id}"):
             orders = await self._database.read(lambda connection: find_requests(connection, run_id))
             try:
                 workflow = await self.workflow(run_id)
@@ -249,7 +252,7 @@ class RunController:
             await self._record_now(run_id, after)
 
     async def _delete(self, run_id: str) -> None:
-        async with self._lock(run_id):
+        async with self._leases.hold(f"run/{run_id}"):
             namespace = await self._database.read(lambda connection: find_removal(connection, run_id))
             if namespace is None:
                 return  # it is done
@@ -353,12 +356,6 @@ class RunController:
     async def _masked(self, run_id: str, found: RunStatus) -> RunStatus:
         """Masks secrets in messages, which all users can see."""
         return map_messages(found, (await self.masks(run_id)).text) if has_messages(found) else found
-
-    def _lock(self, run_id: str) -> asyncio.Lock:
-        lock = self._locks.get(run_id)
-        if lock is None:
-            lock = self._locks[run_id] = asyncio.Lock()
-        return lock
 
 
 def _new_token(connection: Connection, run: Run) -> str:

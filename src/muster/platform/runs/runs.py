@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or
 
 from muster.kube.objects import Object, labels_of
 from muster.kube.pod_security import RUN_LABEL
+from muster.platform.database.database import RUN, announce
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, record_columns, select_page
 from muster.platform.database.tables import (
     now,
@@ -302,6 +303,7 @@ def store_status(connection: Connection, found: Mapping[str, RunStatus]) -> list
         after = find_run(connection, run_id)
         assert after is not None
         told.append(StoredRun(after, nodes))
+        announce(connection, RUN, run_id)
     return told
 
 
@@ -316,9 +318,15 @@ def store_end(connection: Connection, run_id: str, state: RunState, message: str
     connection.execute(update(runs).where(runs.c.id == run_id).values(**values))
     connection.execute(delete(run_orders).where(run_orders.c.run_id == run_id))
     revoke_run_tokens(connection, run_id)
-    after = find_run(connection, run_id)
-    assert after is not None
-    return StoredRun(after, nodes_of(connection, run_id))
+    announce(connection, RUN, run_id)
+    stored = find_stored(connection, run_id)
+    assert stored is not None
+    return stored
+
+
+def find_stored(connection: Connection, run_id: str) -> StoredRun | None:
+    run = find_run(connection, run_id)
+    return StoredRun(run, nodes_of(connection, run_id)) if run is not None else None
 
 
 def stored_versions(connection: Connection) -> dict[str, str]:

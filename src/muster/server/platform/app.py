@@ -7,15 +7,17 @@ who are not logged in yet. `route_rules.py` lists the rule of each.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute
 
 from muster import __version__
+from muster.platform.database.leases import LeaseLost
 from muster.server.platform import (
     cluster,
     dispatch,
@@ -35,6 +37,7 @@ from muster.server.platform import (
     workflows,
     workspaces,
 )
+from muster.server.platform.event_feed import follow_other_servers
 from muster.server.platform.pages import add_pages
 from muster.server.platform.problems import ProblemDocument, answer_problems
 from muster.server.platform.response_cache import ResponseCache
@@ -44,7 +47,10 @@ from muster.server.platform.security import Security, Who, identify
 from muster.server.platform.services import Here, Services
 from muster.server.platform.terminals import add_terminals
 
+log = logging.getLogger(__name__)
+
 PREFIX = "/api/v1"
+_AGAIN_SECONDS = 5.0
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ProblemDocument, "description": "The request was refused. The document says why."},
@@ -127,20 +133,53 @@ def platform_app(services: Services) -> FastAPI:
     return app
 
 
-def background_tasks(services: Services) -> list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
-    """What runs beside the application until it is cancelled, each with a name for the log."""
+BackgroundTask: TypeAlias = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
+"""A name for the log, and what runs until it is cancelled."""
+
+
+def background_tasks(services: Services) -> list[BackgroundTask]:
+    """What runs beside the application, in every server."""
+    return [
+        ("leases", services.leases.run),
+        ("controllers", partial(services.leases.lead, "controllers", partial(keep_running, controllers(services)))),
+        ("owners of namespaces", services.namespaces.follow),
+        ("changes of other servers", partial(follow_other_servers, services.database, services.run_feed)),
+        ("job watch", services.jobs.run),
+        # Jobs of the dispatcher have leases of their own, so that servers share them.
+        ("dispatcher", services.dispatch.run),
+    ]
+
+
+def controllers(services: Services) -> list[BackgroundTask]:
+    """What only one of the servers on a database runs."""
     return [
         ("namespaces", services.namespaces.run),
         ("run controller", services.runs.run),
-        ("job watch", services.jobs.run),
         ("module builds", services.builds.run),
-        ("dispatcher", services.dispatch.run),
         ("pipeline runs", services.pipeline_runs.run),
         ("recurring runs", services.recurring_runs.run),
         ("queues", partial(resources.keep_queues, services)),
         ("cluster usage", partial(cluster.keep_usage, services)),
         ("encryption of secrets", partial(_encrypt_secrets, services)),
     ]
+
+
+async def keep_running(tasks: Iterable[BackgroundTask]) -> None:
+    """Runs the tasks until it is cancelled. One that fails is started again; the others are not affected."""
+    async with asyncio.TaskGroup() as group:
+        for name, task in tasks:
+            group.create_task(_keep_running(name, task), name=name)
+
+
+async def _keep_running(name: str, task: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    while True:
+        try:
+            await task()
+        except LeaseLost as error:
+            log.warning("%s: %s", name, error)
+        except Exception:
+            log.exception("%s failed and is restarted", name)
+        await asyncio.sleep(_AGAIN_SECONDS)
 
 
 async def _encrypt_secrets(services: Services) -> None:

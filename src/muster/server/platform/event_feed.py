@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.kube.budgets import Budgets, setting_name
+from muster.platform.database.announcements import announcements
+from muster.platform.database.database import Database
 from muster.platform.errors import TooManyRequestsProblem
+from muster.platform.runs.runs import find_stored
 
 _LONGEST_NUMBER = 18
 """Digits. Python refuses to read thousands of them."""
@@ -74,6 +77,19 @@ class EventFeed:
 
     def _place(self, identifier: str) -> int:
         return int(identifier.removeprefix(self._epoch))
+
+
+async def follow_other_servers(database: Database, run_feed: EventFeed) -> None:
+    """Publishes changes of runs that other servers on the same database have stored, until it is cancelled."""
+    async for announced in announcements(database):
+        database.note_other_server(access=announced.access)
+        if announced.missed:
+            run_feed.publish(None, "reset")
+        runs = sorted(announced.runs)
+        stored = await database.read(lambda connection: [find_stored(connection, each) for each in runs])  # noqa: B023
+        for each in stored:
+            if each is not None:
+                run_feed.publish(each, "run")
 
 
 class OpenStreams:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +149,7 @@ class _Hosted:
         from muster.platform.database.database import Database, sqlite_url
         from muster.server.cooker.app import cooker_app, for_pods, with_cooker
         from muster.server.pipelines.app import pipelines_app, with_pipelines
-        from muster.server.platform.app import background_tasks, platform_app
+        from muster.server.platform.app import background_tasks, keep_running, platform_app
         from muster.server.platform.services import create_services
         from muster.server.proxy.app import serve_workspaces
 
@@ -170,10 +170,7 @@ class _Hosted:
             async with serve_workspaces(services, app) as self._app:
                 self._services, self._trouble = services, ""
                 self._settled.set()
-                async with asyncio.TaskGroup() as group:
-                    for name, task in background_tasks(services):
-                        group.create_task(_keep_running(name, task), name=name)
-                    await asyncio.Event().wait()
+                await keep_running(background_tasks(services))
         finally:
             if self._services is not None:
                 await self._services.dispatch.close()
@@ -189,16 +186,6 @@ def _load() -> None:
     import muster.server.cooker.app
     import muster.server.pipelines.app
     import muster.server.platform.app  # noqa: F401
-
-
-async def _keep_running(name: str, task: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Starts a task again if it fails. The other tasks are not affected."""
-    while True:
-        try:
-            await task()
-        except Exception:
-            log.exception("%s failed and is restarted", name)
-        await asyncio.sleep(_TRY_AGAIN_SECONDS)
 
 
 def _is_explained(error: Exception) -> bool:

@@ -199,7 +199,7 @@ async def keep_queues(here: Services) -> None:
 
 
 async def settle(here: Services) -> None:
-    async with here.queue_lock:
+    async with here.leases.hold("queues"):
         await sync_queues(here.cluster, await here.database.read(all_clusters))
 
 

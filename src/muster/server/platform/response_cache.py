@@ -16,7 +16,8 @@ from muster.platform.permissions import Actor
 from muster.server.platform.security import identify
 
 _SECONDS = 2.0
-"""Other servers may write to a PostgreSQL."""
+"""Another server may just have started on the same PostgreSQL. As soon as it is known, nothing is cached: a user who
+changes something through one server must find it in the lists of the other."""
 _CLUSTER_SECONDS = 1.0
 """The largest age of answers that also depend on the cluster."""
 
@@ -78,7 +79,7 @@ class ResponseCache:
         answer = _Answer(scope, send)
         await self._app(scope, receive, answer)
         body = answer.whole()
-        if body is not None:
+        if body is not None and not self._database.is_shared:
             self._keep(asked, CachedResponse(writes, time.monotonic() + answer.seconds, answer.headers, body))
 
     def _keep(self, asked: CacheKey, kept: CachedResponse) -> None:

@@ -21,6 +21,7 @@ from muster.pipelines.controller import PipelineController, compile_run
 from muster.pipelines.recurring_runs import RecurringController
 from muster.pipelines.runs import RunSource
 from muster.platform.database.database import Database
+from muster.platform.database.leases import Leases
 from muster.platform.database.queries import new_id
 from muster.platform.jobs.jobs import JobWatch, RunOwner
 from muster.platform.modules.builds import Builds
@@ -87,6 +88,7 @@ class Services:
     streams: OpenStreams
     rates: RequestRates
     workspaces: WorkspaceDirectory
+    leases: Leases
     workers: WorkerPool | None = None
     """Check texts of users. Without them, as in tests, a thread does."""
     load_context: ContextLoader = graph_context
@@ -101,8 +103,6 @@ class Services:
     """Work that goes on after the answer."""
     workspace_ports: PortListeners | None = None
     """Ports of workspaces; None where none are served."""
-    queue_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the scheduler's queues are updated."""
 
     async def checked(self, who: Actor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Calls a pure function on something that a user wrote, in a process with limits on time and memory."""
@@ -143,7 +143,8 @@ async def create_services(
     def publish_job(job: Job, deleted: bool) -> None:
         job_feed.publish(job, "gone" if deleted else "job")
 
-    namespaces = Namespaces(database, cluster)
+    leases = Leases(database)
+    namespaces = Namespaces(database, cluster, leases)
     dispatch = DispatchService(
         database,
         adapters or create_adapters(settings.dispatch, cluster),
@@ -152,7 +153,7 @@ async def create_services(
         partial(_server_for, settings, isinstance(cluster, EmbeddedCluster)),
     )
     await dispatch.prepare()
-    pipeline_runs = PipelineController(database, cluster, folder, add_nodes, namespaces, settings.budgets)
+    pipeline_runs = PipelineController(database, cluster, folder, add_nodes, namespaces, settings.budgets, leases)
 
     async def compile_tick(user: str, source: RunSource) -> Object:
         if workers is None:
@@ -169,7 +170,7 @@ async def create_services(
         openid=OpenId(oidc, f"{url}{OPENID_CALLBACK}") if oidc else None,
         artifacts=artifacts,
         namespaces=namespaces,
-        runs=RunController(database, cluster, folder, publish_run, add_nodes, namespaces, settings.budgets),
+        runs=RunController(database, cluster, folder, publish_run, add_nodes, namespaces, settings.budgets, leases),
         run_feed=run_feed,
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,
@@ -179,6 +180,7 @@ async def create_services(
         streams=OpenStreams(settings.budgets),
         rates=RequestRates(settings.budgets.user_requests_per_second),
         workspaces=WorkspaceDirectory(cluster, namespaces.owner_of),
+        leases=leases,
         workers=workers,
         builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
     )
