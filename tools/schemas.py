@@ -28,7 +28,9 @@ ROOTS: Final = (
     "core.v1.Namespace", "core.v1.Node", "core.v1.Pod", "core.v1.PodTemplate", "core.v1.Service", "core.v1.ConfigMap",
     "core.v1.Secret", "core.v1.PersistentVolume", "core.v1.PersistentVolumeClaim", "core.v1.ServiceAccount",
     "core.v1.Event", "rbac.v1.Role", "rbac.v1.RoleBinding", "rbac.v1.ClusterRole", "rbac.v1.ClusterRoleBinding",
-    "scheduling.v1.PriorityClass", "storage.v1.StorageClass", "batch.v1.Job", "coordination.v1.Lease",
+    "scheduling.v1.PriorityClass", "storage.v1.StorageClass", "batch.v1.Job", "batch.v1.CronJob",
+    "coordination.v1.Lease", "core.v1.ResourceQuota", "core.v1.LimitRange", "discovery.v1.EndpointSlice",
+    "events.v1.Event",
     "apiextensions.v1.CustomResourceDefinition", "autoscaling.v2.MetricSpec",
 )  # fmt: skip
 """The definitions to keep, with everything they refer to. The MetricSpec is a part of elastic training jobs."""

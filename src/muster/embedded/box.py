@@ -26,6 +26,7 @@ from muster.embedded.controllers.garbage import (
     NamespaceController,
 )
 from muster.embedded.controllers.jobs import JobController
+from muster.embedded.controllers.quotas import QuotaController
 from muster.embedded.controllers.terminated_pods import TerminatedPodCollector
 from muster.embedded.node.agent import Agent
 from muster.embedded.node.image_engine import ImageEngine
@@ -99,6 +100,7 @@ class Box:
         self.run_component(TerminatedPodCollector(cluster, settings.terminated_pods))
         self.run_component(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))
         self.run_component(JobController(cluster, self.recorder("job-controller")))
+        self.run_component(QuotaController(cluster))
         self.run_component(ClaimController(cluster, self.recorder("claim-controller"), settings.home / "volumes"))
         agent_settings = replace(settings.agent, api=api)
         agent = Agent(cluster, self.recorder("node-agent"), agent_settings, isolation=isolation, engine=engine)

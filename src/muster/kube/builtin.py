@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from muster.kube import columns, defaults, validation
+from muster.kube import columns, defaults, resource_quota, validation
 from muster.kube.columns import POD_COLUMNS
 from muster.kube.crd import validate_crd
 from muster.kube.defaults import default_pod, default_pod_spec, default_pod_template
@@ -143,6 +143,16 @@ LEASE: Final = Kind(
     schema=upstream_schema("coordination.v1.Lease"), columns=columns.LEASE_COLUMNS, has_status=False,
     validate=validation.validate_lease,
 )  # fmt: skip
+RESOURCE_QUOTA: Final = Kind(
+    "", "v1", "ResourceQuota", "resourcequotas", short_names=("quota",),
+    schema=upstream_schema("core.v1.ResourceQuota"), columns=columns.RESOURCE_QUOTA_COLUMNS,
+    default=resource_quota.default_resource_quota, validate=resource_quota.validate_resource_quota,
+)  # fmt: skip
+LIMIT_RANGE: Final = Kind(
+    "", "v1", "LimitRange", "limitranges", short_names=("limits",),
+    schema=upstream_schema("core.v1.LimitRange"), columns=(CREATED_AT,), has_status=False,
+    default=resource_quota.default_limit_range, validate=resource_quota.validate_limit_range,
+)  # fmt: skip
 POD_GROUP: Final = Kind(
     _VOLCANO, "v1beta1", "PodGroup", "podgroups", short_names=("pg", "podgroup-v1beta1"),
     schema=upstream_schema("volcano.v1beta1.PodGroup"), columns=columns.POD_GROUP_COLUMNS,
@@ -168,7 +178,7 @@ CUSTOM_RESOURCE_DEFINITION: Final = Kind(
 _ALL = (
     NAMESPACE, NODE, POD, POD_TEMPLATE, SERVICE, CONFIG_MAP, SECRET, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM,
     SERVICE_ACCOUNT, EVENT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, PRIORITY_CLASS, STORAGE_CLASS,
-    JOB, LEASE, POD_GROUP, QUEUE, PLUGIN_POD_GROUP, CUSTOM_RESOURCE_DEFINITION,
+    JOB, LEASE, RESOURCE_QUOTA, LIMIT_RANGE, POD_GROUP, QUEUE, PLUGIN_POD_GROUP, CUSTOM_RESOURCE_DEFINITION,
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -94,6 +95,24 @@ JOB_COLUMNS: Final = (
     Column("Containers", priority=1, cell=lambda job, _: _names(_containers(spec_of(job).get("template") or {}))),
     Column("Images", priority=1, cell=lambda job, _: _images(_containers(spec_of(job).get("template") or {}))),
     Column("Selector", priority=1, cell=lambda job, _: _selector(spec_of(job).get("selector"))),
+)
+
+
+def _quota_cell(*prefixes: str) -> Callable[[Object, datetime], str]:
+    """Shows used/hard of the names with a prefix; without prefixes, of all that are not limits."""
+
+    def cell(quota: Object, _: datetime) -> str:
+        hard, used = status_of(quota).get("hard") or {}, status_of(quota).get("used") or {}
+        names = [name for name in sorted(hard) if name.startswith("limits.") == bool(prefixes)]
+        return ", ".join(f"{name}: {used.get(name, 0)}/{hard[name]}" for name in names)
+
+    return cell
+
+
+RESOURCE_QUOTA_COLUMNS: Final = (
+    Column("Request", cell=_quota_cell()),
+    Column("Limit", cell=_quota_cell("limits.")),
+    AGE,
 )
 
 POD_TEMPLATE_COLUMNS: Final = (

@@ -42,9 +42,15 @@ _TRIES = 50
 _MOST_CACHED_USERS = 1000
 _CHANGE = ["create", "delete", "patch", "update"]
 _NOT_FOR_MEMBERS = frozenset({
-    ("", "events"), ("", "serviceaccounts"), ("coordination.k8s.io", "leases"), ("muster.dev", "portleases"),
+    ("", "events"), ("events.k8s.io", "events"), ("", "serviceaccounts"), ("coordination.k8s.io", "leases"),
+    ("muster.dev", "portleases"), ("", "resourcequotas"), ("", "limitranges"), ("discovery.k8s.io", "endpointslices"),
 })  # fmt: skip
 """What members may read, but not write."""
+_FOR_CLUSTER_ADMINS = frozenset({
+    ("", "resourcequotas"), ("", "limitranges"), ("discovery.k8s.io", "endpointslices"),
+})  # fmt: skip
+"""What the roles admin and edit may read, but not write, as in Kubernetes: it restricts a namespace, or leads traffic
+elsewhere."""
 
 
 class TokenAuthenticator(Protocol):
@@ -182,7 +188,8 @@ def default_roles(kinds: Iterable[Kind]) -> list[Object]:
     seen = [k for k in namespaced if (k.group, k.plural) != ("", "secrets")]
     view = [*_rules(seen, READ), _rule("", ["pods/log", "namespaces"], READ)]
     edit = [
-        *_rules(namespaced, [*READ, *WRITE]),
+        *_rules([k for k in namespaced if (k.group, k.plural) not in _FOR_CLUSTER_ADMINS], [*READ, *WRITE]),
+        *_rules([k for k in namespaced if (k.group, k.plural) in _FOR_CLUSTER_ADMINS], READ),
         _rule("", ["pods/log", "namespaces"], READ),
         _rule("", list(_POD_ACTIONS), ["create", "get"]),
         _rule("", ["serviceaccounts/token"], ["create"]),

@@ -11,6 +11,7 @@ import logging
 
 from muster.embedded.store.admission import warn
 from muster.embedded.store.history import Change
+from muster.embedded.store.quotas import QUOTAS, with_usage
 from muster.embedded.store.store import Store
 from muster.embedded.store.view import Transaction
 from muster.kube.crd import kinds_from_crd, unsupported_crd_fields
@@ -95,6 +96,8 @@ def after_create(kind: Kind, obj: Object, now: str) -> Object:
 
 def before_store(tx: Transaction, kind: Kind, obj: Object) -> Object:
     """Runs last, on a new object that is valid and allowed: adds what no user asked for."""
+    if kind.resource == QUOTAS:
+        return with_usage(tx, obj)
     if kind.resource != PODS:
         return obj
     spec = obj["spec"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from muster.embedded.store import status_rows, write_hooks
+from muster.embedded.store import quotas, status_rows, write_hooks
 from muster.embedded.store.admission import (
     KEEPS_STATUS_ON_CREATE,
     FieldValidation,
@@ -67,8 +67,9 @@ def _create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     write_hooks.check_can_create(tx, kind, namespace)
     name = _free_name(tx, kind, namespace, given)
     obj = admit_new(kind, write_hooks.before_create(kind, given), name, namespace, now)
-    made = write_hooks.after_create(kind, obj, now)
+    made = quotas.apply_limit_ranges(tx, kind, write_hooks.after_create(kind, obj, now))
     write_hooks.check_confined(tx, kind, None, made)
+    quotas.charge_quotas(tx, kind, None, made)
     return status_rows.put_object(tx, kind, write_hooks.before_store(tx, kind, made))
 
 
@@ -167,6 +168,9 @@ def store_or_remove(tx: Transaction, kind: Kind, old: Object, new: Object) -> Ob
     if is_deleting(new) and is_released(kind, new):
         return status_rows.remove_object(tx, kind, new)
     write_hooks.check_confined(tx, kind, old, new)
+    quotas.charge_quotas(tx, kind, old, new)
+    if kind.resource == quotas.QUOTAS and spec_of(new) is not spec_of(old):
+        new = quotas.with_usage(tx, new)
     return status_rows.put_object(tx, kind, {**new, "metadata": {**new["metadata"]}})
 
 

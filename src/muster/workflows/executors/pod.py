@@ -34,6 +34,7 @@ from muster.kube.objects import (
     timestamp,
     uid_of,
 )
+from muster.kube.resource_quota import EXCEEDED
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.locations import LOCAL, ArtifactError, ArtifactMissing, ArtifactUnreachable, is_supplied
 from muster.workflows.executors.pod_outputs import SECONDS, OutputCollector, progress_file, reported_progress
@@ -346,6 +347,9 @@ class PodExecutor:
         except CannotRun as error:
             self._report_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
         except (Invalid, BadRequest, Forbidden, TooLarge) as error:
+            if EXCEEDED in error.message:  # other Pods will end, so the node waits
+                self._report_change(leaf, Outcome("Pending", error.message))
+                raise
             self._report_end(key, leaf, Outcome("Error", error.message, finished=timestamp()))
 
     async def _create(self, key: Key, leaf: _PodLeaf) -> None:
