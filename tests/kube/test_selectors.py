@@ -13,6 +13,7 @@ from muster.kube.selectors import (
     match_expressions,
     parse_fields,
     parse_labels,
+    parse_toleration,
 )
 
 LABELS = {"app": "web", "tier": "front", "gpus": "4", "empty": "", "example.com/team": "red", "in": "notin"}
@@ -293,3 +294,21 @@ def test_an_empty_selector_restricts_nothing() -> None:
     assert parse_labels("a")
     assert parse_fields("a=b")
     assert parse_labels("").matches(None)
+
+
+@pytest.mark.parametrize(
+    ("taint", "toleration"),
+    [
+        ("gpu", {"key": "gpu", "operator": "Exists"}),
+        ("gpu:NoSchedule", {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}),
+        ("pool=ml", {"key": "pool", "operator": "Equal", "value": "ml"}),
+        ("example.com/pool=:NoExecute",
+         {"key": "example.com/pool", "operator": "Equal", "value": "", "effect": "NoExecute"}),
+        ("", None),
+        ("=ml", None),
+        ("pool=ml:Never", None),
+        ("pool=a b", None),
+    ],
+)  # fmt: skip
+def test_tolerations_of_taints(taint: str, toleration: dict[str, str] | None) -> None:
+    assert parse_toleration(taint) == toleration

@@ -40,6 +40,10 @@ _Sku = Annotated[
 _Selector = Annotated[
     _Pairs, typer.Option("--node-selector", metavar="LABEL=VALUE", help="A label of its machines; may be repeated.")
 ]
+_Tolerations = Annotated[
+    list[str] | None,
+    typer.Option("--toleration", metavar="KEY=VALUE:EFFECT", help="A taint of its machines; may be repeated."),
+]
 _Total = Annotated[int | None, typer.Option("--total", help="The number of SKUs.")]
 _ReadOnly = Annotated[bool | None, typer.Option("--read-only/--read-write", help="Whether nodes may write to it.")]
 _HostPath = Annotated[str | None, typer.Option("--host-path", help="The path on the machines, if it differs.")]
@@ -88,6 +92,7 @@ def create_cluster(
     sku: _Sku = None,
     total: _Total = None,
     selector: _Selector = None,
+    tolerations: _Tolerations = None,
     description: _Description = None,
     team: _Team = None,
 ) -> None:
@@ -97,6 +102,7 @@ def create_cluster(
         total=total,
         team=team,
         node_selector=dict(parse_pairs("--node-selector", selector)) if selector else None,
+        tolerations=tolerations or None,
     )
     with connect_platform() as muster:
         created = muster.clusters.create(name, dict(parse_pairs("--sku", sku)), **more)
@@ -111,6 +117,7 @@ def edit_cluster(
     total: _Total = None,
     unlimited: Annotated[bool, typer.Option("--unlimited", help="Do not limit the number of SKUs.")] = False,
     selector: _Selector = None,
+    tolerations: _Tolerations = None,
     description: _Description = None,
     team: _Team = None,
 ) -> None:
@@ -120,12 +127,13 @@ def edit_cluster(
         sku=dict(parse_pairs("--sku", sku)) if sku else None,
         total=total,
         node_selector=dict(parse_pairs("--node-selector", selector)) if selector else None,
+        tolerations=tolerations or None,
         description=description,
         team=team,
     )
     if unlimited:
         changes["total"] = None
-    check_changes(changes, "--sku, --total, --unlimited, --node-selector, --team ...")
+    check_changes(changes, "--sku, --total, --unlimited, --node-selector, --toleration, --team ...")
     with connect_platform() as muster:
         echo(f"{muster.clusters.edit(cluster, **changes).name} updated")
 

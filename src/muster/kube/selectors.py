@@ -147,6 +147,28 @@ def compile_expressions(expressions: Sequence[Mapping[str, Any]]) -> LabelSelect
     return compile_requirements(_requirements(expressions, "matchExpressions", tuple(_TESTS)))
 
 
+_TOLERATION = re.compile(
+    r"(?P<key>([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)"
+    r"(=(?P<value>([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?))?"
+    r"(:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute))?"
+)
+
+
+def parse_toleration(taint: str) -> dict[str, str] | None:
+    """Returns the toleration of a taint as `kubectl taint` writes it, `key[=value][:effect]`; None if it is not one.
+    Without a value or an effect, every value and effect is tolerated."""
+    found = _TOLERATION.fullmatch(taint)
+    if found is None:
+        return None
+    value, effect = found["value"], found["effect"]
+    toleration = {"key": found["key"], "operator": "Exists" if value is None else "Equal"}
+    if value is not None:
+        toleration["value"] = value
+    if effect:
+        toleration["effect"] = effect
+    return toleration
+
+
 def match_expressions(expressions: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
     """Matches once. To match many nodes, keep the result of `compile_expressions`."""
     return compile_expressions(expressions).matches(labels)

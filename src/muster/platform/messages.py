@@ -233,6 +233,7 @@ _RESOURCES: Final[Mapping[str, Template]] = {
     "cluster.taken": Template('there is already a virtual cluster "{name}"'),
     "cluster.total": Template("{total} is not between 0 and {most}"),
     "cluster.selector": Template("this is not a node label", "use labels such as pool: rtx2080"),
+    "cluster.toleration": Template('"{taint}" is not a taint', "use key=value:effect, such as pool=ml:NoSchedule"),
     "sku.resource": Template("use gpu, cpu, memory or the full name of a resource, each at most once"),
     "sku.amount": Template("{detail}"),
     "sku.negative": Template("{amount} is less than 0"),

@@ -28,7 +28,7 @@ class Clusters:
         return found.uses, found.waiting
 
     def create(self, name: str, sku: Mapping[str, str | int], **more: Any) -> VirtualCluster:
-        """`more`: description, node_selector, total, team."""
+        """`more`: description, node_selector, tolerations, total, team."""
         body = {"name": name, "sku": dict(sku), **more}
         return parse_record(VirtualCluster, self._transport.request("POST", "clusters", body))
 

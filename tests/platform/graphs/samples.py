@@ -8,7 +8,11 @@ from muster.platform.graphs.context import AvailableCluster, AvailableModule, Av
 from muster.platform.graphs.model import Document, Output, Variable
 
 GPU = AvailableCluster(
-    "RTX2080x8", {"nvidia.com/gpu": "1", "cpu": "10", "memory": "80G"}, {"pool": "rtx2080"}, queue="rtx"
+    "RTX2080x8",
+    {"nvidia.com/gpu": "1", "cpu": "10", "memory": "80G"},
+    {"pool": "rtx2080"},
+    queue="rtx",
+    tolerations=["gpu:NoSchedule"],
 )
 CONTEXT = Context(
     clusters={

@@ -17,7 +17,7 @@ from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.workflows import lint
 from muster.workflows.kinds import WORKFLOW
 from tests.platform.graphs.random_graphs import graphs
-from tests.platform.graphs.samples import CONTEXT, RUN, graph, node, seed_example
+from tests.platform.graphs.samples import CONTEXT, GPU, RUN, graph, node, seed_example
 
 
 def compiled(document: Document, **parameters: str) -> dict[str, Any]:
@@ -103,6 +103,16 @@ def test_a_node_requests_its_number_of_skus(task: Any, amounts: dict[str, str], 
 def test_pods_use_the_queue_of_their_virtual_cluster() -> None:
     made = template(compiled(graph(node("a", task={"type": "compute", "cluster": "RTX2080x8"}))), "a")
     assert made["metadata"] == {"annotations": {"scheduling.volcano.sh/queue-name": "rtx"}}
+    assert made["tolerations"] == [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert "schedulerName" not in made
+
+
+def test_pods_name_the_scheduler_that_knows_the_queue() -> None:
+    clusters = {"RTX2080x8": replace(GPU, scheduler="volcano")}
+    document = graph(node("a", task={"type": "compute", "cluster": "RTX2080x8"}), node("b"))
+    made = compile_run(document, RUN, replace(CONTEXT, clusters=clusters))
+    assert template(made, "a")["schedulerName"] == "volcano"
+    assert "schedulerName" not in template(made, "b")
 
 
 def test_the_pattern_of_metrics_is_an_annotation_of_the_pods() -> None:

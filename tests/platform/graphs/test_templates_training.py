@@ -114,6 +114,7 @@ def test_a_role_may_differ_from_the_node() -> None:
     assert "nodeSelector" not in ps
     assert worker["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert worker["nodeSelector"] == {"pool": "rtx2080"}
+    assert worker["tolerations"] == [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
 def test_an_mpi_worker_waits_for_the_launcher() -> None:

@@ -67,6 +67,7 @@ async def test_admins_create_change_and_delete_virtual_clusters(database: Databa
         (NewCluster("", {}), ["name", "sku"]),
         (NewCluster("a/b", {"cpu": 1}, total=-1), ["name", "total"]),
         (NewCluster("ok", {"cpu": 1}, node_selector={"a b": "c"}), ["node_selector.a b"]),
+        (NewCluster("ok", {"cpu": 1}, tolerations=["gpu", "pool=ml:Never"]), ["tolerations"]),
     ],
 )
 async def test_problems_of_a_cluster_are_reported_together(

@@ -145,6 +145,8 @@ export const adminTexts = texts({
   label: ["Label", "标签"],
   value: ["Value", "值"],
   addLabel: ["Add label", "添加标签"],
+  tolerations: ["Taints to tolerate", "容忍的污点"],
+  tolerationsHint: ["As kubectl taint writes them, separated by commas", "写法同 kubectl taint，用逗号分隔"],
   matching: ["{n} node matches||{n} nodes match", "{n} 台机器符合条件"],
   inUse: ["In use", "使用中"],
   noClusters: ["No virtual clusters yet", "还没有虚拟集群"],

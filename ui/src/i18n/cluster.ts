@@ -54,6 +54,7 @@ export const clusterTexts = texts({
   usable: ["You can use it", "您可以使用"],
   notUsable: ["You cannot use it", "您不能使用"],
   nodeSelector: ["Node selector", "节点选择器"],
+  tolerations: ["Taints tolerated", "容忍的污点"],
   anyNode: ["Any node", "任意机器"],
   noClusters: ["No virtual clusters yet", "还没有虚拟集群"],
   noClustersHelp: [

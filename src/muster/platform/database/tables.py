@@ -391,6 +391,7 @@ virtual_clusters = Table(
     Column("name", STRING, nullable=False),
     Column("description", STRING, nullable=False),
     Column("node_selector", DOCUMENT, nullable=False),
+    Column("tolerations", DOCUMENT, nullable=False),
     Column("sku", DOCUMENT, nullable=False),
     Column("total", Integer),
     Column("team_id", STRING, ForeignKey("teams.id")),

@@ -14,14 +14,15 @@ from muster.platform.graphs.argo_manifest import validate_manifest, workflow_in
 from muster.platform.graphs.bindings import NODE, escape_tags, from_input
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import FORMAT, RESERVED_PREFIX, WORKSPACE, Document
-from muster.platform.graphs.templates import MONITOR, QUEUE
+from muster.platform.graphs.templates import MONITOR, QUEUE, placement_on
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import make_finding
 from muster.platform.records.workflows import Finding, ImportedManifest
 from muster.workflows.executors.pod_spec import LONGEST_TEXT
 
+_PLACEMENT = ("nodeSelector", "tolerations", "schedulerName")
 _TEMPLATE = (
-    "name", "annotations", "metadata", "inputs", "outputs", "script", "container", "nodeSelector", "retryStrategy",
+    "name", "annotations", "metadata", "inputs", "outputs", "script", "container", "retryStrategy", *_PLACEMENT,
 )  # fmt: skip
 _CONTAINER = ("image", "command", "args", "source", "env", "resources", "workingDir", "volumeMounts", "name")
 _DISPLAY_NAME = "workflows.argoproj.io/display-name"
@@ -175,16 +176,17 @@ def _add_outputs(step: Step, outputs: Mapping[str, Any], where: str) -> None:
 def _add_task(
     step: Step, template: Mapping[str, Any], container: Mapping[str, Any], context: Context, where: str
 ) -> None:
-    resources, selector = container.get("resources") or {}, dict(template.get("nodeSelector") or {})
+    resources = container.get("resources") or {}
+    placement = {name: template[name] for name in _PLACEMENT if template.get(name)}
     metadata = template.get("metadata") or {}
     only(metadata, ("annotations",), f"{where}.metadata")
     queue = str((metadata.get("annotations") or {}).get(QUEUE) or "")
     only(metadata.get("annotations") or {}, (QUEUE,), f"{where}.metadata.annotations")
-    if not resources and not selector and not queue:
+    if not resources and not placement and not queue:
         step.notes.append("it asks for no resources, so it becomes a monitor task of 100m CPU and 1000M of memory")
         return
     amounts = _amounts(resources)
-    if amounts == _exact(MONITOR) and not selector and not queue:
+    if amounts == _exact(MONITOR) and not placement and not queue:
         return
     for cluster in context.clusters.values():
         sku = _exact(cluster.sku)
@@ -193,7 +195,7 @@ def _add_task(
             if amounts.keys() == sku.keys()
             else set()
         )
-        fits = len(times) == 1 and selector == dict(cluster.node_selector) and queue == cluster.queue
+        fits = len(times) == 1 and placement == placement_on(cluster, cluster.scheduler) and queue == cluster.queue
         if fits and (count := times.pop()).denominator == 1 and count >= 1:
             step.node["task"] = {"type": "compute", "cluster": cluster.name, "skus": int(count)}
             return

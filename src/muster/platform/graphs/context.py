@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,10 @@ class AvailableCluster:
     """The scheduler's queue that enforces its total, if there is one."""
     usable: bool = True
     """Whether the author may use it."""
+    tolerations: Sequence[str] = ()
+    """As `kubectl taint` writes them."""
+    scheduler: str = ""
+    """The schedulerName of Pods in the queue; '' for the cluster's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from muster.kube.objects import Object
 from muster.kube.pod_security import METRICS_PATTERN_ANNOTATION, RUN_LABEL, TASK_LABEL
 from muster.kube.quantity import format_quantity, parse_quantity
 from muster.kube.schema_validation import validate
+from muster.kube.selectors import parse_toleration
 from muster.platform.graphs.bindings import (
     BoundInputs,
     CompileContext,
@@ -33,8 +34,9 @@ from muster.platform.graphs.bindings import (
     own_variables,
     platform_variables,
 )
-from muster.platform.graphs.context import AvailableRoot, Context
+from muster.platform.graphs.context import AvailableCluster, AvailableRoot, Context
 from muster.platform.graphs.model import MONITOR_TASK, WORKSPACE, Mount, Node, Output, Role, Task, Training
+from muster.platform.records.resources import VirtualCluster
 from muster.training.kinds.base import JobKind, KubeflowJobKind
 from muster.training.registry import JOB_KINDS
 from muster.workflows.executors.pod_spec import LONGEST_TEXT
@@ -53,8 +55,24 @@ def resources_of(task: Task, context: Context) -> dict[str, Any]:
     return {"requests": amounts, "limits": dict(amounts)}
 
 
-def node_selector_of(task: Task, context: Context) -> dict[str, str]:
-    return dict(context.clusters[task.cluster].node_selector) if task.type == "compute" else {}
+def placement_of(task: Task, context: Context) -> Object:
+    """Returns the fields, of a Pod or of a template, that put it on the nodes of its virtual cluster."""
+    if task.type != "compute":
+        return {}
+    cluster = context.clusters[task.cluster]
+    return placement_on(cluster, cluster.scheduler)
+
+
+def placement_on(cluster: AvailableCluster | VirtualCluster, scheduler: str = "") -> Object:
+    placement: Object = {}
+    if cluster.node_selector:
+        placement["nodeSelector"] = dict(cluster.node_selector)
+    tolerations = [toleration for taint in cluster.tolerations if (toleration := parse_toleration(taint))]
+    if tolerations:
+        placement["tolerations"] = tolerations
+    if scheduler:
+        placement["schedulerName"] = scheduler
+    return placement
 
 
 def metrics_annotations(node: Node) -> dict[str, str]:
@@ -332,9 +350,7 @@ def _pod(
     if mounts:
         container["volumeMounts"] = mounts
         spec["volumes"] = volumes
-    selector = node_selector_of(resources, context)
-    if selector:
-        spec["nodeSelector"] = selector
+    spec |= placement_of(resources, context)
     annotations = metrics_annotations(node)
     return {"metadata": {"labels": labels, **({"annotations": annotations} if annotations else {})}, "spec": spec}
 
@@ -433,9 +449,7 @@ def tasks_and_templates(setting: CompileContext) -> tuple[list[Object], list[Obj
 def _template(setting: CompileContext, node: Node, bound: BoundInputs) -> Object:
     context = setting.context
     template = declared(node, setting.tasks[node.name].main, bound, node.outputs) | retry_strategy(node)
-    selector = node_selector_of(node.task, context)
-    if selector:
-        template["nodeSelector"] = selector
+    template |= placement_of(node.task, context)
     queue = queue_of(node.task, context)
     annotations = ({QUEUE: queue} if queue else {}) | metrics_annotations(node)
     if annotations:

@@ -14,6 +14,8 @@ class VirtualCluster:
     name: str
     description: str
     node_selector: dict[str, str]
+    tolerations: list[str]
+    """Taints of its nodes that its Pods tolerate, as `kubectl taint` writes them: `pool=ml:NoSchedule`."""
     sku: dict[str, str]
     """What one SKU is, by resource."""
     total: int | None

@@ -16,6 +16,8 @@ from muster.platform.resources.nodes import parse_optional_time
 from muster.platform.resources.resources import count_skus, multiply_sku
 
 LABEL = "muster.dev/virtual-cluster"
+VOLCANO = "volcano"
+"""The schedulerName of Volcano."""
 
 
 def queue_for(cluster: VirtualCluster) -> Object:
@@ -30,10 +32,21 @@ def queue_for(cluster: VirtualCluster) -> Object:
     }
 
 
+async def has_queues(on: Cluster) -> bool:
+    """Whether the cluster has Volcano's queues."""
+    try:
+        await on.list(QUEUE, limit=1)
+    except NotFound:
+        return False
+    return True
+
+
 async def sync_queues(on: Cluster, clusters: Iterable[VirtualCluster]) -> None:
-    """Creates, updates and deletes Queues so that they match the virtual clusters."""
+    """Creates, updates and deletes Queues so that they match the virtual clusters, where there are queues."""
+    if not await has_queues(on):
+        return
     wanted = {cluster.queue: queue_for(cluster) for cluster in clusters}
-    there = {name_of(queue): queue for queue in (await on.list(QUEUE, labels=LABEL)).items}
+    there = {name_of(queue): queue for queue in await find_queues(on, labels=LABEL)}
     for name, queue in wanted.items():
         if name not in there:
             await on.create(queue)
@@ -53,7 +66,15 @@ def skus_used(queue: Object | None, cluster: VirtualCluster) -> int:
 
 async def list_queues(on: Cluster) -> dict[str, Object]:
     """The queues by id of their virtual cluster."""
-    return {labels_of(queue)[LABEL]: queue for queue in (await on.list(QUEUE, labels=LABEL)).items}
+    return {labels_of(queue)[LABEL]: queue for queue in await find_queues(on, labels=LABEL)}
+
+
+async def find_queues(on: Cluster, labels: str = "") -> list[Object]:
+    """Returns none where there is no Volcano."""
+    try:
+        return (await on.list(QUEUE, labels=labels)).items
+    except NotFound:
+        return []
 
 
 def _cap(queue: Object) -> object:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from math import ceil
 from typing import Any, Generic, Protocol, TypeVar
@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, or_, select, update
 
 from muster.kube.quantity import QuantityError, format_quantity, parse_quantity
+from muster.kube.selectors import parse_toleration
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, storage_roots, teams, virtual_clusters
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
@@ -168,6 +169,14 @@ def selector_faults(given: Mapping[str, str], field: str = "node_selector") -> l
     ]
 
 
+def toleration_faults(given: Sequence[str]) -> list[FieldError]:
+    return [
+        field_error("tolerations", "cluster.toleration", taint=taint)
+        for taint in given
+        if parse_toleration(taint) is None
+    ]
+
+
 def multiply_sku(sku: Mapping[str, str], count: int) -> dict[str, str]:
     """The resources of this many SKUs."""
     return {name: format_quantity(parse_quantity(amount) * count, amount) for name, amount in sku.items()}
@@ -191,6 +200,8 @@ class NewCluster:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     total: int | None = None
     team: str = ""
+    tolerations: Sequence[str] = ()
+    """Taints, as `kubectl taint` writes them."""
 
 
 def create_cluster(connection: Connection, actor: Actor, new: NewCluster) -> VirtualCluster:
@@ -238,12 +249,16 @@ def _validate_cluster(connection: Connection, given: Mapping[str, Any]) -> dict[
         wrong += sku_faults(given["sku"])
     if "node_selector" in given:
         wrong += selector_faults(given["node_selector"])
+    if "tolerations" in given:
+        wrong += toleration_faults(given["tolerations"])
     total = given.get("total")
     if total is not None and not 0 <= total <= MOST_SKUS:
         wrong.append(field_error("total", "cluster.total", total=total, most=MOST_SKUS))
     if wrong:
         raise InvalidProblem.fields(wrong)
     values = {name: given[name] for name in ("name", "description", "total", "node_selector") if name in given}
+    if "tolerations" in given:
+        values["tolerations"] = list(given["tolerations"])
     if "sku" in given:
         values["sku"] = read_sku(given["sku"])
     return {**values, **team_column(connection, given)}

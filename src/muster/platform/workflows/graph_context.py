@@ -17,11 +17,17 @@ from muster.platform.permissions import Actor, may, visible
 from muster.platform.resources.resources import all_clusters, all_roots
 
 
-def available_clusters(connection: Connection, actor: Actor) -> dict[str, AvailableCluster]:
-    """By name. `usable` says whether the actor may use it."""
+def available_clusters(connection: Connection, actor: Actor, scheduler: str = "") -> dict[str, AvailableCluster]:
+    """By name. `usable` says whether the actor may use it. `scheduler` is the one that knows their queues."""
     return {
         cluster.name: AvailableCluster(
-            cluster.name, cluster.sku, cluster.node_selector, cluster.queue, bool(may(actor, "use", cluster.subject))
+            cluster.name,
+            cluster.sku,
+            cluster.node_selector,
+            cluster.queue,
+            bool(may(actor, "use", cluster.subject)),
+            cluster.tolerations,
+            scheduler,
         )
         for cluster in all_clusters(connection)
     }
@@ -36,8 +42,8 @@ def available_roots(connection: Connection, actor: Actor) -> dict[str, Available
     }
 
 
-def resource_context(connection: Connection, actor: Actor) -> Context:
-    return Context(available_clusters(connection, actor), available_roots(connection, actor))
+def resource_context(connection: Connection, actor: Actor, scheduler: str = "") -> Context:
+    return Context(available_clusters(connection, actor, scheduler), available_roots(connection, actor))
 
 
 _SUGGESTED = 50
@@ -106,6 +112,7 @@ _QUERY = select(
 ).join(modules, modules.c.id == module_versions.c.module_id)
 
 
-def graph_context(connection: Connection, actor: Actor, document: Document) -> Context:
-    """Loads what a document refers to. It is a `ContextLoader`."""
-    return replace(resource_context(connection, actor), modules=module_context(connection, actor, document).modules)
+def graph_context(connection: Connection, actor: Actor, document: Document, *, scheduler: str = "") -> Context:
+    """Loads what a document refers to. It is a `ContextLoader`. `scheduler` is the schedulerName of Pods in a queue."""
+    modules = module_context(connection, actor, document).modules
+    return replace(resource_context(connection, actor, scheduler), modules=modules)

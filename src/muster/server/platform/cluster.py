@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from muster.kube.builtin import NODE, PLUGIN_POD_GROUP, POD, POD_GROUP, QUEUE
+from muster.kube.builtin import NODE, PLUGIN_POD_GROUP, POD, POD_GROUP
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError
 from muster.kube.objects import (
@@ -43,6 +43,7 @@ from muster.platform.resources.queues import (
     QueueStatus,
     describe_pod_group,
     describe_queue,
+    find_queues,
     list_queues,
     skus_used,
 )
@@ -157,7 +158,7 @@ async def all_queues(here: Here, who: Who) -> Page[QueueStatus]:
     """Lists all queues, those of virtual clusters first."""
     require(who, "view", Subject("queue"))
     names = await _cluster_names(here)
-    found = [describe_queue(queue, names.get(name_of(queue))) for queue in (await here.cluster.list(QUEUE)).items]
+    found = [describe_queue(queue, names.get(name_of(queue))) for queue in await find_queues(here.cluster)]
     found.sort(key=lambda queue: (queue.cluster_name is None, (queue.cluster_name or queue.name).lower()))
     return Page(found, None, len(found))
 

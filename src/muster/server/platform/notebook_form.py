@@ -12,6 +12,7 @@ from muster.kube.errors import is_env_name
 from muster.kube.objects import Object, annotations_of, spec_of
 from muster.kube.pod_security import QUEUE_ANNOTATION, is_kernel_path
 from muster.kube.quantity import QuantityError, parse_quantity
+from muster.platform.graphs.templates import placement_on
 from muster.platform.messages import FieldError, field_error
 from muster.platform.records.resources import StorageRoot, VirtualCluster
 from muster.platform.records.workspaces import WorkspaceMount
@@ -206,8 +207,8 @@ def build_notebook(
 
 def with_resources(notebook: Object, form: ResourceForm, choices: Choices) -> Object:
     """Returns the notebook with other resources: the container's, the nodes of a virtual cluster, and its queue."""
-    spec = dict(spec_of(notebook)["template"]["spec"])
-    spec.pop("nodeSelector", None)
+    before = spec_of(notebook)["template"]["spec"]
+    spec = {name: value for name, value in before.items() if name not in ("nodeSelector", "tolerations")}
     annotations = {
         name: value
         for name, value in annotations_of(notebook).items()
@@ -216,8 +217,7 @@ def with_resources(notebook: Object, form: ResourceForm, choices: Choices) -> Ob
     if form.cluster:
         cluster = choices.clusters[form.cluster]
         annotations[CLUSTER_ANNOTATION], annotations[SKUS_ANNOTATION] = cluster.name, str(form.skus or 1)
-        if cluster.node_selector:
-            spec["nodeSelector"] = dict(cluster.node_selector)
+        spec |= placement_on(cluster)
         if cluster.queue:
             annotations[QUEUE_ANNOTATION] = cluster.queue
     changed = with_container(_with_spec(notebook, spec), resources=resources_of(form, choices))

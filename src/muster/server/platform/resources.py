@@ -46,6 +46,7 @@ _Name = Annotated[str, Field(max_length=200)]
 _Text = Annotated[str, Field(max_length=10_000)]
 _Place = Annotated[str, Field(max_length=4096)]
 _Sku = dict[str, int | str]
+_Taints = Annotated[list[_Name], Field(max_length=100)]
 
 
 class _There(NamedTuple):
@@ -61,6 +62,8 @@ class ClusterBody(RequestBody):
     """The content of one SKU: gpu, cpu, memory, or any resource of the cluster by its full name."""
     description: _Text = ""
     node_selector: dict[str, str] = Field(default_factory=dict)
+    tolerations: _Taints = Field(default_factory=list)
+    """Taints of its nodes that its Pods tolerate, as `kubectl taint` writes them: `pool=ml:NoSchedule`."""
     total: Annotated[int, Field(ge=0, le=MOST_SKUS)] | None = None
     """The number of SKUs; null for as many as the nodes have."""
     team: _Name = ""
@@ -72,6 +75,7 @@ class ClusterChange(RequestBody):
     sku: _Sku = Field(default_factory=dict)
     description: _Text = ""
     node_selector: dict[str, str] = Field(default_factory=dict)
+    tolerations: _Taints = Field(default_factory=list)
     total: Annotated[int, Field(ge=0, le=MOST_SKUS)] | None = None
     team: _Name = ""
 
@@ -111,7 +115,7 @@ async def all_virtual_clusters(here: Here, who: Who, paging: Paging, q: Search =
 
 @router.post("/clusters", status_code=201, operation_id="create_cluster")
 async def new_virtual_cluster(body: ClusterBody, here: Here, who: Who, response: Response) -> VirtualCluster:
-    new = NewCluster(body.name, body.sku, body.description, body.node_selector, body.total, body.team)
+    new = NewCluster(body.name, body.sku, body.description, body.node_selector, body.total, body.team, body.tolerations)
     cluster = await here.database.write(lambda connection: create_cluster(connection, who, new))
     return await _settled(here, who, cluster, response)
 

@@ -30,6 +30,7 @@ from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
 from muster.platform.quotas import RequestRates
 from muster.platform.records.jobs import Job
+from muster.platform.resources.queues import VOLCANO, has_queues
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.runs import StoredRun
 from muster.platform.settings import OidcSettings
@@ -182,8 +183,14 @@ async def create_services(
         workspaces=WorkspaceDirectory(cluster, namespaces.owner_of),
         leases=leases,
         workers=workers,
+        load_context=partial(graph_context, scheduler=await _queue_scheduler(cluster)),
         builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
     )
+
+
+async def _queue_scheduler(cluster: Cluster) -> str:
+    """Returns the schedulerName of Pods in a queue. The embedded cluster's own scheduler knows queues."""
+    return VOLCANO if not isinstance(cluster, EmbeddedCluster) and await has_queues(cluster) else ""
 
 
 def _server_for(settings: Settings, is_embedded: bool, adapter: str) -> str:

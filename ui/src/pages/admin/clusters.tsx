@@ -119,6 +119,7 @@ function ClusterForm({ cluster, close }: { cluster?: VirtualCluster; close: () =
         "sku.memory",
         ...resources.map(([name]) => `sku.${name.trim()}`),
         ...labels.map(([name]) => `node_selector.${name.trim()}`),
+        "tolerations",
       ]}
       onClose={close}
       onSubmit={async (form) => {
@@ -134,6 +135,9 @@ function ClusterForm({ cluster, close }: { cluster?: VirtualCluster; close: () =
           description: text(form, "description"),
           sku,
           node_selector: asRecord(labels),
+          tolerations: text(form, "tolerations")
+            .split(/[\s,]+/)
+            .filter(Boolean),
           total: total === "" ? null : Number(total),
           team: text(form, "team"),
         })
@@ -197,6 +201,16 @@ function ClusterForm({ cluster, close }: { cluster?: VirtualCluster; close: () =
           <p className={matching ? "-mt-2 text-[13px] text-muted-foreground" : "-mt-2 text-[13px] text-warning"}>
             {w("matching", { n: matching })}
           </p>
+          <Field label={w("tolerations")} optional hint={w("tolerationsHint")} error={fault("tolerations")}>
+            {(field) => (
+              <Input
+                {...field}
+                name="tolerations"
+                placeholder="pool=ml:NoSchedule"
+                defaultValue={cluster?.tolerations.join(", ")}
+              />
+            )}
+          </Field>
           <TeamField value={cluster?.team_id} error={fault("team")} />
         </>
       )}

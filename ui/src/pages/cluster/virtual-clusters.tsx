@@ -139,6 +139,7 @@ export function VirtualClusterPage() {
             <Fact name={w("nodeSelector")}>
               <Pairs pairs={cluster.node_selector} none={w("anyNode")} />
             </Fact>
+            {cluster.tolerations.length > 0 && <Fact name={w("tolerations")}>{cluster.tolerations.join(", ")}</Fact>}
           </dl>
         </section>
       </div>
