@@ -1,5 +1,5 @@
-"""Mutated requests to the Kubernetes, Argo and platform APIs. `make fuzz` sends them for minutes, `make test` for
-seconds."""
+"""Mutated requests to the Kubernetes, Argo, platform and Kubeflow Pipelines APIs. `make fuzz` sends them for minutes,
+`make test` for seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.fuzz import argo_requests, kubernetes_requests, platform_requests
+from tests.fuzz import argo_requests, kubernetes_requests, pipeline_requests, platform_requests
 from tests.fuzz.campaign import fuzzed_server, run_campaign
 from tests.fuzz.mutation import FuzzRequest, Mutator
 
@@ -32,6 +32,9 @@ _APIS = (
     pytest.param(Api(argo_requests.new_request, argo_requests.QUERIES), id="argo"),
     pytest.param(
         Api(platform_requests.new_request, platform_requests.QUERIES, "tests.fuzz.platform_server"), id="platform"
+    ),
+    pytest.param(
+        Api(pipeline_requests.new_request, pipeline_requests.QUERIES, "tests.fuzz.platform_server"), id="pipelines"
     ),
 )
 

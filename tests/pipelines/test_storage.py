@@ -6,17 +6,21 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, func, select
 
+from muster.kube.budgets import Budgets
 from muster.pipelines import experiments, pipelines, recurring_runs, runs
 from muster.pipelines.controller import compile_run
-from muster.pipelines.listing import ListRequest
+from muster.pipelines.list_query import ListRequest
 from muster.pipelines.pipelines import NewNames
 from muster.pipelines.recurring_runs import NewRecurringRun
 from muster.pipelines.runs import NewRun
 from muster.platform.database.database import Database
 from muster.platform.database.pipeline_tables import pipeline_specs
+from muster.platform.errors import ConflictProblem
 from muster.platform.permissions import SYSTEM, Actor
+from muster.platform.quotas import BUDGETS
 from muster.platform.users.accounts import insert_user
 from tests.pipelines.test_packages import SPEC
 
@@ -94,3 +98,22 @@ async def test_a_tick_is_stored_with_its_run_or_not_at_all(database: Database) -
         return [*stored, late, runs.count_active(connection, made.id)]
 
     assert await database.write(story) == [True, False, False, 1]
+
+
+async def test_the_specs_of_a_user_have_a_budget_and_equal_ones_count_once(database: Database) -> None:
+    def story(connection: Connection) -> int:
+        ann = user(connection)
+        named = {"pipelineInfo": {"name": "x" * 300_000}}
+        for number in range(3):
+            made = pipelines.create_pipeline(connection, ann, NewNames(f"p{number}"))
+            pipelines.create_version(connection, ann, made.id, NewNames("same"), {**SPEC, **named})
+        small = connection.execution_options(**{BUDGETS: Budgets(user_pipeline_megabytes=1)})
+        source = runs.load_run(small, ann, NewRun("r", spec={**SPEC, **named, "a": "y" * 300_000}))
+        runs.insert_run(small, source, {"metadata": {"name": "w"}})
+        with pytest.raises(ConflictProblem, match=r"more than 1 MB.*userPipelineMegabytes"):
+            pipelines.store_spec(small, {**SPEC, "b": "z" * 300_000}, ann.id)
+        pipelines.store_spec(small, {**SPEC, **named}, ann.id)  # it is there already
+        pipelines.store_spec(small, {**SPEC, "b": "z" * 300_000}, "another")
+        return pipelines.spec_bytes(connection, ann.id)
+
+    assert 900_000 < await database.write(story) < 910_000

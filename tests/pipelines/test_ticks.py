@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.pipelines.ticks import Trigger, fill_macros, next_tick, ticks
+from muster.pipelines.ticks import Trigger, fill_macros, next_tick, shortest_gap, ticks
 from muster.workflows.cron.schedule import ScheduleError, parse_schedule_with_seconds
 
 
@@ -189,3 +189,23 @@ def test_macros_are_filled_in_texts_only() -> None:
         "number": 3,
         "list": ["[[Index]]"],
     }
+
+
+@pytest.mark.parametrize(
+    ("trigger", "seconds"),
+    [
+        (Trigger(interval=timedelta(seconds=2)), 2),
+        (Trigger("* * * * * *"), 1),
+        (Trigger("*/20 * * * * *"), 20),
+        (Trigger("0,59 * * * * *"), 1),
+        (Trigger("0,59 0 9 * * *"), 59),
+        (Trigger("7,8 0 0 1 1 *"), 1),
+        (Trigger("@every 90s"), 90),
+        (Trigger("@daily"), 86_400),
+        (Trigger("* * * * * *", start=at("2031-01-01T00:00:00")), 1),
+        (Trigger("@daily", end=MADE), None),
+    ],
+)
+def test_the_shortest_time_between_two_ticks(trigger: Trigger, seconds: int | None) -> None:
+    expected = timedelta.max if seconds is None else timedelta(seconds=seconds)
+    assert shortest_gap(trigger, MADE) == expected

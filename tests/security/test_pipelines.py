@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import select
 
+from muster.kube.budgets import Budgets
 from muster.kube.errors import TooManyRequests
 from muster.kube.objects import Object, name_of
 from muster.pipelines.compile import RUN_LABEL
@@ -361,3 +362,38 @@ async def test_a_new_team_with_the_name_of_a_deleted_one(here: Here) -> None:
         found = (await api.get("experiments", namespace=place))["experiments"]
         assert sorted(each["display_name"] for each in found) == ["Default", "same"]
         (await admin("DELETE", f"teams/{team}")).ok()
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        {"periodic_schedule": {"interval_second": 1}},
+        {"cron_schedule": {"cron": "* * * * * *"}},
+        {"cron_schedule": {"cron": "7,8 0 9 * * *"}},
+        {"cron_schedule": {"cron": "@every 1s"}},
+    ],
+)
+async def test_a_schedule_that_is_due_every_second(here: Here, trigger: dict[str, Any]) -> None:
+    """A member creates a recurring run that is due as often as the clock ticks."""
+    reply = await here.bob("POST", "recurringruns", {"display_name": "x", "pipeline_spec": SPEC, "trigger": trigger})
+    assert (reply.status, "use at least 2 seconds" in reply.body["message"]) == (400, True), reply.body
+
+
+async def test_more_recurring_runs_than_a_member_may_start(here: Here) -> None:
+    """A member has many recurring runs, which together start more runs than the budget allows."""
+    services, carol = here.served.platform, await user_of(here.served, "carol")
+    body = {"display_name": "c", "pipeline_spec": SPEC, "trigger": {"periodic_schedule": {"interval_second": 2}}}
+    for _ in range(3):
+        await carol.post("recurringruns", {**body, "max_concurrency": 2})
+
+    async def compile(user: str, source: RunSource) -> Object:
+        return compile_run(source)
+
+    budgets = Budgets(member_recurring_runs_per_minute=4)
+    controller = RecurringController(services.database, services.pipeline_runs, compile, budgets)
+    later = datetime.now(UTC) + timedelta(seconds=30)
+    for _ in range(2):
+        await controller.play(later)
+        assert (await carol.get("runs", page_size=200))["total_size"] == 4
+    await controller.play(later + timedelta(seconds=60))
+    assert (await carol.get("runs", page_size=200))["total_size"] == 6

@@ -72,6 +72,12 @@ class Budgets:
     """Runs of Kubeflow pipelines of one user, with those that have ended."""
     user_recurring_runs: int = 1_000
     """Recurring runs of one user."""
+    user_pipeline_megabytes: int = 2_048
+    """The compiled pipelines of one user, of versions, runs and recurring runs. Equal ones are stored once."""
+    member_recurring_seconds: int = 2
+    """The shortest time between two runs of a recurring run whose owner is not an admin."""
+    member_recurring_runs_per_minute: int = 60
+    """What all recurring runs of one user who is not an admin start together. What is due beyond that waits."""
     user_sessions: int = 100
     """Sessions of one user. One more ends the one that was not used for the longest time."""
     workflow_nodes: int = 20_000

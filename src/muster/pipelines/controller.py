@@ -2,7 +2,8 @@
 
 What a user asks for is stored first: a run to create, to cancel or to delete. Carrying it out may be interrupted at any
 point and is repeated. The state of a run follows from its Workflow. What its tasks did is stored when it has ended, so
-it can be read after the Workflow and its Pods are gone.
+it can be read after the Workflow and its Pods are gone. A finalizer keeps a Workflow that is deleted, by its TTL or by
+a user, until that is stored. The artifacts of a run stay until the run is deleted.
 """
 
 from __future__ import annotations
@@ -10,11 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +24,18 @@ from muster.kube.budgets import Budgets
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound
-from muster.kube.objects import Object, labels_of, name_of, namespace_of, parse_time, status_of, version_of
+from muster.kube.objects import (
+    Key,
+    Object,
+    is_deleting,
+    key_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    uid_of,
+    version_of,
+)
 from muster.pipelines.compile import RUN_LABEL, to_workflow
 from muster.pipelines.records import ENDED, ArtifactRecord, PipelineRun, State
 from muster.pipelines.runs import (
@@ -38,6 +48,7 @@ from muster.pipelines.runs import (
     find_requests,
     find_run,
     find_runs,
+    find_workflows,
     get_run,
     set_state,
     store_end,
@@ -45,8 +56,7 @@ from muster.pipelines.runs import (
     stored_tasks,
 )
 from muster.pipelines.spec import PipelineError, parse_pipeline
-from muster.pipelines.status import TaskDetail, task_details
-from muster.pipelines.task import Artifact
+from muster.pipelines.status import RunStatus, artifact_records, read_status, task_details, task_document
 from muster.platform.database.database import Database
 from muster.platform.database.leases import Leases
 from muster.platform.errors import BadRequestProblem, ConflictProblem
@@ -54,26 +64,18 @@ from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
 from muster.platform.runs.logs import delete_logs, save_logs
 from muster.platform.users.audit import write_audit
+from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.kinds import WORKFLOW
-from muster.workflows.model import FINISHED_PHASES
+from muster.workflows.model import KEEP_ANNOTATION
 from muster.workflows.operations import apply, control
 from muster.workflows.operations.retry import retry as retried
 
 log = logging.getLogger(__name__)
 
+FINALIZER: Final = "pipelines.muster.dev/store-run"
 _AGAIN_SECONDS: Final = 5.0
 _GONE: Final = "its Workflow was deleted on the cluster"
 _LONGEST_PIPELINE: Final = 40
-
-
-@dataclass(frozen=True, slots=True)
-class RunStatus:
-    """How far a Workflow is."""
-
-    state: State
-    error: str = ""
-    finished: datetime | None = None
-    version: str = ""
 
 
 def compile_run(source: RunSource) -> Object:
@@ -83,7 +85,7 @@ def compile_run(source: RunSource) -> Object:
     except PipelineError as error:
         raise BadRequestProblem.of("pipelines.spec", detail=str(error)) from None
     try:
-        return to_workflow(
+        workflow = to_workflow(
             pipeline,
             run_id=source.id,
             display_name=source.new.name,
@@ -94,82 +96,11 @@ def compile_run(source: RunSource) -> Object:
             pipeline_root=source.new.pipeline_root,
             service_account=source.new.service_account,
             scheduled=source.scheduled.astimezone(UTC).isoformat(timespec="seconds")[:-6] + "Z",
+            annotations={KEEP_ANNOTATION: "true"},
         )
     except PipelineError as error:
         raise BadRequestProblem.of("pipelines.parameters", detail=str(error)) from None
-
-
-def read_status(workflow: Object, run: PipelineRun) -> RunStatus:
-    """Says how far a run is. One that was canceled ends as FAILED, because kfp.Client waits for ever on CANCELED."""
-    status, version = status_of(workflow), version_of(workflow)
-    phase = status.get("phase") or ""
-    if phase not in FINISHED_PHASES:
-        if run.state == "CANCELING":
-            return RunStatus("CANCELING", version=version)
-        return RunStatus("RUNNING" if phase == "Running" else "PENDING", version=version)
-    finished = parse_time(status["finishedAt"]) if status.get("finishedAt") else run.finished or datetime.now(UTC)
-    if phase == "Succeeded":
-        return RunStatus("SUCCEEDED", "", finished, version)
-    message = str(status.get("message") or "the run failed")
-    error = f"The run was canceled by {run.stopped_by}." if run.stopped_by else message
-    return RunStatus("FAILED", error, finished, version)
-
-
-def task_document(run_id: str, task: TaskDetail) -> dict[str, Any]:
-    """Returns a task as the API has it. `node` is what Kubeflow Pipelines leaves out: parameters, attempts, kind."""
-    found: dict[str, Any] = {
-        "run_id": run_id,
-        "task_id": task.task_id,
-        "display_name": task.display_name,
-        "create_time": task.created,
-        "start_time": task.started,
-        "end_time": task.finished,
-        "state": task.state,
-        "parent_task_id": task.parent_task_id,
-        "pod_name": task.pod_name,
-        "child_tasks": [{"pod_name": pod} for pod in task.attempts],
-        "error": {"code": 13, "message": task.error} if task.error else None,
-        "node": {
-            "name": task.node_name,
-            "kind": task.kind,
-            "component": task.component,
-            "iteration": task.iteration,
-            "cached": task.cached,
-            "attempts": list(task.attempts),
-            "inputs": task.inputs.to_json(),
-            "outputs": task.outputs.to_json(),
-        },
-    }
-    return {name: value for name, value in found.items() if value not in (None, "", [])}
-
-
-def artifact_records(run_id: str, tasks: list[TaskDetail]) -> Iterator[ArtifactRecord]:
-    """The artifacts that the tasks of a run made and used. A nested pipeline only passes on what is inside of it."""
-    for task in tasks:
-        if task.kind not in ("container", "importer"):
-            continue
-        moment = parse_time(task.finished or task.created) if task.finished or task.created else datetime.now(UTC)
-        for direction, named in (("input", task.inputs.artifacts), ("output", task.outputs.artifacts)):
-            for key, listed in named.items():
-                for position, artifact in enumerate(listed):
-                    yield ArtifactRecord(
-                        run_id,
-                        task.task_id,
-                        "input" if direction == "input" else "output",
-                        key,
-                        position,
-                        artifact_id(artifact),
-                        artifact.name,
-                        artifact.type.schema_title,
-                        artifact.uri,
-                        dict(artifact.metadata),
-                        moment,
-                    )
-
-
-def artifact_id(artifact: Artifact) -> str:
-    """Equal wherever the same artifact is used: its uri contains the run and the task that made it."""
-    return sha256(artifact.uri.encode()).hexdigest()[:32]
+    return {**workflow, "metadata": {**meta(workflow), "finalizers": [FINALIZER]}}
 
 
 class PipelineController:
@@ -184,9 +115,10 @@ class PipelineController:
         namespaces: Namespaces,
         budgets: Budgets = Budgets(),  # noqa: B008
         leases: Leases | None = None,
+        artifacts: ArtifactClient | None = None,
     ) -> None:
-        """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it. `folder` keeps logs. `leases`
-        keep several servers from working on one run at the same time."""
+        """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it. `folder` keeps logs, and
+        `artifacts` what tasks have stored. `leases` keep several servers from working on one run at the same time."""
         self._database = database
         self._cluster = cluster
         self._folder = folder
@@ -196,17 +128,20 @@ class PipelineController:
         self._leases = leases or Leases(database)
         self._changed: dict[str, Object | None] = {}
         self._news = asyncio.Event()
+        self._artifacts = artifacts
+        self._workflows = Informer(cluster, WORKFLOW, labels=RUN_LABEL, on_change=self._on_change)
+        self._deleting: dict[Key, Object] = {}
+        """Workflows that are being deleted and may have the finalizer."""
+        self._deletion = asyncio.Event()
         self.ended = asyncio.Event()
         """Set when a run has ended: a recurring run may start the next one."""
 
     async def run(self) -> None:
-        async with (
-            Informer(self._cluster, WORKFLOW, labels=RUN_LABEL, on_change=self._on_change),
-            asyncio.TaskGroup() as group,
-        ):
+        async with self._workflows, asyncio.TaskGroup() as group:
             await self._find_lost()
             group.create_task(self._catch_up())
             group.create_task(self._follow())
+            group.create_task(self._finalize_deleted())
 
     # What users ask for
 
@@ -232,6 +167,8 @@ class PipelineController:
                 raise BadRequestProblem.of("pipelines.retry", state=run.state)
             try:
                 workflow = await self._workflow(run)
+                if is_deleting(workflow):
+                    raise NotFound(f'the Workflow "{run.workflow}" is being deleted')
                 plan = retried(workflow)
             except NotFound:
                 raise BadRequestProblem.of("pipelines.gone") from None
@@ -315,7 +252,11 @@ class PipelineController:
             deleted = await self._database.read(lambda connection: find_runs(connection, deleted=True))
             for run in (each for each in deleted if each.id == run_id):
                 with suppress(NotFound):
+                    workflow = await self._workflow(run)
                     await self._cluster.delete(WORKFLOW, run.workflow, run.namespace)
+                    await self._remove_finalizer(workflow)
+                if self._artifacts is not None:
+                    await self._artifacts.release(Key(run.namespace, run.workflow))
                 await asyncio.to_thread(delete_logs, self._folder, run_id)
                 await self._database.write(lambda connection: delete_row(connection, run_id))
                 self.ended.set()
@@ -338,7 +279,12 @@ class PipelineController:
 
     def _on_change(self, before: Object | None, after: Object | None) -> None:
         run_id = labels_of(after or before or {}).get(RUN_LABEL, "")
-        if run_id:
+        if not run_id:
+            return
+        if after is not None and is_deleting(after):
+            self._deleting[key_of(after)] = after
+            self._deletion.set()
+        else:
             self._changed[run_id] = after
             self._news.set()
 
@@ -372,6 +318,45 @@ class PipelineController:
             elif run.state in ENDED or seen.state != run.state:
                 await self._database.write(lambda connection: _store_state(connection, run_id, seen.state))
 
+    async def _finalize_deleted(self) -> None:
+        """Separate from `_follow`, because logs are copied, which may take a while."""
+        while True:
+            await self._deletion.wait()
+            self._deletion.clear()
+            deleting, self._deleting = self._deleting, {}
+            for workflow in deleting.values():
+                if FINALIZER in (meta(workflow).get("finalizers") or ()):
+                    await _alone(labels_of(workflow)[RUN_LABEL], self._finalize(workflow))
+
+    async def _finalize(self, workflow: Object) -> None:
+        """Stores what the run did, and its logs, before its Workflow goes."""
+        run_id = labels_of(workflow)[RUN_LABEL]
+        async with self._leases.hold(f"run/{run_id}"):
+            run = await self._database.read(lambda connection: find_run(connection, run_id))
+            if run is not None and (run.workflow, run.namespace) == (name_of(workflow), namespace_of(workflow)):
+                seen = read_status(workflow, run)
+                if seen.state not in ENDED:
+                    seen = RunStatus("FAILED", _GONE, datetime.now(UTC), seen.version)
+                if run.state not in ENDED or (run.state, run.finished) != (seen.state, seen.finished):
+                    await self._store_end(run, self._add_nodes(workflow), seen)
+                tasks = await self._database.read(lambda connection: stored_tasks(connection, run_id))
+                pods = [pod for task in tasks for pod in task["node"]["attempts"]]
+                await save_logs(self._cluster, self._folder, run_id, run.retries, run.namespace, pods, self._log_bytes)
+            await self._remove_finalizer(workflow)
+
+    async def _remove_finalizer(self, workflow: Object) -> None:
+        """Reads the Workflow again until it has not changed meanwhile: others remove their finalizers, too."""
+        while FINALIZER in (meta(workflow).get("finalizers") or ()):
+            kept = [name for name in meta(workflow)["finalizers"] if name != FINALIZER]
+            change = {"finalizers": kept, "uid": uid_of(workflow), "resourceVersion": version_of(workflow)}
+            try:
+                await self._cluster.patch(WORKFLOW, name_of(workflow), namespace_of(workflow), {"metadata": change})
+                return
+            except cluster_errors.Conflict:
+                workflow = await self._cluster.get(WORKFLOW, name_of(workflow), namespace_of(workflow))
+            except NotFound:
+                return
+
     async def _store_end(self, run: PipelineRun, workflow: Object, seen: RunStatus) -> None:
         def describe() -> tuple[list[dict[str, Any]], list[ArtifactRecord]]:
             tasks = task_details(workflow)
@@ -390,11 +375,20 @@ class PipelineController:
         return bool(await self._database.read(lambda connection: find_requests(connection, run_id)))
 
     async def _find_lost(self) -> None:
-        """Looks at all runs that have not ended: their Workflows may have ended or gone while no server was running."""
+        """Looks at all runs that have not ended: their Workflows may have ended or gone while no server was running.
+        And releases artifacts that no run refers to."""
         for run in await self._database.read(
             lambda connection: find_runs(connection, states=["PENDING", "RUNNING", "CANCELING"])
         ):
             await _alone(run.id, self._look(run.id))
+        for workflow in self._workflows.objects.values():
+            if is_deleting(workflow):
+                self._on_change(None, workflow)
+        if self._artifacts is not None:
+            kept = await self._artifacts.kept()
+            known = await self._database.read(find_workflows) if kept else set()
+            for unknown in set(kept) - known:
+                await self._artifacts.release(unknown)
 
     async def _catch_up(self) -> None:
         """Carries out what is still to be done: the process ended before, or the cluster did not respond."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, case, delete, insert, literal, select, update
 from sqlalchemy.exc import IntegrityError
 
-from muster.pipelines.listing import ListFields, ListRequest, list_rows
+from muster.pipelines.list_query import ListFields, ListRequest, list_rows
 from muster.pipelines.records import DEFAULT_EXPERIMENT, EXPERIMENT, Experiment, Place, new_uuid
 from muster.platform.database.pipeline_tables import experiments, pipeline_runs, recurring_runs
 from muster.platform.database.queries import AnyRow, as_record, record_columns

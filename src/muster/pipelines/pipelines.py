@@ -8,11 +8,12 @@ from hashlib import sha256
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, delete, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, or_, select, union, update
 from sqlalchemy.exc import IntegrityError
 
+from muster.kube.budgets import setting_name
 from muster.pipelines.experiments import check_description, check_name, find_place, in_namespace
-from muster.pipelines.listing import ListFields, ListRequest, list_rows
+from muster.pipelines.list_query import ListFields, ListRequest, list_rows
 from muster.pipelines.records import PIPELINE, PipelineRecord, PipelineVersion, new_uuid
 from muster.platform.database.pipeline_tables import (
     pipeline_runs,
@@ -23,10 +24,16 @@ from muster.platform.database.pipeline_tables import (
 )
 from muster.platform.database.queries import as_record, record_columns
 from muster.platform.database.tables import now
-from muster.platform.errors import BadRequestProblem, InvalidProblem, NotFoundProblem, conflict_on_duplicate
+from muster.platform.errors import (
+    BadRequestProblem,
+    ConflictProblem,
+    InvalidProblem,
+    NotFoundProblem,
+    conflict_on_duplicate,
+)
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
-from muster.platform.quotas import check_count
+from muster.platform.quotas import budgets_of, check_count
 from muster.platform.records.common import Page, Subject
 from muster.platform.users.audit import write_audit
 
@@ -134,7 +141,7 @@ def create_version(
     pipeline = get_pipeline(connection, actor, pipeline_id, "edit")
     named = new.checked()
     check_count(connection, "pipeline_versions", pipeline_versions.c.pipeline_id == pipeline_id, "versions")
-    spec_hash = store_spec(connection, spec)
+    spec_hash = store_spec(connection, spec, pipeline.owner_id)
     identifier = new_uuid()
     with conflict_on_duplicate(field_error("", "pipelines.taken", kind="pipeline version", name=named.name)):
         connection.execute(
@@ -207,17 +214,32 @@ def delete_version(connection: Connection, actor: Actor, pipeline_id: str, ident
 # Specs
 
 
-def store_spec(connection: Connection, spec: Mapping[str, Any]) -> str:
-    """Stores a spec once, however many versions and runs have it. Returns its hash."""
+def store_spec(connection: Connection, spec: Mapping[str, Any], owner: str) -> str:
+    """Stores a spec once, however many versions and runs have it. Returns its hash. Raises Conflict if the owner would
+    have too many bytes of them."""
     raw = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
     digest = sha256(raw).hexdigest()
     if not connection.execute(select(exists().where(pipeline_specs.c.hash == digest))).scalar_one():
+        most = budgets_of(connection).user_pipeline_megabytes
+        if spec_bytes(connection, owner) + len(raw) > most << 20:
+            raise ConflictProblem.of("pipelines.specs", most=most, setting=setting_name("user_pipeline_megabytes"))
         try:
             with connection.begin_nested():
                 connection.execute(insert(pipeline_specs).values(hash=digest, document=dict(spec), size=len(raw)))
         except IntegrityError:
             pass  # another server has just stored it
     return digest
+
+
+def spec_bytes(connection: Connection, owner: str) -> int:
+    """The size of all specs that what belongs to a user refers to."""
+    of_versions = select(pipeline_versions.c.spec_hash).where(
+        pipeline_versions.c.pipeline_id == pipelines.c.id, pipelines.c.owner_id == owner
+    )
+    of_others = [select(each.c.spec_hash).where(each.c.owner_id == owner) for each in (pipeline_runs, recurring_runs)]
+    used = union(of_versions, *of_others).subquery()
+    query = select(func.coalesce(func.sum(pipeline_specs.c.size), 0)).where(pipeline_specs.c.hash == used.c.spec_hash)
+    return int(connection.execute(query).scalar_one())
 
 
 def get_spec(connection: Connection, digest: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,15 +17,16 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, case, delete, insert, literal, select, update
 
+from muster.kube.budgets import Budgets, setting_name
 from muster.kube.errors import ApiError, BadRequest, TooManyRequests, Unavailable
 from muster.kube.objects import Object, parse_time, timestamp
 from muster.pipelines.controller import PipelineController
 from muster.pipelines.experiments import check_description, check_name, check_not_archived, get_experiment, in_namespace
-from muster.pipelines.listing import ListFields, ListRequest, list_rows
+from muster.pipelines.list_query import ListFields, ListRequest, list_rows
 from muster.pipelines.pipelines import forget_spec, get_spec, store_spec
 from muster.pipelines.records import RECURRING_RUN, RecurringRun, new_uuid
 from muster.pipelines.runs import NewRun, RunSource, count_active, find_experiment, find_spec, insert_run
-from muster.pipelines.ticks import Trigger, fill_macros, next_tick, ticks
+from muster.pipelines.ticks import Trigger, fill_macros, next_tick, shortest_gap, ticks
 from muster.platform.database.database import Database
 from muster.platform.database.pipeline_tables import pipeline_runs, recurring_runs
 from muster.platform.database.queries import AnyRow, as_record, record_columns
@@ -37,7 +39,7 @@ from muster.platform.errors import (
     UnavailableProblem,
 )
 from muster.platform.permissions import Actor, require, visible
-from muster.platform.quotas import check_count
+from muster.platform.quotas import budgets_of, check_count
 from muster.platform.records.common import Page, Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import roles_of
@@ -51,6 +53,7 @@ _SHORTEST_SLEEP: Final = 0.05
 _LONGEST_ROUND: Final = 2.0
 """Seconds for which a round waits for the ticks of one user."""
 _AGAIN_SECONDS: Final = 5.0
+_MINUTE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,15 @@ def read_trigger(given: Mapping[str, Any]) -> Trigger:
         raise InvalidProblem.field("trigger", "pipelines.trigger", detail=str(error)) from None
 
 
+def check_interval(connection: Connection, actor: Actor, trigger: Trigger) -> None:
+    """Raises Invalid if a user who is not an admin wants runs more often than the budget allows."""
+    least, gap = budgets_of(connection).member_recurring_seconds, shortest_gap(trigger, now())
+    if not actor.admin and gap < timedelta(seconds=least):
+        setting = setting_name("member_recurring_seconds")
+        given = gap // timedelta(seconds=1)
+        raise InvalidProblem.field("trigger", "pipelines.often", given=given, least=least, setting=setting)
+
+
 def stored_trigger(trigger: Trigger) -> dict[str, Any]:
     """Returns the trigger as the API answers it, which `read_trigger` reads."""
     times = {"start_time": trigger.start, "end_time": trigger.end}
@@ -98,6 +110,7 @@ def create_recurring_run(connection: Connection, actor: Actor, new: NewRecurring
     check_name(new.run.name)
     check_description(new.run.description)
     trigger = read_trigger(new.trigger)
+    check_interval(connection, actor, trigger)
     if not 1 <= new.max_concurrency <= 10:
         raise InvalidProblem.field("max_concurrency", "pipelines.concurrency", given=new.max_concurrency)
     experiment = find_experiment(connection, actor, new.run.experiment_id)
@@ -116,7 +129,7 @@ def create_recurring_run(connection: Connection, actor: Actor, new: NewRecurring
             team_id=experiment.team_id,
             pipeline_id=new.run.pipeline_id,
             version_id=new.run.version_id,
-            spec_hash=store_spec(connection, new.run.spec) if new.run.spec is not None else None,
+            spec_hash=store_spec(connection, new.run.spec, actor.id) if new.run.spec is not None else None,
             parameters=dict(new.run.parameters),
             pipeline_root=new.run.pipeline_root,
             service_account=new.run.service_account,
@@ -184,6 +197,7 @@ class RecurringController:
         database: Database,
         runs: PipelineController,
         compile: Callable[[str, RunSource], Awaitable[Object]],
+        budgets: Budgets = Budgets(),  # noqa: B008
     ) -> None:
         """`compile` makes the Workflow of a run of this user, with limits on what that may cost."""
         self._database = database
@@ -192,6 +206,7 @@ class RecurringController:
         self._news = asyncio.Event()
         self._playing: dict[str, asyncio.Task[None]] = {}
         """By the ids of owners."""
+        self._rates = StartRates(budgets.member_recurring_runs_per_minute)
 
     def look_again(self) -> None:
         """A recurring run was created, enabled or disabled."""
@@ -225,11 +240,14 @@ class RecurringController:
         """Starts the runs of all ticks that are due. Returns the seconds until the next one. A user whose pipelines
         take long to compile makes no other user wait: their ticks go on beside the next rounds."""
         by_owner: dict[str, list[RecurringRun]] = {}
+        admins = await self._database.read(find_admins)
         for recurring in await self._database.read(find_enabled):
             by_owner.setdefault(recurring.owner_id, []).append(recurring)
         for owner, theirs in by_owner.items():
             if owner not in self._playing:
-                task = self._playing[owner] = asyncio.create_task(self._play_all(theirs, moment))
+                # Those that have waited for the longest time come first: the rate may not be enough for all.
+                theirs.sort(key=lambda each: each.last_tick or each.created)
+                task = self._playing[owner] = asyncio.create_task(self._play_all(theirs, moment, owner in admins))
                 task.add_done_callback(partial(self._played, owner))
         if self._playing:
             await asyncio.wait(self._playing.values(), timeout=_LONGEST_ROUND)
@@ -237,15 +255,16 @@ class RecurringController:
         coming = [next_tick(read_trigger(each.trigger), each.created, each.last_tick) for each in enabled]
         # What is due already waits for a run to end, which is noticed.
         left = [(each - moment).total_seconds() for each in coming if each is not None and each > moment]
+        left += [self._rates.seconds_until_next(owner, moment) for owner in by_owner if owner not in admins]
         return max(_SHORTEST_SLEEP, min([*left, _LONGEST_SLEEP]))
 
     def _played(self, owner: str, _: asyncio.Task[None]) -> None:
         del self._playing[owner]
 
-    async def _play_all(self, theirs: Sequence[RecurringRun], moment: datetime) -> None:
+    async def _play_all(self, theirs: Sequence[RecurringRun], moment: datetime, is_admin: bool) -> None:
         for recurring in theirs:
             try:
-                await self._play(recurring, moment)
+                await self._play(recurring, moment, is_admin)
             except (TooManyRequests, Unavailable, TooManyRequestsProblem, UnavailableProblem) as error:
                 log.warning("recurring run %s: %s; trying again", recurring.id, error)
             except (Problem, BadRequest) as problem:
@@ -253,14 +272,15 @@ class RecurringController:
             except Exception:
                 log.exception("recurring run %s failed to be played; trying again", recurring.id)
 
-    async def _play(self, recurring: RecurringRun, moment: datetime) -> None:
+    async def _play(self, recurring: RecurringRun, moment: datetime, is_admin: bool) -> None:
         active = await self._database.read(lambda connection: count_active(connection, recurring.id))
+        most = recurring.max_concurrency - active
         due = ticks(
             read_trigger(recurring.trigger),
             recurring.created,
             recurring.last_tick,
             moment,
-            recurring.max_concurrency - active,
+            most if is_admin else min(most, self._rates.left(recurring.owner_id, moment)),
             no_catchup=recurring.no_catchup,
         )
         for number, tick in enumerate(due):
@@ -275,6 +295,7 @@ class RecurringController:
             )
             if not stored:
                 return  # another server has played it, or it was disabled meanwhile
+            self._rates.add(recurring.owner_id, moment)
             await self._runs.begin(source.id)
 
     async def _refuse(self, recurring: RecurringRun, error: str) -> None:
@@ -286,6 +307,39 @@ class RecurringController:
                 update(recurring_runs).where(recurring_runs.c.id == recurring.id).values(**values)
             )
         )
+
+
+class StartRates:
+    """How many runs the recurring runs of each user have started in the last minute. Kept in memory: after a restart
+    it begins again."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._most = per_minute
+        self._started: dict[str, deque[datetime]] = {}
+
+    def add(self, owner: str, moment: datetime) -> None:
+        self._started.setdefault(owner, deque(maxlen=self._most)).append(moment)
+
+    def left(self, owner: str, moment: datetime) -> int:
+        """Returns how many may be started now."""
+        started = self._started.get(owner)
+        if started is None:
+            return self._most
+        while started and started[0] <= moment - _MINUTE:
+            started.popleft()
+        if not started:
+            del self._started[owner]
+        return self._most - len(started)
+
+    def seconds_until_next(self, owner: str, moment: datetime) -> float:
+        """Returns when the next one may be started if none may be started now."""
+        if self.left(owner, moment) > 0:
+            return _LONGEST_SLEEP
+        return (self._started[owner][0] + _MINUTE - moment).total_seconds()
+
+
+def find_admins(connection: Connection) -> set[str]:
+    return set(connection.execute(select(users.c.id).where(users.c.admin)).scalars())
 
 
 def find_enabled(connection: Connection) -> list[RecurringRun]:

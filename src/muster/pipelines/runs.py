@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from muster.kube.objects import Object, timestamp
+from muster.kube.objects import Key, Object, timestamp
 from muster.pipelines.experiments import (
     check_description,
     check_name,
@@ -24,7 +24,7 @@ from muster.pipelines.experiments import (
     in_namespace,
     storage_state,
 )
-from muster.pipelines.listing import ListFields, ListRequest, list_rows
+from muster.pipelines.list_query import ListFields, ListRequest, list_rows
 from muster.pipelines.pipelines import forget_spec, get_spec, get_version, newest_version, store_spec
 from muster.pipelines.records import ENDED, RUN, ArtifactRecord, Experiment, PipelineRun, State, new_uuid
 from muster.platform.database.pipeline_tables import (
@@ -149,7 +149,7 @@ def insert_run(connection: Connection, source: RunSource, workflow: Object) -> N
             team_id=source.team_id,
             pipeline_id=source.pipeline_id,
             version_id=source.version_id,
-            spec_hash=store_spec(connection, source.spec),
+            spec_hash=store_spec(connection, source.spec, source.owner),
             recurring_run_id=source.recurring_run_id,
             parameters=dict(new.parameters),
             pipeline_root=new.pipeline_root,
@@ -319,6 +319,12 @@ def find_runs(connection: Connection, *, deleted: bool = False, states: Sequence
     if states:
         query = query.where(pipeline_runs.c.state.in_(states))
     return [as_record(row, PipelineRun) for row in connection.execute(query)]
+
+
+def find_workflows(connection: Connection) -> set[Key]:
+    """The Workflows of all runs, also of those that are about to be deleted."""
+    query = select(pipeline_runs.c.namespace, pipeline_runs.c.workflow)
+    return {Key(row.namespace, row.workflow) for row in connection.execute(query)}
 
 
 def count_active(connection: Connection, recurring_run_id: str) -> int:

@@ -1,20 +1,24 @@
-"""What a pipeline run reports about its tasks: one entry for every task, iteration and nested pipeline. Pure."""
+"""What a pipeline run reports: its state, and one entry for every task, iteration and nested pipeline. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Literal
 
-from muster.kube.objects import Object, name_of, status_of
+from muster.kube.objects import Object, name_of, parse_time, status_of, version_of
 from muster.pipelines.inputs import collect_iterations
 from muster.pipelines.model import Component
+from muster.pipelines.records import ArtifactRecord, PipelineRun
+from muster.pipelines.records import State as RunState
 from muster.pipelines.resolver import node_inputs, node_outputs
 from muster.pipelines.spec import Pipeline
-from muster.pipelines.task import TaskInputs, TaskOutputs
+from muster.pipelines.task import Artifact, TaskInputs, TaskOutputs
 from muster.workflows.engine.node_tree import pod_name
-from muster.workflows.model import Node
+from muster.workflows.model import FINISHED_PHASES, Node
 
 State = Literal["PENDING", "RUNNING", "SUCCEEDED", "SKIPPED", "FAILED"]
 _STATES: Mapping[str, State] = {
@@ -28,6 +32,32 @@ _STATES: Mapping[str, State] = {
 }
 
 _NUMBER = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """How far a Workflow is."""
+
+    state: RunState
+    error: str = ""
+    finished: datetime | None = None
+    version: str = ""
+
+
+def read_status(workflow: Object, run: PipelineRun) -> RunStatus:
+    """Says how far a run is. One that was canceled ends as FAILED, because kfp.Client waits for ever on CANCELED."""
+    status, version = status_of(workflow), version_of(workflow)
+    phase = status.get("phase") or ""
+    if phase not in FINISHED_PHASES:
+        if run.state == "CANCELING":
+            return RunStatus("CANCELING", version=version)
+        return RunStatus("RUNNING" if phase == "Running" else "PENDING", version=version)
+    finished = parse_time(status["finishedAt"]) if status.get("finishedAt") else run.finished or datetime.now(UTC)
+    if phase == "Succeeded":
+        return RunStatus("SUCCEEDED", "", finished, version)
+    message = str(status.get("message") or "the run failed")
+    error = f"The run was canceled by {run.stopped_by}." if run.stopped_by else message
+    return RunStatus("FAILED", error, finished, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +91,63 @@ def task_details(workflow: Object, pipeline: Pipeline | None = None) -> list[Tas
     """Returns the tasks of a run in the order in which they began. With the pipeline, loops have outputs, too."""
     tree = _Tree(workflow)
     return [_detail(node, tree, pipeline) for node in tree.tasks()]
+
+
+def task_document(run_id: str, task: TaskDetail) -> dict[str, Any]:
+    """Returns a task as the API has it. `node` is what Kubeflow Pipelines leaves out: parameters, attempts, kind."""
+    found: dict[str, Any] = {
+        "run_id": run_id,
+        "task_id": task.task_id,
+        "display_name": task.display_name,
+        "create_time": task.created,
+        "start_time": task.started,
+        "end_time": task.finished,
+        "state": task.state,
+        "parent_task_id": task.parent_task_id,
+        "pod_name": task.pod_name,
+        "child_tasks": [{"pod_name": pod} for pod in task.attempts],
+        "error": {"code": 13, "message": task.error} if task.error else None,
+        "node": {
+            "name": task.node_name,
+            "kind": task.kind,
+            "component": task.component,
+            "iteration": task.iteration,
+            "cached": task.cached,
+            "attempts": list(task.attempts),
+            "inputs": task.inputs.to_json(),
+            "outputs": task.outputs.to_json(),
+        },
+    }
+    return {name: value for name, value in found.items() if value not in (None, "", [])}
+
+
+def artifact_records(run_id: str, tasks: list[TaskDetail]) -> Iterator[ArtifactRecord]:
+    """The artifacts that the tasks of a run made and used. A nested pipeline only passes on what is inside of it."""
+    for task in tasks:
+        if task.kind not in ("container", "importer"):
+            continue
+        moment = parse_time(task.finished or task.created) if task.finished or task.created else datetime.now(UTC)
+        for direction, named in (("input", task.inputs.artifacts), ("output", task.outputs.artifacts)):
+            for key, listed in named.items():
+                for position, artifact in enumerate(listed):
+                    yield ArtifactRecord(
+                        run_id,
+                        task.task_id,
+                        "input" if direction == "input" else "output",
+                        key,
+                        position,
+                        artifact_id(artifact),
+                        artifact.name,
+                        artifact.type.schema_title,
+                        artifact.uri,
+                        dict(artifact.metadata),
+                        moment,
+                    )
+
+
+def artifact_id(artifact: Artifact) -> str:
+    """Equal wherever the same artifact is used: its uri contains the run and the task that made it."""
+    return sha256(artifact.uri.encode()).hexdigest()[:32]
 
 
 class _Tree:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final
 
 from muster.workflows.cron.schedule import Schedule, ScheduleError, parse_schedule_with_seconds
@@ -30,6 +30,9 @@ _WINDOWS: Final = (
 """Where the last tick before a moment is searched, so that few of the ticks in between are looked at."""
 _YEARS: Final = range(1970, 3000)
 """Around every tick, times can be computed with: the calendar of Python ends at the years 1 and 9999."""
+_LOOK_AHEAD: Final = timedelta(days=400)
+_MOST_GAPS: Final = 121
+"""Two minutes of ticks, if there is one each second."""
 LONGEST_INTERVAL: Final = timedelta(days=3650)
 
 
@@ -81,6 +84,15 @@ def next_tick(trigger: Trigger, created: datetime, last: datetime | None) -> dat
     """Returns the first tick after `last`; None if there is none any more."""
     found = _next(trigger, created, last)
     return None if found is None or (trigger.end is not None and found > trigger.end) else found
+
+
+def shortest_gap(trigger: Trigger, now: datetime) -> timedelta:
+    """Returns the shortest time between two of the next ticks."""
+    if trigger.interval:
+        return trigger.interval
+    begin = max(now, trigger.start or now)
+    found = list(islice(_due(trigger, begin, None, begin + _LOOK_AHEAD), _MOST_GAPS))
+    return min((after - before for before, after in pairwise(found)), default=timedelta.max)
 
 
 def _due(trigger: Trigger, created: datetime, last: datetime | None, now: datetime) -> Iterator[datetime]:

@@ -434,6 +434,13 @@ _PIPELINES: Final[Mapping[str, Template]] = {
     "pipelines.gone": Template("the Workflow of the run is gone", "create a new run"),
     "pipelines.trigger": Template("{detail}"),
     "pipelines.concurrency": Template("{given} is not a valid max_concurrency", "use a whole number from 1 to 10"),
+    "pipelines.often": Template(
+        "a run every {given} seconds is too often", "use at least {least} seconds, or ask an admin to change {setting}"
+    ),
+    "pipelines.specs": Template(
+        "your compiled pipelines would have more than {most} MB",
+        "delete versions and runs that you do not need any more, or ask an admin to raise {setting}",
+    ),
     "pipelines.url": Template("pipelines are not loaded from addresses", "upload the file"),
     "pipelines.artifact": Template('the task has no output artifact "{name}"', _ONE_OF),
     "pipelines.no-content": Template("{detail}"),

@@ -97,6 +97,7 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
         owners=artifacts.owners,
         files=files,
     )
+    artifacts.on_release = cleanup.artifacts_released
     box.run_component(cleanup)
     return WorkflowServices(artifacts, metrics)
 

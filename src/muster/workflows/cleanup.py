@@ -206,6 +206,10 @@ class CleanupController:
             cluster, POD, labels=WORKFLOW_LABEL, on_change=self._pod_changed, indexers={"workflow": _workflow_of}
         )
 
+    def artifacts_released(self, workflow: Key) -> None:
+        """Something that kept the artifacts of a workflow is gone. They go at once if the workflow is gone, too."""
+        self._queue.enqueue(workflow)
+
     async def run(self) -> None:
         async with self._pods, self._workflows, self._namespaces:
             await self._find_orphans()

@@ -24,6 +24,8 @@ NODE_ID = "workflows.argoproj.io/node-id"
 """Annotation on a node's Pod."""
 PIPELINE_ARGUMENT = "kubeflow-pipeline"
 """The argument of a workflow whose tasks are decided by a TaskResolver: the compiled pipeline, as JSON."""
+KEEP_ANNOTATION = "workflows.muster.dev/keep-artifacts"
+"""Of a workflow whose artifacts outlive it, until `ArtifactClient.release` is called."""
 FINISHED_PHASES: frozenset[str] = frozenset(("Succeeded", "Failed", "Error"))
 """Of a workflow."""
 

@@ -26,12 +26,16 @@ async def save_logs(
 ) -> None:
     """Copies the logs of Pods that are about to be replaced by Pods of the same names. It may be repeated. All saved
     logs of the run together have at most so many bytes; a log that is cut off says so."""
-    for pod in pods:
-        target = saved_log(folder, run_id, round, pod)
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    targets = {pod: saved_log(folder, run_id, round, pod) for pod in pods}
+    if not targets:
+        return
+    place = folder / "runs" / path_component(run_id)
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    again = {fit_component(f"{target.name}.coming") for target in targets.values()}
+    again |= {target.name for target in targets.values()}
+    left = most_bytes - sum(each.stat().st_size for each in place.iterdir() if each.name not in again)
+    for pod, target in targets.items():
         draft = target.with_name(fit_component(f"{target.name}.coming"))
-        draft.unlink(missing_ok=True)
-        left = most_bytes - sum(each.stat().st_size for each in target.parent.iterdir() if each != target)
         try:
             with draft.open("wb") as file:
                 async for piece in cluster.logs(pod, namespace, LogQuery(container="main", timestamps=True)):

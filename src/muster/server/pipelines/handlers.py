@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 
 from muster.pipelines import experiments, packages, pipelines
-from muster.pipelines.listing import DEFAULT_SIZE, LARGEST_SIZE, ListRequest
+from muster.pipelines.list_query import DEFAULT_SIZE, LARGEST_SIZE, ListRequest
 from muster.pipelines.pipelines import NewNames, get_spec, get_specs
 from muster.pipelines.records import PipelineRecord, PipelineVersion
 from muster.platform.errors import BadRequestProblem, InvalidProblem, UnauthenticatedProblem

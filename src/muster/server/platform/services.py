@@ -154,7 +154,9 @@ async def create_services(
         partial(_server_for, settings, isinstance(cluster, EmbeddedCluster)),
     )
     await dispatch.prepare()
-    pipeline_runs = PipelineController(database, cluster, folder, add_nodes, namespaces, settings.budgets, leases)
+    pipeline_runs = PipelineController(
+        database, cluster, folder, add_nodes, namespaces, settings.budgets, leases, artifacts
+    )
 
     async def compile_tick(user: str, source: RunSource) -> Object:
         if workers is None:
@@ -177,7 +179,7 @@ async def create_services(
         job_feed=job_feed,
         dispatch=dispatch,
         pipeline_runs=pipeline_runs,
-        recurring_runs=RecurringController(database, pipeline_runs, compile_tick),
+        recurring_runs=RecurringController(database, pipeline_runs, compile_tick, settings.budgets),
         streams=OpenStreams(settings.budgets),
         rates=RequestRates(settings.budgets.user_requests_per_second),
         workspaces=WorkspaceDirectory(cluster, namespaces.owner_of),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import posixpath
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,7 +19,7 @@ from muster.kube.budgets import Budgets
 from muster.kube.builtin import CONFIG_MAP, NAMESPACE, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
-from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of, status_of
+from muster.kube.objects import Key, Object, annotations_of, name_of, namespace_of, spec_of, status_of
 from muster.kube.pod_security import is_restricted, is_run_secret
 from muster.workflows.artifacts.archives import Limits, form_of, is_packed, pack, unpack
 from muster.workflows.artifacts.local_store import ArtifactOwners, ArtifactQuota, ArtifactThreads, LocalStore, split_key
@@ -174,6 +175,8 @@ class ArtifactClient:
         self._threads = ArtifactThreads()
         self._quota = ArtifactQuota(self._local_folder, members.budgets)
         self.owners = ArtifactOwners(home)
+        self.on_release: Callable[[Key], None] = lambda workflow: None
+        """Called when the artifacts of a workflow do not have to outlive it any more."""
 
     async def repository(self, workflow: Object) -> Mapping[str, Any]:
         """Returns the repository that this workflow's keys refer to and its new artifacts go to."""
@@ -238,6 +241,15 @@ class ArtifactClient:
         async with self._store(workflow, artifact) as (store, location):
             _check_run(workflow, location)
             await store.delete(location)
+
+    async def kept(self) -> list[Key]:
+        """Returns the workflows whose artifacts outlive them (`KEEP_ANNOTATION`)."""
+        return await asyncio.to_thread(self.owners.kept)
+
+    async def release(self, workflow: Key) -> None:
+        """Lets the artifacts of such a workflow be deleted with it, or at once if it is gone already."""
+        await self._threads.run(workflow.namespace, self.owners.release, workflow)
+        self.on_release(workflow)
 
     async def keys(self, workflow: Object, artifact: Artifact) -> list[str]:
         """Returns all keys below the artifact's key."""

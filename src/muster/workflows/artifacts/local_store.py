@@ -30,9 +30,10 @@ from muster.kube.beneath import TEMPORARY, Folder, UnsafeFile, UnsafeName
 from muster.kube.budgets import Budgets, setting_name
 from muster.kube.errors import BadRequest
 from muster.kube.file_names import path_component
-from muster.kube.objects import Key, Object, name_of, namespace_of, spec_of, status_of
+from muster.kube.objects import Key, Object, annotations_of, name_of, namespace_of, spec_of, status_of
 from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, Location, is_local, key_of
 from muster.workflows.artifacts.stores import MOST_KEYS, check_keys
+from muster.workflows.model import KEEP_ANNOTATION
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -200,39 +201,62 @@ def _shown(key: str) -> str:
 
 
 class ArtifactOwners:
-    """`home` holds the local repository. All calls block."""
+    """`home` holds the local repository. All calls block.
+
+    The artifacts of a workflow with the annotation `KEEP_ANNOTATION` outlive it: something else refers to them, such as
+    the record of a pipeline run, and releases them when it is deleted itself.
+    """
 
     def __init__(self, home: Path) -> None:
         self._artifacts = home / "artifacts"
         self._owners = home / "artifact-owners"
+        self._kept = home / "artifacts-kept"
+        """Records of the same form, of workflows whose artifacts outlive them."""
 
     def record(self, workflow: Object, location: Mapping[str, Any]) -> None:
         """Called before something is stored."""
         if not is_owned(workflow, location):
             return
-        record = self._record(Key(namespace_of(workflow), name_of(workflow)))
+        top = self._kept if KEEP_ANNOTATION in annotations_of(workflow) else self._owners
+        record = _record(top, Key(namespace_of(workflow), name_of(workflow)))
         record.parent.mkdir(parents=True, exist_ok=True)
         with record.open("ab") as file:
             file.write(json.dumps(key_of(location)).encode() + b"\n")
 
     def has_stored(self, workflow: Key) -> bool:
+        """Whether artifacts have to be deleted with the workflow."""
         with suppress(BadRequest):
-            return self._record(workflow).exists()
+            return _record(self._owners, workflow).exists()
         return False
 
     def all(self) -> list[Key]:
-        """Returns the workflows that have stored something and were not deleted together with it."""
-        return [Key(folder.name, each.name) for folder in _folders(self._owners) for each in folder.iterdir()]
+        """Returns the workflows whose artifacts have to be deleted with them, and are not deleted yet."""
+        return _workflows(self._owners)
+
+    def kept(self) -> list[Key]:
+        """Returns the workflows whose artifacts outlive them."""
+        return _workflows(self._kept)
+
+    def release(self, workflow: Key) -> None:
+        """The artifacts of a workflow do not have to outlive it any more. May be repeated."""
+        with suppress(BadRequest, FileNotFoundError):
+            kept, record = _record(self._kept, workflow), _record(self._owners, workflow)
+            lines = kept.read_bytes()
+            record.parent.mkdir(parents=True, exist_ok=True)
+            with record.open("ab") as file:
+                file.write(lines)
+            kept.unlink()
 
     def namespaces(self) -> list[str]:
         """Returns the namespaces that have artifacts."""
-        return sorted({folder.name for top in (self._artifacts, self._owners) for folder in _folders(top)})
+        tops = (self._artifacts, self._owners, self._kept)
+        return sorted({folder.name for top in tops for folder in _folders(top)})
 
     def delete(self, workflow: Key, used: Collection[str] = ()) -> bool:
         """Deletes the artifacts of a workflow that is gone, except keys that others use. Returns whether none is
         left."""
         with suppress(BadRequest, FileNotFoundError):
-            record = self._record(workflow)
+            record = _record(self._owners, workflow)
             store = LocalFolder(self._artifacts / path_component(workflow.namespace))
             kept = False
             for key in _read_keys(record):
@@ -248,12 +272,17 @@ class ArtifactOwners:
 
     def delete_namespace(self, namespace: str) -> None:
         """Deletes everything that was stored in a namespace that is gone."""
-        for top in (self._artifacts, self._owners):
+        for top in (self._artifacts, self._owners, self._kept):
             with suppress(FileNotFoundError), Folder.at(top) as folder:
                 folder.remove([namespace])
 
-    def _record(self, workflow: Key) -> Path:
-        return self._owners / path_component(workflow.namespace) / path_component(workflow.name)
+
+def _record(top: Path, workflow: Key) -> Path:
+    return top / path_component(workflow.namespace) / path_component(workflow.name)
+
+
+def _workflows(top: Path) -> list[Key]:
+    return [Key(folder.name, each.name) for folder in _folders(top) for each in folder.iterdir()]
 
 
 def is_owned(workflow: Object, location: Mapping[str, Any]) -> bool:
