@@ -175,6 +175,12 @@ def _load_platform_login() -> _Commands:
     return {"login": login, "logout": logout, "openapi": openapi}
 
 
+def _load_platform_archive() -> _Commands:
+    from muster.cli.platform_archive import export_archive, import_archive
+
+    return {"export": export_archive, "import": import_archive}
+
+
 def _load_dispatch() -> _Commands:
     from muster.cli.dispatch import dispatch_app
 
@@ -248,6 +254,8 @@ COMMANDS = {
         "Log in to a platform.",
     ),
     "logout": Entry(_load_platform_login, "Log out of the platform."),
+    "export": Entry(_load_platform_archive, "Export workflows, modules and settings of the platform to an archive."),
+    "import": Entry(_load_platform_archive, "Import an archive of another platform."),
     "openapi": Entry(_load_platform_login, "Print the OpenAPI document of the platform's API."),
     "env": Entry(_load_cluster, "Print the environment variables that connect kubectl, argo and Hera to the cluster."),
     "rotate-key": Entry(_load_cluster, "Add a new key that encrypts secrets at rest."),
