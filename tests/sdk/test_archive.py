@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from muster.kube.encryption import KEY_FILE, KeyRing
 from muster.platform.database.database import Database, sqlite_url
@@ -63,7 +64,7 @@ def fill(muster: Muster) -> None:
         "a100", {"nvidia.com/gpu": 1, "cpu": 8}, total=16, node_selector={"gpu": "a100"}, team="vision"
     )
     muster.storage.create("sets", "/data/sets", read_only=True)
-    source = {"git_url": "https://git.example/clean.git", "inputs": [{"name": "rows"}]}
+    source: dict[str, Any] = {"git_url": "https://git.example/clean.git", "inputs": [{"name": "rows"}]}
     env = [{"name": "LEVEL", "value": "3"}, {"name": "TOKEN", "value": "s3cret", "secret": True}]
     muster.modules.create("clean", category="data", git_ref="v1", env=env, team="vision", **source)
     muster.modules.edit("clean", git_ref="v2")
@@ -163,7 +164,7 @@ async def test_what_differs_is_reported_and_changed_only_on_request(served: Serv
 
 
 def test_all_fields_of_settings_are_exported() -> None:
-    bodies = {"categories": CategoryBody, "clusters": ClusterBody, "storage": RootBody}
+    bodies: dict[str, type[BaseModel]] = {"categories": CategoryBody, "clusters": ClusterBody, "storage": RootBody}
     for part, body in bodies.items():
         assert set(SETTING_FIELDS[part]) == set(body.model_fields) - {"name"}, part
 

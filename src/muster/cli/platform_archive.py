@@ -31,8 +31,9 @@ def export_archive(
 ) -> None:
     """Export workflows, modules and settings of the platform to an archive.
 
-    Workflows are exported with all their versions. Admins export everything: also teams, categories, virtual clusters and storage roots. Other users export their own
-    workflows and modules. The archive has no values of secrets. Runs and accounts are not exported.
+    Workflows are exported with all their versions. Admins export everything: also teams, categories, virtual clusters
+    and storage roots. Other users export their own workflows and modules. The archive has no values of secrets. Runs
+    and accounts are not exported.
     """
     from muster.sdk.archive import export_platform, write_archive, write_secrets
 
@@ -66,8 +67,9 @@ def import_archive(
 ) -> None:
     """Import an archive of another platform.
 
-    It can be repeated: what is there already is left alone. What is imported belongs to you. Only admins import settings. Modules are built again, at the same commits, and have
-    to be reviewed again. Exits with 1 if something could not be imported.
+    It can be repeated: what is there already is left alone. What is imported belongs to you. Only admins import
+    settings. Modules are built again, at the same commits, and have to be reviewed again. Exits with 1 if something
+    could not be imported.
     """
     from muster.sdk.archive import ArchiveError, Import, read_archive, read_secrets
 

@@ -175,11 +175,18 @@ async def _keep_running(name: str, task: Callable[[], Coroutine[Any, Any, None]]
     while True:
         try:
             await task()
-        except LeaseLost as error:
-            log.warning("%s: %s", name, error)
-        except Exception:
-            log.exception("%s failed and is restarted", name)
+        except Exception as error:
+            if _is_lease_lost(error):
+                log.warning("%s: another server has taken over", name)
+            else:
+                log.exception("%s failed and is restarted", name)
         await asyncio.sleep(_AGAIN_SECONDS)
+
+
+def _is_lease_lost(error: Exception) -> bool:
+    if isinstance(error, ExceptionGroup):
+        return all(_is_lease_lost(each) for each in error.exceptions)
+    return isinstance(error, LeaseLost)
 
 
 async def _encrypt_secrets(services: Services) -> None:
