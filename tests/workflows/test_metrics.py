@@ -74,8 +74,8 @@ def test_every_end_counts_once() -> None:
     found = emitted(WORKFLOW, reload=False)
     assert found.pop('argo_workflows_live{n="wf"}').removesuffix(".0").isdigit()
     assert found == {
-        'argo_workflows_runs_total{status="Succeeded"}': "1.0",
-        'argo_workflows_done_total{status="Succeeded"}': "1.0",
+        'argo_workflows_runs{status="Succeeded"}': "1.0",
+        'argo_workflows_done{status="Succeeded"}': "1.0",
         "argo_workflows_tries": "1.0",
     }
 

@@ -41,7 +41,7 @@ def shown(*metrics: dict[str, Any], node: Node | None = NODE, times: int = 1, ha
 @pytest.mark.parametrize(
     ("definition", "times", "expected"),
     [
-        (metric(counter={"value": "1"}), 2, ["argo_workflows_m_total 2.0"]),
+        (metric(counter={"value": "1"}), 2, ["argo_workflows_m 2.0"]),
         (metric("m_total", counter={"value": "1"}), 1, ["argo_workflows_m_total 1.0"]),
         (metric(gauge={"value": "{{duration}}"}), 2, ["argo_workflows_m 10.0"]),
         (metric(gauge={"value": "2", "operation": "Add"}), 3, ["argo_workflows_m 6.0"]),
@@ -52,7 +52,7 @@ def shown(*metrics: dict[str, Any], node: Node | None = NODE, times: int = 1, ha
         (metric(gauge={"value": "{{retries}}"}), 1, ["argo_workflows_m 1.0"]),
         (metric(gauge={"value": "{{resourcesDuration.cpu}}"}), 1, ["argo_workflows_m 7.0"]),
         (metric(gauge={"value": "{{= asFloat(duration) * 2 }}"}), 1, ["argo_workflows_m 20.0"]),
-        (metric(counter={"value": "1"}, when="{{status}} == Failed"), 1, ["argo_workflows_m_total 1.0"]),
+        (metric(counter={"value": "1"}, when="{{status}} == Failed"), 1, ["argo_workflows_m 1.0"]),
         (metric(counter={"value": "1"}, when="{{status}} == Succeeded"), 1, []),
         (
             metric(
@@ -63,7 +63,7 @@ def shown(*metrics: dict[str, Any], node: Node | None = NODE, times: int = 1, ha
                 ],
             ),
             1,
-            ['argo_workflows_m_total{flow="\\"flow\\"",size="big"} 1.0'],
+            ['argo_workflows_m{flow="\\"flow\\"",size="big"} 1.0'],
         ),
         (
             metric(histogram={"value": "{{duration}}", "buckets": [5, 10, 20]}),
@@ -87,7 +87,7 @@ def test_what_a_node_emits(definition: dict[str, Any], times: int, expected: lis
     ("definition", "expected"),
     [
         (metric(gauge={"value": "{{workflow.duration}}"}), ["argo_workflows_m 90.0"]),
-        (metric(counter={"value": "1"}, when="{{workflow.status}} == Succeeded"), ["argo_workflows_m_total 1.0"]),
+        (metric(counter={"value": "1"}, when="{{workflow.status}} == Succeeded"), ["argo_workflows_m 1.0"]),
     ],
 )
 def test_what_a_workflow_emits(definition: dict[str, Any], expected: list[str]) -> None:
@@ -111,7 +111,7 @@ def test_the_whole_text() -> None:
     registry = MetricRegistry()
     registry.record(WORKFLOW, NODE, [metric(counter={"value": "1"})], SCOPE, now=NOW)
     assert registry.text(NOW) == (
-        "# HELP argo_workflows_m_total What it is\n# TYPE argo_workflows_m_total counter\nargo_workflows_m_total 1.0\n"
+        "# HELP argo_workflows_m What it is\n# TYPE argo_workflows_m counter\nargo_workflows_m 1.0\n"
     )
 
 
@@ -120,6 +120,7 @@ def test_the_whole_text() -> None:
     [
         ({"name": "m", "counter": {"value": "1"}}, "metric 'm' must contain a help string under 'help: ' field"),
         (metric("a-b", counter={"value": "1"}), "could not construct metric 'a-b': metric name is invalid"),
+        (metric("gauge", gauge={"value": "1"}), "could not construct metric 'gauge': the controller has a metric"),
         (metric(), "metric 'm' must be one of gauge, histogram, counter"),
         (metric(counter={"value": "many"}), "could not construct metric 'm': \"many\" is not a number"),
         (metric(counter={"value": "{{nothing}}"}), "unable to substitute parameters for metric 'm': "),
@@ -138,7 +139,7 @@ def test_mistakes_are_told_and_the_others_emitted(definition: dict[str, Any], pr
     good = metric("known", counter={"value": "1"})
     [found] = registry.record(WORKFLOW, NODE, [good, definition, good], SCOPE, now=NOW)
     assert found.startswith(problem)
-    assert "argo_workflows_known_total 2.0" in registry.text(NOW)
+    assert "argo_workflows_known 2.0" in registry.text(NOW)
 
 
 def test_memory_is_bounded() -> None:
@@ -159,9 +160,9 @@ def test_series_of_a_metric_may_have_different_labels() -> None:
         definition = metric(counter={"value": "1"}, labels=labels)
         assert registry.record(WORKFLOW, NODE, [definition], SCOPE, now=NOW) == []
     assert registry.text(NOW).splitlines()[2:] == [
-        "argo_workflows_m_total 1.0",
-        'argo_workflows_m_total{a="1"} 1.0',
-        'argo_workflows_m_total{b="2"} 1.0',
+        "argo_workflows_m 1.0",
+        'argo_workflows_m{a="1"} 1.0',
+        'argo_workflows_m{b="2"} 1.0',
     ]
     theirs = CollectorRegistry()
     Counter("m", "What it is", registry=theirs)

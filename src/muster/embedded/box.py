@@ -28,6 +28,7 @@ from muster.embedded.controllers.garbage import (
 from muster.embedded.controllers.jobs import JobController
 from muster.embedded.controllers.quotas import QuotaController
 from muster.embedded.controllers.terminated_pods import TerminatedPodCollector
+from muster.embedded.controllers.token_secrets import TokenSecretController
 from muster.embedded.node.agent import Agent
 from muster.embedded.node.image_engine import ImageEngine
 from muster.embedded.node.nodes import NodeHeartbeat
@@ -96,6 +97,9 @@ class Box:
         self.run_component(CrdController(cluster))
         self.run_component(GcTuner(cluster.store))
         self.run_component(NamespaceContentsController(cluster, api))
+        if api is not None:
+            tokens = self.identity.service_accounts
+            self.run_component(TokenSecretController(cluster, tokens, api.ca_certificate))
         self.run_component(EventExpiry(cluster, timedelta(hours=settings.event_hours)))
         self.run_component(TerminatedPodCollector(cluster, settings.terminated_pods))
         self.run_component(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))

@@ -298,6 +298,11 @@ class Controller(Generic[K]):
         """The number of keys that wait for a reconcile."""
         return len(self._queue)
 
+    @property
+    def busy(self) -> int:
+        """The number of reconciles that run."""
+        return len(self._active)
+
     async def finish(self) -> None:
         """Starts no more reconciles, and waits for those that run."""
         self._closing = True

@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.operations import AgentFiles
 from muster.embedded.settings import ApiAccess, ImageSettings, RuntimeName
 from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
-from muster.kube.builtin import NAMESPACE, new_catalogue
+from muster.kube.builtin import NAMESPACE, POD, new_catalogue
 from muster.kube.encryption import EncryptionError
 from muster.kube.kinds import Catalogue
 from muster.kube.objects import Key
@@ -28,7 +29,7 @@ from muster.kube.pod_security import is_restricted
 from muster.pipelines.resolver import resolver_for
 from muster.platform.errors import UnavailableProblem
 from muster.server.argo.app import argo_app
-from muster.server.http_server import limits_from, open_listener, serve_https
+from muster.server.http_server import limits_from, open_listener, serve_http, serve_https
 from muster.server.kubernetes.app import kube_app
 from muster.server.pidfile import ServerError, ServerInfo, claim_home
 from muster.server.platform.hosting import host_platform
@@ -43,6 +44,7 @@ from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.member_jobs import MemberAccess
 from muster.workflows.cleanup import CleanupController, collect_garbage, needs_finalizer
 from muster.workflows.controller import WorkflowController
+from muster.workflows.controller_metrics import ControllerMetrics
 from muster.workflows.cron.controller import CronController
 from muster.workflows.executors.http import HttpExecutor
 from muster.workflows.executors.pod import PodExecutor
@@ -62,14 +64,16 @@ class WorkflowServices(NamedTuple):
     """What other parts of the server use of the workflow controllers."""
 
     artifacts: ArtifactClient
-    metrics: MetricRegistry
+    metrics: Callable[[datetime], str]
+    """Prometheus' text of the metrics at a time."""
 
 
 def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices:
     cluster, home = box.cluster, box.settings.home / "workflows"
     cluster.store.input_folder = str(home / "inputs")
     artifacts = ArtifactClient(cluster, home, members=MemberAccess(settings.budgets, settings.member_addresses))
-    metrics = MetricRegistry()
+    metrics, counters = MetricRegistry(), ControllerMetrics()
+    counters.pods = lambda: cluster.store.view.objects(POD.resource)
     read_manifest = artifact_reader(artifacts, home / "manifests")
 
     files = AgentFiles(box.settings.agent)
@@ -87,8 +91,10 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
         }
 
     recorder, budgets = box.recorder("workflow-controller"), box.settings.budgets
-    box.run_component(WorkflowController(cluster, recorder, leaves, find_problems, metrics, budgets, resolver_for))
-    box.run_component(CronController(cluster, box.recorder("cron-controller"), budgets=box.settings.budgets))
+    box.run_component(
+        WorkflowController(cluster, recorder, leaves, find_problems, metrics, budgets, resolver_for, counters)
+    )
+    box.run_component(CronController(cluster, box.recorder("cron-controller"), budgets=budgets, metrics=counters))
     cleanup = CleanupController(
         cluster,
         box.recorder("workflow-cleanup"),
@@ -99,7 +105,7 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
     )
     artifacts.on_release = cleanup.artifacts_released
     box.run_component(cleanup)
-    return WorkflowServices(artifacts, metrics)
+    return WorkflowServices(artifacts, lambda now: metrics.text(now, counters))
 
 
 def with_workspace_images(settings: Settings) -> tuple[Settings, Environments | None]:
@@ -191,12 +197,14 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
                     box.identity,
                     kube_app(box.cluster, box.identity, workers),
                     artifacts=workflows.artifacts,
-                    metrics=workflows.metrics.text,
+                    metrics=workflows.metrics,
                     workers=workers,
                 )
-                await stack.enter_async_context(
-                    serve_https(apis, listener, certificates, limits_from(settings.budgets))
-                )
+                limits = limits_from(settings.budgets)
+                await stack.enter_async_context(serve_https(apis, listener, certificates, limits))
+                if settings.http_port:
+                    plain = open_listener("127.0.0.1", settings.http_port, home / "http-port")
+                    await stack.enter_async_context(serve_http(apis, stack.enter_context(plain), limits))
                 page = (
                     await stack.enter_async_context(
                         host_platform(settings, box.cluster, workflows.artifacts, box.keys, workers, box.identity)

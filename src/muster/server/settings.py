@@ -41,7 +41,7 @@ SCHEMA: Schema = obj({
     **BOX_FIELDS,
     "gang": BOOLEAN,
     "artifacts": obj({"memberAddresses": STRINGS}),
-    "listen": obj({"host": STRING, "port": integer(0, 65535)}),
+    "listen": obj({"host": STRING, "port": integer(0, 65535), "httpPort": integer(0, 65535)}),
     "web": WEB_SCHEMA,
     "database": STRING,
     "oidc": OIDC_SCHEMA,
@@ -67,6 +67,8 @@ class Settings(BoxSettings):
     host: str = "127.0.0.1"
     port: int = 0
     """0: any free port. The kubeconfig has the actual one."""
+    http_port: int = 0
+    """Where the Kubernetes and Argo APIs are served without TLS as well, on 127.0.0.1 only; 0 for nowhere."""
     web: WebSettings = field(default_factory=WebSettings)
     modules: ModuleSettings = field(default_factory=ModuleSettings)
     dispatch: DispatchSettings = field(default_factory=DispatchSettings)
@@ -115,6 +117,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         member_addresses=tuple((config.get("artifacts") or {}).get("memberAddresses") or ()),
         host=listen.get("host") or "127.0.0.1",
         port=listen.get("port") or 0,
+        http_port=listen.get("httpPort") or 0,
         encryption_key_file=config.get("encryptionKeyFile") or "",
         web=web,
         modules=read_module_settings(config),

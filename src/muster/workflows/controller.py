@@ -49,6 +49,7 @@ from muster.kube.objects import (
 )
 from muster.workflows.cluster_view import StoreView, store_memos
 from muster.workflows.controller_config import controller_config, with_defaults
+from muster.workflows.controller_metrics import ControllerMetrics
 from muster.workflows.engine.budget import set_aside
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import HeldLocks
@@ -132,7 +133,8 @@ class WorkflowController:
 
     `executors` builds the executor for each kind of leaf, given the function to report outcomes to. `lint` validates a
     workflow before it starts. `metrics` collects the workflows' custom metrics. `budgets` limit what a workflow may
-    use. `resolver_for` returns the TaskResolver of workflows that are not written in Argo's language alone.
+    use. `resolver_for` returns the TaskResolver of workflows that are not written in Argo's language alone. `counters`
+    are the metrics of this controller.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class WorkflowController:
         metrics: MetricRegistry | None = None,
         budgets: Budgets | None = None,
         resolver_for: Callable[[Object], TaskResolver | None] = lambda workflow: None,
+        counters: ControllerMetrics | None = None,
     ) -> None:
         self._cluster = cluster
         self._resolver_for = resolver_for
@@ -151,6 +154,7 @@ class WorkflowController:
         self._executors = executors(self.report)
         self._lint = lint
         self._metrics = metrics or MetricRegistry()
+        self._counters = counters or ControllerMetrics()
         self._locks = SharedLockTable()
         self._active: dict[Key, _Active] = {}
         self._budgets = budgets or Budgets()
@@ -165,6 +169,8 @@ class WorkflowController:
         self._queue: Controller[Key] = Controller("workflows", self._reconcile, workers=_WORKERS, queue=queue)
         self._workflows = Informer(cluster, WORKFLOW, on_change=self._workflow_changed)
         self._limits = Informer(cluster, CONFIG_MAP, on_change=self._limit_changed)
+        self._counters.workflows = self._workflows.objects.values
+        self._counters.queue = lambda: (self._queue.depth, self._queue.busy)
 
     async def run(self) -> None:
         """Runs until cancelled. Running Pods continue, and are found again after a restart."""
@@ -193,11 +199,14 @@ class WorkflowController:
     async def _reconcile(self, key: Key) -> float | None:
         obj = self._cluster.peek(WORKFLOW, key)
         uid = uid_of(obj) if obj is not None else ""
+        began = time.monotonic()
         try:
             if uid not in self._problems:
                 return await self._look_at(key)
         except BudgetExceeded as error:
             self._problems[uid] = str(error)
+        finally:
+            self._counters.observe("operation_duration_seconds", time.monotonic() - began)
         await self._set_aside(key, uid)
         return None
 
@@ -379,6 +388,7 @@ class WorkflowController:
 
     async def _advance(self, key: Key, active: _Active, outcomes: Mapping[str, Outcome]) -> float | None:
         uid, view = uid_of(active.obj), self._view(active.obj)
+        self._count_pods(active, outcomes)
         actions = await self._threads.run(uid, lambda: advance_run(active.run, outcomes, view))
         active.memos += actions.remember
         await self._store(active, actions)
@@ -406,6 +416,15 @@ class WorkflowController:
         if active.row_outdated:
             waits.append(active.write_at - time.monotonic())
         return max(0.0, min(waits)) if waits else None
+
+    def _count_pods(self, active: _Active, outcomes: Mapping[str, Outcome]) -> None:
+        namespace = namespace_of(active.obj)
+        for name, outcome in outcomes.items():
+            node = active.run.nodes.get(name) or Node()
+            if node.get("type") == "Pod":
+                is_news = node.get("message") != outcome.message
+                before = str(node.get("phase") or "")
+                self._counters.pod_changed(namespace, before, outcome.phase, outcome.message, is_news=is_news)
 
     async def _store(self, active: _Active, actions: Actions) -> None:
         """Stores nodes at once; the workflow's own row, which watchers see, and caches as often as is reasonable."""
@@ -534,6 +553,8 @@ class WorkflowController:
         if after is None:
             self._queue.enqueue(key_of(before or {}))
         else:
+            if self._workflows.synced.is_set():
+                self._counters.workflow_changed(before, after)
             # The writer learns the version of its own write in the same turn of the loop as its watchers, after them.
             asyncio.get_running_loop().call_soon(self._enqueue_if_new, key_of(after), version_of(after))
 

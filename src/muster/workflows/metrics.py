@@ -1,21 +1,21 @@
-"""Custom metrics that workflows and templates define (`metrics.prometheus`).
+"""Custom metrics that workflows and templates define (`metrics.prometheus`), beside those of the controller.
 
-They are kept in memory, and prometheus-client writes them in Prometheus' text format. Its own Counter, Gauge and
-Histogram are not used, because they fix the label names of a metric: in Argo, its series may have different labels.
+They are kept in memory. prometheus-client's Counter, Gauge and Histogram are not used, because they fix the label names
+of a metric: in Argo, its series may have different labels.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from muster.kube.objects import Object, parse_time, status_of, uid_of
+from muster.workflows.controller_metrics import NAMES, ControllerMetrics, Family, bucket_samples
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.run import Run
 from muster.workflows.engine.templates import Context
@@ -23,10 +23,6 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.lang.tags import substitute
 from muster.workflows.model import FINISHED_PHASES, Node
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-    from prometheus_client.registry import Collector
 
 PREFIX = "argo_workflows_"
 MOST_SERIES = 10_000
@@ -122,23 +118,21 @@ class MetricRegistry:
                     del metric.series[labels]
                     self._recent.pop((name, labels), None)
 
-    def text(self, now: datetime) -> str:
-        """Returns the metrics in Prometheus' text format, with Argo's prefix."""
-        from prometheus_client.exposition import generate_latest  # takes long to load, and few servers are scraped
-
+    def text(self, now: datetime, controller: ControllerMetrics | None = None) -> str:
+        """Returns the metrics in Prometheus' text format, with Argo's prefix; before them those of the controller."""
         with self._guard:
-            return generate_latest(cast("Collector", _Snapshot(self._families(now)))).decode()
+            custom = list(self._families(now))
+        return "".join(family.text() for family in (*(controller.families(PREFIX) if controller else ()), *custom))
 
-    def _families(self, now: datetime) -> Iterator[Metric]:
-        from prometheus_client.core import Metric
-
+    def _families(self, now: datetime) -> Iterator[Family]:
         for name, metric in sorted(self._metrics.items()):
-            if metric.series:
-                full = PREFIX + (name.removesuffix("_total") if metric.type == "counter" else name)
-                family = Metric(full, metric.help, metric.type)
-                for labels, series in metric.series.items():
-                    _add_samples(family, metric, dict(labels), series, now)
-                yield family
+            samples = [
+                sample
+                for labels, series in metric.series.items()
+                for sample in _samples(PREFIX + name, metric, labels, series, now)
+            ]
+            if samples:
+                yield Family(PREFIX + name, metric.help, metric.type, samples)
 
     def _emit(self, workflow: Object, node: Node | None, metric: Mapping[str, Any], scope: Mapping[str, Any]) -> None:
         said = metric.get("name") or ""
@@ -159,6 +153,8 @@ class MetricRegistry:
                 f"could not construct metric '{name}': metric name is invalid: use letters, digits and _, and "
                 "do not start with a digit"
             )
+        if name in NAMES:
+            raise MetricError(f"could not construct metric '{name}': the controller has a metric of this name")
         kind = _type_of(metric)
         labels = tuple(sorted((str(label["key"]), str(label.get("value", ""))) for label in filled.get("labels") or ()))
         if sum(len(key) + len(value) for key, value in labels) + len(name) + len(str(filled["help"])) > _LONGEST:
@@ -249,32 +245,13 @@ def _apply(series: _Series, metric: _CustomMetric, value: float, operation: str)
         series.value = value
 
 
-def _add_samples(family: Metric, metric: _CustomMetric, labels: dict[str, str], series: _Series, now: datetime) -> None:
-    if metric.type != "histogram":
-        value = series.value if series.span is None else seconds_of(series.span.started, series.span.finished, now)
-        family.add_sample(f"{family.name}_total" if metric.type == "counter" else family.name, labels, value)
-        return
-    total = 0
-    for bound, count in zip((*metric.buckets, math.inf), series.counts, strict=True):
-        total += count
-        family.add_sample(f"{family.name}_bucket", {**labels, "le": _bound(bound)}, total)
-    family.add_sample(f"{family.name}_sum", labels, series.value)
-    family.add_sample(f"{family.name}_count", labels, total)
-
-
-def _bound(bound: float) -> str:
-    """Returns the bound of a bucket as Go's library writes it: `5`, not `5.0`."""
-    return "+Inf" if math.isinf(bound) else repr(bound).removesuffix(".0")
-
-
-class _Snapshot:
-    """Lets the library write families that are not in one of its registries."""
-
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
+def _samples(
+    name: str, metric: _CustomMetric, labels: _Labels, series: _Series, now: datetime
+) -> list[tuple[str, _Labels, float]]:
+    if metric.type == "histogram":
+        return bucket_samples(name, labels, metric.buckets, series.counts, series.value)
+    value = series.value if series.span is None else seconds_of(series.span.started, series.span.finished, now)
+    return [(name, labels, value)]
 
 
 _SILENT = frozenset(("StepGroup", "TaskGroup", "Skipped", "Container"))

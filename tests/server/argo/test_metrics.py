@@ -47,4 +47,4 @@ async def test_a_counter_of_a_template_needs_permission(tmp_path: Path) -> None:
             async with session.get(url, ssl=False) as refused:
                 assert refused.status == 401
             async with session.get(url, ssl=False, headers={"Authorization": f"Bearer {user['token']}"}) as told:
-                assert 'argo_workflows_done_total{end="Succeeded"} 1.0' in await told.text()
+                assert 'argo_workflows_done{end="Succeeded"} 1.0' in await told.text()

@@ -117,14 +117,19 @@ class Identity:
         return await self.service_account(claims)
 
     async def service_account(self, claims: Claims) -> User:
-        """Returns the service account of a token, if it and the Pod that the token is bound to still exist."""
+        """Returns the service account of a token, if it and the Pod or Secret of the token still exist."""
         try:
             account = await self._cluster.get(builtin.SERVICE_ACCOUNT, claims.name, claims.namespace)
             pod = await self._cluster.get(builtin.POD, claims.pod, claims.namespace) if claims.pod else None
+            secret = await self._cluster.get(builtin.SECRET, claims.secret, claims.namespace) if claims.secret else None
         except NotFound:
-            raise Unauthorized("the service account or Pod of this token no longer exists") from None
-        if uid_of(account) != claims.uid or (pod is not None and uid_of(pod) != claims.pod_uid):
-            raise Unauthorized("the token belongs to an earlier service account or Pod of the same name")
+            raise Unauthorized("the service account, Pod or Secret of this token no longer exists") from None
+        if (
+            uid_of(account) != claims.uid
+            or (pod is not None and uid_of(pod) != claims.pod_uid)
+            or (secret is not None and uid_of(secret) != claims.secret_uid)
+        ):
+            raise Unauthorized("the token belongs to an earlier service account, Pod or Secret of the same name")
         return service_account_user(claims.namespace, claims.name, claims.uid)
 
     def is_allowed(self, user: User, action: Action) -> bool:

@@ -123,7 +123,8 @@ LONGEST_SECONDS = 366 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of a service account token. `pod` and `pod_uid` are '' if the token is not bound to a Pod."""
+    """The claims of a service account token. `pod` and `pod_uid` are '' if the token is not bound to a Pod, `secret`
+    and `secret_uid` if it is not in a Secret. `expires` is 0 for a token that is valid as long as its Secret."""
 
     namespace: str
     name: str
@@ -133,6 +134,8 @@ class Claims:
     pod_uid: str = ""
     audiences: tuple[str, ...] = (AUDIENCE,)
     id: str = ""
+    secret: str = ""
+    secret_uid: str = ""
 
 
 class ServiceAccountTokens:
@@ -169,6 +172,11 @@ class ServiceAccountTokens:
         )
         return self._sign(_to_json(claims, issued)), claims
 
+    def issue_for_secret(self, namespace: str, name: str, uid: str, *, secret: str, secret_uid: str) -> str:
+        """Returns a token for a Secret of type kubernetes.io/service-account-token. It ends with the Secret."""
+        claims = Claims(namespace, name, uid, 0, id=secrets.token_hex(16), secret=secret, secret_uid=secret_uid)
+        return self._sign(_to_json(claims, int(time.time())))
+
     def read(self, token: str, now: float | None = None) -> Claims:
         """Returns the claims if we signed the token and it has not expired. Raises Unauthorized otherwise.
 
@@ -179,7 +187,8 @@ class ServiceAccountTokens:
         ):
             raise Unauthorized("the token was not issued by this cluster")
         claims = _from_json(signed[len(_HEADER) + 1 :])
-        if claims.expires <= (time.time() if now is None else now):
+        never_expires = claims.expires == 0 and claims.secret != ""
+        if not never_expires and claims.expires <= (time.time() if now is None else now):
             raise Unauthorized("the service account's token has expired")
         return claims
 
@@ -210,9 +219,11 @@ def _to_json(claims: Claims, issued: int) -> dict[str, Any]:
     }
     if claims.pod:
         about["pod"] = {"name": claims.pod, "uid": claims.pod_uid}
+    if claims.secret:
+        about["secret"] = {"name": claims.secret, "uid": claims.secret_uid}
     return {
         "aud": list(claims.audiences),
-        "exp": claims.expires,
+        **({"exp": claims.expires} if claims.expires else {}),
         "iat": issued,
         "nbf": issued,
         "iss": ISSUER,
@@ -226,16 +237,18 @@ def _from_json(encoded: str) -> Claims:
     try:
         wire = orjson.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
         about = wire["kubernetes.io"]
-        account, pod = about["serviceaccount"], about.get("pod") or {}
+        account, pod, secret = about["serviceaccount"], about.get("pod") or {}, about.get("secret") or {}
         return Claims(
             about["namespace"],
             account["name"],
             account["uid"],
-            int(wire["exp"]),
+            int(wire.get("exp", 0)),
             pod.get("name", ""),
             pod.get("uid", ""),
             tuple(wire["aud"]),
             wire["jti"],
+            secret.get("name", ""),
+            secret.get("uid", ""),
         )
     except (ValueError, KeyError, TypeError, binascii.Error):
         raise Unauthorized("the token cannot be read") from None

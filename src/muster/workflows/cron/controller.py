@@ -32,6 +32,7 @@ from muster.kube.objects import (
     uid_of,
 )
 from muster.kube.pod_security import is_restricted
+from muster.workflows.controller_metrics import ControllerMetrics
 from muster.workflows.cron import plan
 from muster.workflows.cron.schedule import Schedule, ScheduleError
 from muster.workflows.kinds import CRON_WORKFLOW, WORKFLOW
@@ -55,8 +56,10 @@ class CronController:
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         budgets: Budgets | None = None,
+        metrics: ControllerMetrics | None = None,
     ) -> None:
         self._cluster = cluster
+        self._metrics = metrics or ControllerMetrics()
         self._budgets = budgets or Budgets()
         self._recorder = recorder
         self._clock = clock
@@ -186,12 +189,16 @@ class CronController:
             return {**status, "phase": "Active", "lastScheduledTime": _later(status.get("lastScheduledTime"), due)}
         try:
             if not await run_metered(partial(plan.may_run, cron, status)):
+                if plan.is_forbidden(cron, status):
+                    self._count("cronworkflows_concurrencypolicy_triggered", cron, concurrency_policy="Forbid")
                 return status
         except (ExpressionError, BudgetExceeded) as error:
             self._tried[uid_of(cron)] = due
             return self._failed(cron, status, f"run policy error: {error}")
         self._tried[uid_of(cron)] = due
         if spec_of(cron).get("concurrencyPolicy") == "Replace":
+            if status["active"]:
+                self._count("cronworkflows_concurrencypolicy_triggered", cron, concurrency_policy="Replace")
             await asyncio.gather(*(self._terminate(cron, ref) for ref in status["active"]))
         try:
             made = await self._cluster.create(wanted)
@@ -204,9 +211,13 @@ class CronController:
             )
         except _REFUSALS as error:
             return self._failed(cron, status, f"Failed to submit Workflow: {error.message}")
+        self._count("cronworkflows_triggered_total", cron)
         self._made.setdefault(uid_of(cron), {})[uid_of(made)] = made
         self._recorder.event(cron, "Normal", "WorkflowCreated", f"Created workflow {name_of(made)}")
         return plan.status_after_start(status, made, due)
+
+    def _count(self, metric: str, cron: Object, **labels: str) -> None:
+        self._metrics.count(metric, name=name_of(cron), namespace=namespace_of(cron), **labels)
 
     def _failed(self, cron: Object, status: dict[str, Any], message: str) -> dict[str, Any]:
         self._recorder.event(cron, "Warning", "SubmissionError", message)

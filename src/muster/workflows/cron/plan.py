@@ -135,7 +135,12 @@ def may_run(cron: Object, status: Mapping[str, Any]) -> bool:
     when = spec.get("when")
     if when and not _holds(cron, status, str(when)):
         return False
-    return not (spec.get("concurrencyPolicy") == "Forbid" and status["active"])
+    return not is_forbidden(cron, status)
+
+
+def is_forbidden(cron: Object, status: Mapping[str, Any]) -> bool:
+    """Whether it may not run because a workflow of an earlier time still does."""
+    return spec_of(cron).get("concurrencyPolicy") == "Forbid" and bool(status["active"])
 
 
 def workflow_for(cron: Object, due: datetime, schedule: Schedule) -> Object:
