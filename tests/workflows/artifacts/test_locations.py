@@ -14,7 +14,9 @@ from muster.workflows.artifacts.locations import (
     kind_of,
     location_of,
     new_key,
+    plain_address,
     repository_for,
+    with_address,
 )
 
 S3 = {"endpoint": "minio:9000", "bucket": "b"}
@@ -92,3 +94,26 @@ def test_a_template_may_have_a_place_of_its_own() -> None:
     assert new_key(repository, SCOPE, "m.tgz") == "here/m.tgz"
     assert location_of({"s3": {"key": "k"}}, repository) == {"s3": {**S3, "key": "k"}}
     assert repository_for({"archiveLocation": {"archiveLogs": True}}, LOCAL) is LOCAL
+
+
+@pytest.mark.parametrize(
+    ("location", "address", "moved"),
+    [
+        (
+            {"s3": {"endpoint": "minio:9000", "insecure": True}},
+            ("minio", 9000),
+            {"endpoint": "10.1.1.1:8", "insecure": True},
+        ),
+        ({"s3": {"endpoint": "minio:9000"}}, None, None),
+        ({"http": {"url": "http://u@bin.argo/x?y"}}, ("bin.argo", 80), {"url": "http://u@10.1.1.1:8/x?y"}),
+        ({"http": {"url": "https://bin/x"}}, None, None),
+        ({"http": {"url": "http://[bad"}}, None, None),
+        ({"gcs": {"bucket": "b"}}, None, None),
+    ],
+)
+def test_the_server_of_a_location_by_plain_http(
+    location: dict[str, Any], address: tuple[str, int] | None, moved: dict[str, Any] | None
+) -> None:
+    assert plain_address(location) == address
+    if moved is not None:
+        assert next(iter(with_address(location, "10.1.1.1", 8).values())) == moved

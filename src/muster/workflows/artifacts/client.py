@@ -21,6 +21,7 @@ from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.objects import Key, Object, annotations_of, name_of, namespace_of, spec_of, status_of
 from muster.kube.pod_security import is_restricted, is_run_secret
+from muster.kube.service_names import resolve_service
 from muster.workflows.artifacts.archives import Limits, form_of, is_packed, pack, unpack
 from muster.workflows.artifacts.local_store import ArtifactOwners, ArtifactQuota, ArtifactThreads, LocalStore, split_key
 from muster.workflows.artifacts.locations import (
@@ -36,7 +37,9 @@ from muster.workflows.artifacts.locations import (
     location_of,
     location_problem,
     new_key,
+    plain_address,
     prefixed_key,
+    with_address,
     with_key,
 )
 from muster.workflows.artifacts.member_jobs import ConfinedStore, ConfinedWork, MemberAccess
@@ -290,9 +293,18 @@ class ArtifactClient:
                 location = _member_location(location, namespace, is_shared=is_shared)
                 yield self._open_for_member(namespace, location, secrets), location
             else:
+                location = await self._resolve_address(namespace, location)
                 yield self._open(namespace, location, secrets), location
         except ArtifactError as error:
             raise type(error)(secrets.scrub(str(error))) from None
+
+    async def _resolve_address(self, namespace: str, location: Location) -> Location:
+        """Returns the location with the address of a Pod if it names a Service of the cluster, such as `minio:9000`."""
+        found = plain_address(location)
+        if found is None or is_local(location):
+            return location
+        pod = await resolve_service(self._cluster, namespace, *found)
+        return location if pod is None else with_address(location, *pod)
 
     def _open(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:
         if is_local(location):

@@ -203,3 +203,31 @@ def prefixed_key(key: str, namespace: str) -> str:
 
 def _names_a_key(selector: Any) -> bool:
     return isinstance(selector, Mapping) and bool(selector.get("name")) and bool(selector.get("key"))
+
+
+def plain_address(location: Location) -> tuple[str, int] | None:
+    """Returns the host and port of a store that is reached by plain HTTP."""
+    kind = kind_of(location)
+    settings = location.get(kind) or {}
+    if kind == "s3" and settings.get("insecure"):
+        url = f"http://{str(settings.get('endpoint') or '').removeprefix('http://')}"
+    elif kind in ("http", "artifactory"):
+        url = str(settings.get("url") or "")
+    else:
+        return None
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname, parts.port or 80) if parts.scheme == "http" and parts.hostname else None
+    except ValueError:
+        return None
+
+
+def with_address(location: Location, host: str, port: int) -> Location:
+    """Returns a location of `plain_address` with another host and port."""
+    kind = kind_of(location)
+    if kind == "s3":
+        return {**location, kind: {**location[kind], "endpoint": f"{host}:{port}"}}
+    parts = urlsplit(str(location[kind]["url"]))
+    user, at, _ = parts.netloc.rpartition("@")
+    url = urlunsplit(parts._replace(netloc=f"{user}{at}{host}:{port}"))
+    return {**location, kind: {**location[kind], "url": url}}

@@ -10,7 +10,7 @@ import logging
 import ssl
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.objects import Key, Object, key_of, namespace_of, timestamp, uid_of
 from muster.kube.pod_security import is_restricted, is_run_secret
+from muster.kube.service_names import resolve_service
 from muster.workflows.artifacts.egress import Egress, egress_proxy, upstream_proxy
 from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.errors import ExpressionError
@@ -240,7 +241,7 @@ class HttpExecutor:
             if is_guest:
                 response = await self._send_for_guest(workflow.namespace, request)
             else:
-                response = await self._ready().send(request)
+                response = await self._ready().send(await self._resolve_address(workflow.namespace, request))
             judge = partial(response_outcome, template, response, started, timestamp())
             outcome = await run_metered(judge) if _http(template).get("successCondition") else judge()
         except RequestError as error:
@@ -252,6 +253,18 @@ class HttpExecutor:
             outcome = Outcome("Error", f"{type(error).__name__}", started=started, finished=timestamp())
         self._tasks.pop(place, None)
         self._report(workflow, place[1], outcome)
+
+    async def _resolve_address(self, namespace: str, request: HttpRequest) -> HttpRequest:
+        """Returns the request with the address of a Pod if it goes to a Service of the cluster."""
+        url = URL(request.url)
+        if url.scheme != "http" or not url.host or not url.port:
+            return request
+        pod = await resolve_service(self._cluster, namespace, url.host, url.port)
+        if pod is None:
+            return request
+        has_host = any(name.lower() == "host" for name, _ in request.headers)
+        headers = request.headers if has_host else (*request.headers, ("Host", url.authority))
+        return replace(request, url=str(url.with_host(pod[0]).with_port(pod[1])), headers=headers)
 
     async def _send_for_guest(self, namespace: str, request: HttpRequest) -> HttpResponse:
         """Sends a request of a restricted namespace: without the server's environment and .netrc, not to the server
