@@ -41,6 +41,7 @@ async def test_every_method_for_workflows(served: Served) -> None:
         workflows.restore("b")
         workflows.delete("b")
         assert [version.number for version in workflows.versions("a")] == [3, 2, 1]
+        assert [scope["edges"] for scope in workflows.graph("a")["scopes"].values()] == [[[0, 1]]]
         assert [finding.code for finding in workflows.check(graph())] == ["graph.empty"]
         assert workflows.import_manifest("a: [").document is None
 

@@ -122,8 +122,8 @@ def test_a_template_is_drawn_once_even_if_it_calls_itself() -> None:
 
 
 def test_the_graph_is_not_larger_than_the_manifest() -> None:
-    ten = ["{{name: t{0}, dag: {{tasks: [{1}]}}}}".format(
-        depth, ", ".join(f"{{name: a{i}, template: t{depth + 1}}}" for i in range(10))) for depth in range(9)]
+    tasks = [", ".join(f"{{name: a{i}, template: t{depth + 1}}}" for i in range(10)) for depth in range(9)]
+    ten = [f"{{name: t{depth}, dag: {{tasks: [{inside}]}}}}" for depth, inside in enumerate(tasks)]
     graph = version_graph(workflow(*ten, "{name: t9, container: {image: alpine}}"))
     assert sum(len(scope.nodes) for scope in graph.scopes.values()) == 90
 
@@ -194,7 +194,9 @@ def test_an_example_is_drawn(name: str) -> None:
     sim.finish(200)
     graph = run_graph({**sim.workflow, "status": {**sim.workflow.get("status", {}), "nodes": dict(sim.run.nodes)}})
     check(graph)
-    attempts = {child for node in sim.run.nodes.values() if node["type"] == "Retry" for child in node.get("children", ())}
+    attempts = {
+        child for node in sim.run.nodes.values() if node["type"] == "Retry" for child in node.get("children", ())
+    }
     told = {
         node["name"].removeprefix(str(sim.workflow["metadata"]["name"])).removeprefix(".")
         for node in sim.run.nodes.values()

@@ -1,15 +1,8 @@
 /** Compiled pipelines as forms and graphs. */
 import { describe, expect, it, test } from "vitest"
 import { listParameters, type RunTask } from "@/api/pipelines"
-import {
-  MOST_ITERATIONS,
-  type PipelineSpec,
-  parameterFields,
-  pipelineOf,
-  readParameters,
-  taskGraph,
-  toYaml,
-} from "@/lib/pipeline-spec"
+import { MOST_ITERATIONS } from "@/graph/nested"
+import { type PipelineSpec, parameterFields, pipelineOf, readParameters, taskGraph, toYaml } from "@/lib/pipeline-spec"
 
 const SPEC: PipelineSpec = {
   pipelineInfo: { name: "demo" },

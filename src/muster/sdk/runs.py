@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from urllib.parse import quote
 
 from muster.platform.records.pods import KubernetesEvent, PodSummary
@@ -42,6 +43,11 @@ class Runs:
 
     def get(self, run: str) -> RunDetail:
         return parse_record(RunDetail, self._transport.request("GET", _path(run)))
+
+    def graph(self, run: str) -> dict[str, Any]:
+        """The nodes and edges to draw, by scope."""
+        found: dict[str, Any] = self._transport.request("GET", f"{_path(run)}/graph")
+        return found
 
     def create(
         self, workflow: str, version: str = "latest", *, name: str = "", parameters: Mapping[str, str] | None = None,

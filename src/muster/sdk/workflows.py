@@ -73,6 +73,11 @@ class Workflows:
         """As an Argo Workflow, in YAML."""
         return str(self._ask("GET", f"{_path(workflow, version)}/manifest"))
 
+    def graph(self, workflow: str, version: str = "latest") -> dict[str, Any]:
+        """The nodes and edges to draw, by scope."""
+        found: dict[str, Any] = self._ask("GET", f"{_path(workflow, version)}/graph")
+        return found
+
     def add_version(
         self, workflow: str, content: Mapping[str, Any] | str, *, name: str = "", description: str = ""
     ) -> StoredVersion:

@@ -294,13 +294,9 @@ class _Builder:
         for suffix, event, hook in _hooks(step):
             edges.append((place, len(nodes)))
             inner = self._call(hook, around.context)
-            nodes.append(
-                self._node(inner, f"{prefix}{key}{suffix}", f"{name}{suffix}", own.get(suffix), event)
-            )
+            nodes.append(self._node(inner, f"{prefix}{key}{suffix}", f"{name}{suffix}", own.get(suffix), event))
 
-    def _loop(
-        self, call: _Call, around: _Call, key: str, name: str, own: Mapping[str, Mapping[str, Any]]
-    ) -> GraphNode:
+    def _loop(self, call: _Call, around: _Call, key: str, name: str, own: Mapping[str, Mapping[str, Any]]) -> GraphNode:
         """A loop with the iterations that exist, and their hooks."""
         hooks = {suffix: (event, hook) for suffix, event, hook in _hooks(call.holder)}
         nodes, edges, places = list[GraphNode](), list[tuple[int, int]](), dict[str, int]()
@@ -320,9 +316,7 @@ class _Builder:
         self._free -= len(nodes)
         return _labelled(call, key, name, "loop", scope)
 
-    def _node(
-        self, call: _Call, key: str, name: str, node: Mapping[str, Any] | None, hook: str = ""
-    ) -> GraphNode:
+    def _node(self, call: _Call, key: str, name: str, node: Mapping[str, Any] | None, hook: str = "") -> GraphNode:
         """A step, task or iteration, with what is inside of it."""
         kind: NodeKind = "loop" if call.loop else "group" if call.has_tasks else "task"
         if not call.has_tasks:

@@ -395,3 +395,8 @@ spec:
     assert done["state"] == "succeeded"
     assert states(done) == {"[0].one(0:p)": "succeeded", "[0].one(1:q)": "succeeded", "[1].two": "succeeded"}
     assert await log(admin, run["id"], "%5B1%5D.two") == "2\n"
+    written = (await admin.get("workflows/steps/versions/1/graph"))["scopes"]
+    assert [(n["key"], n["kind"]) for n in written[""]["nodes"]] == [("[0].one", "loop"), ("[1].two", "task")]
+    drawn = (await admin.get(f"runs/{run['id']}/graph"))["scopes"]
+    assert drawn[""]["edges"] == written[""]["edges"] == [[0, 1]]
+    assert [node["key"] for node in drawn[drawn[""]["nodes"][0]["inside"]]["nodes"]] == ["(0:p)", "(1:q)"]

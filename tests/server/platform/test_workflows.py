@@ -74,6 +74,10 @@ async def test_a_version_is_returned_completely_and_has_an_etag(ann: Client) -> 
     assert (await ann.get(f"versions/{created['version']['id']}")) == first.body
     again = await ann("GET", "workflows/demo/versions/v1", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status, again.body) == (304, "")
+    drawn = await ann("GET", "workflows/demo/versions/v1/graph")
+    assert [node["key"] for node in drawn.ok()["scopes"][""]["nodes"]] == ["a"]
+    again = await ann("GET", "workflows/demo/versions/v1/graph", headers={"If-None-Match": drawn.headers["ETag"]})
+    assert (again.status, again.body) == (304, "")
 
 
 async def test_concurrent_changes_do_not_overwrite_each_other(ann: Client) -> None:

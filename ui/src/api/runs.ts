@@ -1,6 +1,7 @@
 /** Runs: lists and details that follow the server by server-sent events. */
-import { queryOptions, useQueryClient } from "@tanstack/react-query"
+import { keepPreviousData, queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
+import type { TaskGraph } from "@/graph/task-graph"
 import { plain } from "@/lib/log-store"
 import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
@@ -37,6 +38,15 @@ export const runQuery = (run: string) =>
   queryOptions({
     queryKey: ["runs", "one", run],
     queryFn: ({ signal }) => api.GET("/api/v1/runs/{run}", { params: { path: { run } }, signal }).then(data),
+  })
+
+/** The tasks of a run of a manifest. `nodes` is how many it has: it creates them as it goes. */
+export const runGraphQuery = (run: string, nodes: number) =>
+  queryOptions({
+    queryKey: ["runs", "one", run, "graph", nodes],
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/runs/{run}/graph", { params: { path: { run } }, signal }).then(data) as Promise<TaskGraph>,
+    placeholderData: keepPreviousData,
   })
 
 export const runNodeQuery = (run: string, node: string) =>

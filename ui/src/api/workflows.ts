@@ -1,6 +1,7 @@
 /** Workflows and their versions. */
 import { queryOptions } from "@tanstack/react-query"
 import type { GraphDocument } from "@/graph/document"
+import type { TaskGraph } from "@/graph/task-graph"
 import { api, data, queryClient, type Schema } from "./client"
 
 export type Workflow = Schema<"Workflow">
@@ -63,6 +64,19 @@ export const versionQuery = (workflow: string, version: string) =>
       api
         .GET("/api/v1/workflows/{workflow}/versions/{version}", { params: { path: { workflow, version } }, signal })
         .then(data),
+  })
+
+/** The tasks of a version that is a manifest. */
+export const versionGraphQuery = (workflow: string, version: string) =>
+  queryOptions({
+    queryKey: ["workflows", workflow, "versions", "graph", version],
+    queryFn: ({ signal }) =>
+      api
+        .GET("/api/v1/workflows/{workflow}/versions/{version}/graph", {
+          params: { path: { workflow, version } },
+          signal,
+        })
+        .then(data) as Promise<TaskGraph>,
   })
 
 export const diffQuery = (workflow: string, version: string, to: string) =>

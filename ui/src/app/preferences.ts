@@ -1,4 +1,5 @@
 /** Preferences kept in the browser: language and theme. */
+import { useSyncExternalStore } from "react"
 import { create } from "zustand"
 
 export type Language = "en" | "zh"
@@ -29,9 +30,15 @@ export function applyPreferences(): void {
   dark?.addEventListener("change", () => apply(usePreferences.getState()))
 }
 
+/** Follows the preference, and the system's theme if that is the preference. */
 export function useIsDark(): boolean {
   const theme = usePreferences((all) => all.theme)
-  return isDark(theme)
+  return useSyncExternalStore(followSystem, () => isDark(theme))
+}
+
+function followSystem(told: () => void): () => void {
+  dark?.addEventListener("change", told)
+  return () => dark?.removeEventListener("change", told)
 }
 
 function isDark(theme: Theme): boolean {

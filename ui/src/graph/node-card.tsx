@@ -8,14 +8,19 @@ import {
   CloudDownload,
   Ellipsis,
   FileBox,
+  LogOut,
   Network,
+  Pause,
   Repeat,
+  RotateCw,
+  Split,
   Terminal,
   TriangleAlert,
   Workflow,
 } from "lucide-react"
-import { createContext, memo, useContext } from "react"
+import { createContext, memo, useCallback, useContext, useEffect, useState } from "react"
 import { pipelineTexts } from "@/i18n/pipelines"
+import { taskTexts } from "@/i18n/tasks"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import type { TaskKind } from "@/lib/pipeline-spec"
@@ -26,7 +31,7 @@ export type NodeState = "waiting" | "running" | "succeeded" | "failed" | "stoppe
 
 export interface CardData extends Record<string, unknown> {
   name: string
-  kind: NodeKind | TaskKind
+  kind: NodeKind | TaskKind | "retry" | "join" | "hook" | "suspend"
   subtitle: string
   errors?: number
   warnings?: number
@@ -42,10 +47,30 @@ export interface CardData extends Record<string, unknown> {
   found?: boolean
   /** Whether what is inside of it is shown; undefined if nothing is. */
   opened?: boolean
+  /** It runs only if this holds. */
+  condition?: string
 }
 
 /** Opens or closes a node that has others inside, by its id. */
 export const ToggleNode = createContext<(id: string) => void>(() => {})
+
+/** Opens and closes nodes by their ids. What is around the selected node is open. */
+export function useOpened(around: readonly string[]): [ReadonlySet<string>, (id: string) => void] {
+  const [opened, setOpened] = useState<ReadonlySet<string>>(() => new Set(around))
+  const toggle = useCallback((id: string) => {
+    setOpened((before) => {
+      const after = new Set(before)
+      if (!after.delete(id)) after.add(id)
+      return after
+    })
+  }, [])
+  const needed = around.join("\n")
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `needed` is what matters of it.
+  useEffect(() => {
+    setOpened((before) => (around.every((id) => before.has(id)) ? before : new Set([...before, ...around])))
+  }, [needed])
+  return [opened, toggle]
+}
 
 export type CardNode = Node<CardData, "card">
 
@@ -76,6 +101,10 @@ const ICONS: Record<CardData["kind"], typeof Boxes> = {
   importer: CloudDownload,
   artifact: FileBox,
   more: Ellipsis,
+  retry: RotateCw,
+  join: Ellipsis,
+  hook: LogOut,
+  suspend: Pause,
 }
 
 const BARS: Record<NodeState, string> = {
@@ -103,6 +132,7 @@ const MARKS = {
 }
 
 export const NodeCard = memo(function NodeCard({ id, data, selected }: NodeProps<CardNode>) {
+  if (data.kind === "join") return <Join />
   const Icon = ICONS[data.kind]
   const dot = classes(
     "size-2.5! border-2! border-card! bg-muted-foreground!",
@@ -135,6 +165,7 @@ export const NodeCard = memo(function NodeCard({ id, data, selected }: NodeProps
         </span>
         <span className="block truncate text-xs text-muted-foreground">{data.stateText ?? data.subtitle}</span>
       </span>
+      {data.condition && <Condition text={data.condition} />}
       {data.opened !== undefined && <Opener id={id} name={data.name} opened={data.opened} />}
       {data.errors ? (
         <CircleAlert className="size-4 shrink-0 text-destructive" aria-hidden />
@@ -145,6 +176,28 @@ export const NodeCard = memo(function NodeCard({ id, data, selected }: NodeProps
     </div>
   )
 })
+
+/** Where groups of parallel steps meet. */
+function Join() {
+  return (
+    <div aria-hidden className="relative flex h-[60px] w-[232px] items-center justify-center">
+      <Handle type="target" position={Position.Top} className="opacity-0" />
+      <span className="absolute inset-y-0 w-0.5 bg-(--edge)" />
+      <span className="relative size-3 rounded-full bg-(--edge)" />
+      <Handle type="source" position={Position.Bottom} className="opacity-0" />
+    </div>
+  )
+}
+
+function Condition({ text }: { text: string }) {
+  const w = useTexts(taskTexts)
+  const label = w("onlyIf", { condition: text })
+  return (
+    <span role="img" aria-label={label} title={label} className="shrink-0 text-muted-foreground">
+      <Split aria-hidden className="size-4" />
+    </span>
+  )
+}
 
 function Opener({ id, name, opened }: { id: string; name: string; opened: boolean }) {
   const w = useTexts(pipelineTexts)

@@ -1,5 +1,6 @@
 /** Reads compiled pipelines (the IR of Kubeflow Pipelines): their parameters, and their tasks as a graph. */
 import type { RunTask, Value } from "@/api/pipelines"
+import { flatten, type Scope } from "@/graph/nested"
 
 export interface ParameterDefinition {
   parameterType?: string
@@ -147,9 +148,6 @@ export interface TaskGraph {
   edges: { from: string; to: string }[]
 }
 
-/** The number of iterations of a loop that are drawn: those that are opened, failed or run, then the first ones. */
-export const MOST_ITERATIONS = 10
-
 interface Options {
   /** The ids of nested pipelines, loops and iterations that are opened. */
   opened: ReadonlySet<string>
@@ -160,20 +158,36 @@ interface Options {
   tasks?: readonly RunTask[]
 }
 
-/**
- * The tasks of a pipeline or of a run as a flat graph. What is inside an opened loop or nested pipeline follows it, and
- * comes before what follows the loop. Without a spec, the graph has the tasks of the run only.
- */
+/** The tasks of a pipeline or of a run as a flat graph. Without a spec, the graph has the tasks of the run only. */
 export function taskGraph(spec: PipelineSpec | undefined, options: Options): TaskGraph {
-  const builder = new GraphBuilder(spec, options)
+  const reader = new ScopeReader(spec, options)
   const root = options.tasks?.find((task) => task.node.kind === "root")
-  builder.addDag(spec?.root, "", root)
-  return { nodes: builder.nodes, edges: [...builder.edges.values()] }
+  const flat = flatten(reader.dag(spec?.root, "", root), {
+    opened: options.opened,
+    selected: options.selected,
+    opens: ({ opens }) => opens,
+    inside: (node) => reader.inside(node),
+    urgency: ({ task }) => urgency(task),
+    isAside: ({ kind }) => kind === "artifact",
+  })
+  return {
+    nodes: flat.nodes.map(({ id, node, opened, more }): GraphTask => {
+      if (!node) return { id, name: `+${more}`, kind: "more" }
+      const { name, kind, task, artifact, isConditional } = node
+      return { id, name, kind, opened, task, artifact, isConditional }
+    }),
+    edges: flat.edges,
+  }
 }
 
-class GraphBuilder {
-  readonly nodes: GraphTask[] = []
-  readonly edges = new Map<string, { from: string; to: string }>()
+interface ScopeNode extends Omit<GraphTask, "id" | "opened"> {
+  key: string
+  opens: boolean
+  component?: Component
+}
+
+/** Reads what is inside of pipelines, loops and iterations. */
+class ScopeReader {
   private readonly children = new Map<string, RunTask[]>()
 
   constructor(
@@ -188,110 +202,78 @@ class GraphBuilder {
     }
   }
 
-  /** Adds the tasks of a DAG. Returns the ids of the first and of the last ones. */
-  addDag(component: Component | undefined, prefix: string, around?: RunTask): { first: string[]; last: string[] } {
+  /** The tasks of a DAG, and their artifacts. `before` is put before their names. */
+  dag(component: Component | undefined, before: string, around?: RunTask): Scope<ScopeNode> {
     const tasks = component?.dag?.tasks ?? {}
-    const running = new Map(this.inside(around).map((task) => [task.display_name, task]))
-    const keys = [...new Set([...Object.keys(tasks), ...running.keys()])]
-    const last = new Map(keys.map((key) => [key, this.addTask(key, tasks[key], prefix, running.get(key))]))
-    const before = new Set<string>()
-    const after = new Set<string>()
-    for (const key of keys) {
-      for (const { producer, artifact } of dependenciesOf(tasks[key])) {
-        const from = artifact !== undefined && this.options.withArtifacts ? [`${prefix}${producer}#${artifact}`] : null
-        for (const id of from ?? last.get(producer) ?? []) this.connect(id, prefix + key)
-        if (!last.has(producer)) continue
-        before.add(producer)
-        after.add(key)
+    const running = new Map(this.tasksOf(around).map((task) => [task.display_name, task]))
+    const nodes: ScopeNode[] = []
+    const edges: [number, number][] = []
+    const places = new Map<string, number>()
+    for (const key of new Set([...Object.keys(tasks), ...running.keys()])) {
+      const node = this.task(key, tasks[key], before, running.get(key))
+      const place = nodes.push(node) - 1
+      places.set(key, place)
+      for (const artifact of this.artifacts(node)) {
+        places.set(artifact.key.slice(before.length), nodes.length)
+        edges.push([place, nodes.push(artifact) - 1])
       }
     }
-    return {
-      first: keys.filter((key) => !after.has(key)).map((key) => prefix + key),
-      last: keys.filter((key) => !before.has(key)).flatMap((key) => last.get(key) ?? []),
+    for (const [key, task] of Object.entries(tasks)) {
+      for (const { producer, artifact } of dependenciesOf(task)) {
+        const from = places.get(`${producer}#${artifact}`) ?? places.get(producer)
+        if (from !== undefined) edges.push([from, places.get(key) as number])
+      }
     }
+    return { nodes, edges }
   }
 
-  /** Returns the ids of what the next tasks follow. */
-  private addTask(key: string, task: Task | undefined, prefix: string, run: RunTask | undefined): string[] {
-    const id = prefix + key
+  inside(node: ScopeNode): Scope<ScopeNode> {
+    if (node.kind !== "loop" || !node.task) return this.dag(node.component, "/", node.task)
+    const iterations = this.tasksOf(node.task).map((task): ScopeNode => {
+      const number = task.node.iteration ?? 0
+      const opens = Boolean(node.component?.dag) || task.node.kind === "dag"
+      const kind = opens ? "pipeline" : "task"
+      return { key: `/(${number})`, name: `#${number}`, kind, opens, task, component: node.component }
+    })
+    return { nodes: iterations, edges: [], isLoop: true }
+  }
+
+  private task(key: string, task: Task | undefined, before: string, run: RunTask | undefined): ScopeNode {
     const component = this.spec?.components?.[task?.componentRef?.name ?? ""]
     const isLoop = Boolean(task?.parameterIterator ?? task?.artifactIterator) || run?.node.kind === "loop"
     const hasTasks = component ? Boolean(component.dag) : run?.node.kind === "dag"
     const kind: TaskKind = isLoop ? "loop" : hasTasks ? "pipeline" : this.isImporter(component) ? "importer" : "task"
-    // A loop over a component without tasks inside has iterations in a run only.
-    const opens = hasTasks || (isLoop && this.inside(run).length > 0)
-    const opened = opens ? this.options.opened.has(id) : undefined
-    const isConditional = Boolean(task?.triggerPolicy?.condition)
-    this.nodes.push({ id, name: task?.taskInfo?.name || key, kind, opened, task: run, isConditional })
-    let last = [id]
-    if (opened) last = isLoop && run ? this.addIterations(id, component, run) : this.addInside(id, component, run)
-    this.addArtifacts(id, component, last, run)
-    return last
+    return {
+      key: before + key,
+      name: task?.taskInfo?.name || key,
+      kind,
+      // A loop over a component without tasks inside has iterations in a run only.
+      opens: hasTasks || (isLoop && this.tasksOf(run).length > 0),
+      component,
+      task: run,
+      isConditional: Boolean(task?.triggerPolicy?.condition),
+    }
   }
 
-  private addInside(id: string, component: Component | undefined, run: RunTask | undefined): string[] {
-    const { first, last } = this.addDag(component, `${id}/`, run)
-    for (const each of first) this.connect(id, each)
-    return last.length ? last : [id]
-  }
-
-  private addIterations(id: string, component: Component | undefined, loop: RunTask): string[] {
-    const all = this.inside(loop)
-    const { selected = "", opened } = this.options
-    const rank = (run: RunTask) => {
-      const inner = `${id}/(${run.node.iteration ?? 0})`
-      return selected === inner || selected.startsWith(`${inner}/`) ? -2 : opened.has(inner) ? -1 : urgency(run)
-    }
-    const shown = new Set([...all].sort((a, b) => rank(a) - rank(b)).slice(0, MOST_ITERATIONS))
-    const last: string[] = []
-    for (const run of all.filter((each) => shown.has(each))) {
-      const inner = `${id}/(${run.node.iteration ?? 0})`
-      const opens = Boolean(component?.dag) || run.node.kind === "dag"
-      const opened = opens ? this.options.opened.has(inner) : undefined
-      this.nodes.push({
-        id: inner,
-        name: `#${run.node.iteration ?? 0}`,
-        kind: opens ? "pipeline" : "task",
-        opened,
-        task: run,
-      })
-      this.connect(id, inner)
-      last.push(...(opened ? this.addInside(inner, component, run) : [inner]))
-    }
-    if (all.length > shown.size) {
-      const more = `${id}/more`
-      this.nodes.push({ id: more, name: `+${all.length - shown.size}`, kind: "more" })
-      this.connect(id, more)
-      last.push(more)
-    }
-    return last.length ? last : [id]
-  }
-
-  private addArtifacts(id: string, component: Component | undefined, after: string[], run: RunTask | undefined): void {
-    if (!this.options.withArtifacts) return
-    for (const [key, definition] of Object.entries(component?.outputDefinitions?.artifacts ?? {})) {
-      const artifact = `${id}#${key}`
+  private artifacts({ key: of, component, task }: ScopeNode): ScopeNode[] {
+    if (!this.options.withArtifacts) return []
+    return Object.entries(component?.outputDefinitions?.artifacts ?? {}).map(([key, definition]) => {
       const type = definition.artifactType?.schemaTitle ?? definition.artifactType?.instanceSchema ?? ""
-      this.nodes.push({ id: artifact, name: key, kind: "artifact", task: run, artifact: { key, type } })
-      for (const from of after) this.connect(from, artifact)
-    }
+      return { key: `${of}#${key}`, name: key, kind: "artifact", opens: false, task, artifact: { key, type } }
+    })
   }
 
-  private inside(task: RunTask | undefined): RunTask[] {
+  private tasksOf(task: RunTask | undefined): RunTask[] {
     return task ? (this.children.get(task.task_id) ?? []) : []
   }
 
   private isImporter(component: Component | undefined): boolean {
     return Boolean(this.spec?.deploymentSpec?.executors?.[component?.executorLabel ?? ""]?.importer)
   }
-
-  private connect(from: string, to: string): void {
-    this.edges.set(`${from}>${to}`, { from, to })
-  }
 }
 
-function urgency({ state }: RunTask): number {
-  return state === "FAILED" ? 0 : state === "RUNNING" ? 1 : 2
+function urgency(task: RunTask | undefined): number {
+  return task?.state === "FAILED" ? 0 : task?.state === "RUNNING" ? 1 : 2
 }
 
 function dependenciesOf(task: Task | undefined): { producer: string; artifact?: string }[] {

@@ -30,6 +30,7 @@ from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import make_finding
 from muster.platform.records.workflows import Finding
 from muster.workflows.kinds import WORKFLOW
+from muster.workflows.task_graph import ROOT, GraphNode, Scope, TaskGraph, version_graph
 
 MOST_VALUE_BYTES = 100_000
 """An environment variable that is larger cannot be handed to a process."""
@@ -50,6 +51,20 @@ def parameters_of(document: Mapping[str, Any]) -> tuple[Parameter, ...]:
     if is_graph(document):
         return read(document).parameters
     return manifest_parameters(document["manifest"])
+
+
+def task_graph(document: Mapping[str, Any]) -> TaskGraph:
+    """Returns the nodes and edges to draw. Edges to nodes that do not exist are left out."""
+    if not is_graph(document):
+        return version_graph(workflow_in(document["manifest"]))
+    graph = read(document)
+    places = {node.name: place for place, node in enumerate(graph.nodes)}
+    edges = [
+        (places[edge.before], places[edge.after])
+        for edge in graph.edges
+        if edge.before in places and edge.after in places
+    ]
+    return TaskGraph({ROOT: Scope([GraphNode(node.name, node.name, type=node.kind) for node in graph.nodes], edges)})
 
 
 def value_problems(document: Mapping[str, Any], values: Mapping[str, str]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -9,7 +10,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
+from muster.kube.errors import NotFound
+from muster.platform.graphs.compile import task_graph
 from muster.platform.graphs.document import mask_secrets
+from muster.platform.graphs.model import is_graph
 from muster.platform.permissions import Actor, may
 from muster.platform.records.common import Page, Subject
 from muster.platform.records.runs import Run, RunDetail, RunNode, RunState
@@ -31,6 +35,7 @@ from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
 from muster.server.platform.workflows import look_of
+from muster.workflows.task_graph import TaskGraph, run_graph, to_json
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -125,6 +130,24 @@ async def events_of_runs(here: Here, who: Who, request: Request) -> Response:
 @router.get("/{run}", operation_id="get_run")
 async def one_run(run: str, here: Here, who: Who, response: Response) -> RunDetail:
     return await _answer(here, who, run, response)
+
+
+@router.get("/{run}/graph", operation_id="get_run_graph", response_model=TaskGraph)
+async def graph_of_run(run: str, here: Here, who: Who) -> Response:
+    """Returns the nodes and edges to draw: of a manifest, those of its templates, with the iterations and attempts that
+    the run has made. The names of nodes without others inside are those in `node_states`."""
+
+    def read(connection: Connection) -> dict[str, Any]:
+        return document_of(connection, get_run(connection, who, run).version_id)
+
+    document = await here.database.read(read)
+    if not is_graph(document):
+        try:
+            workflow = await here.runs.workflow(run)
+            return json_response(await asyncio.to_thread(lambda: to_json(run_graph(workflow))))
+        except NotFound:
+            pass  # its Workflow does not exist yet, or no longer: what is left is the version
+    return json_response(to_json(await here.checked(who, task_graph, document)))
 
 
 @router.patch("/{run}", operation_id="edit_run")

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from muster.platform.errors import ConflictProblem, InvalidProblem
 from muster.platform.graphs.argo_import import from_manifest
-from muster.platform.graphs.compile import GraphError, parameters_of, to_yaml
+from muster.platform.graphs.compile import GraphError, parameters_of, task_graph, to_yaml
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import LONGEST_MANIFEST, Document, is_graph
 from muster.platform.graphs.schema import json_schema
@@ -78,6 +78,7 @@ from muster.server.platform.rest import (
 )
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
+from muster.workflows.task_graph import TaskGraph, to_json
 
 graphs_router = APIRouter(prefix="/graphs", tags=["graphs"])
 
@@ -248,6 +249,25 @@ async def exported_version(workflow: str, version: str, here: Here, who: Who) ->
     identifier, text = await here.database.read(read)
     headers = {**DOWNLOAD_HEADERS, "Content-Disposition": content_disposition(f"{identifier}.yaml")}
     return Response(text, media_type="application/yaml", headers=headers)
+
+
+@versions_router.get(
+    "/workflows/{workflow}/versions/{version}/graph", operation_id="get_version_graph", response_model=TaskGraph
+)
+async def graph_of_version(workflow: str, version: str, here: Here, who: Who, request: Request) -> Response:
+    """Returns the nodes and edges to draw: of a manifest, those of its templates."""
+
+    def read(connection: Connection) -> tuple[str, Document]:
+        _, found = _found(connection, who, workflow, version)
+        return found.id, document_of(connection, found.id)
+
+    identifier, document = await here.database.read(read)
+    tag = etag(identifier, "graph")  # a version never changes
+    known = not_modified(request, tag)
+    if known is not None:
+        return known
+    graph = await here.checked(who, task_graph, document)
+    return json_response(to_json(graph), tag)
 
 
 @versions_router.get("/workflows/{workflow}/versions/{version}/diff", operation_id="diff_versions")

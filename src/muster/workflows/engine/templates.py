@@ -306,7 +306,7 @@ class Context(NamedTuple):
         return f"{self.kind}/{self.name}"
 
 
-def type_of(template: Template) -> str:
+def type_of(template: Mapping[str, Any]) -> str:
     """Returns the type of a template, or ''."""
     for name in TYPES:
         if template.get(name) is not None:

@@ -1,7 +1,7 @@
 /** What several pages of pipelines show: navigation, states, uploads, and the graph. */
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
-import { lazy, type ReactNode, Suspense, useCallback, useEffect, useMemo, useState } from "react"
+import { lazy, type ReactNode, Suspense, useCallback, useMemo, useState } from "react"
 import { useMe } from "@/api/client"
 import { teamsQuery } from "@/api/options"
 import { isOver, type RunState, type RunTask } from "@/api/pipelines"
@@ -10,7 +10,7 @@ import { FormDialog, text } from "@/components/dialog"
 import { Loading } from "@/components/feedback"
 import { Field, Input, Select, TextArea, Tick } from "@/components/form"
 import type { GraphDocument } from "@/graph/document"
-import { type CardData, type NodeState, ToggleNode } from "@/graph/node-card"
+import { type CardData, type NodeState, ToggleNode, useOpened } from "@/graph/node-card"
 import { commonTexts } from "@/i18n/common"
 import { pipelineTexts } from "@/i18n/pipelines"
 import { type Translate, useTexts } from "@/i18n/translate"
@@ -172,19 +172,8 @@ interface GraphProps {
 /** The graph of a pipeline or a run. Loops and nested pipelines are opened in place. */
 export function PipelineGraph({ spec, run, selected, select }: GraphProps) {
   const w = useTexts(pipelineTexts)
-  const [opened, setOpened] = useState<ReadonlySet<string>>(() => new Set(around(selected)))
+  const [opened, toggle] = useOpened(around(selected))
   const [withArtifacts, setArtifacts] = useState(true)
-  const toggle = useCallback((id: string) => {
-    setOpened((before) => {
-      const after = new Set(before)
-      if (!after.delete(id)) after.add(id)
-      return after
-    })
-  }, [])
-  useEffect(() => {
-    const needed = around(selected)
-    setOpened((before) => (needed.every((id) => before.has(id)) ? before : new Set([...before, ...needed])))
-  }, [selected])
   const tasks = run?.tasks
   const graph = useMemo(
     () => taskGraph(spec, { opened, selected, withArtifacts, tasks }),

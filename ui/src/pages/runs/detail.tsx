@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { lazy, Suspense, useCallback, useMemo } from "react"
-import { type RunDetail, runQuery, useLiveRun } from "@/api/runs"
+import { lazy, Suspense, useCallback, useEffect, useMemo, useState } from "react"
+import { type RunDetail, runGraphQuery, runQuery, useLiveRun } from "@/api/runs"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Input, Tick } from "@/components/form"
 import { Page } from "@/components/page"
@@ -10,6 +10,7 @@ import { TensorBoardButton } from "@/components/tensorboard-button"
 import { Duration, Time } from "@/components/time"
 import { type GraphDocument, isGraph } from "@/graph/document"
 import type { CardData } from "@/graph/node-card"
+import { RunStates } from "@/graph/task-graph"
 import { commonTexts } from "@/i18n/common"
 import { metricTexts } from "@/i18n/metrics"
 import { runTexts } from "@/i18n/runs"
@@ -25,6 +26,11 @@ const route = getRouteApi("/shell/runs/$run")
 const MetricsPanel = lazy(() =>
   import("@/components/metrics-panel").then(({ MetricsPanel }) => ({ default: MetricsPanel })),
 )
+const ENDED = new Set(["succeeded", "failed", "stopped"])
+const WorkflowGraph = lazy(() =>
+  import("@/graph/workflow-graph").then(({ WorkflowGraph }) => ({ default: WorkflowGraph })),
+)
+const TaskDetails = lazy(() => import("@/graph/workflow-graph").then(({ TaskDetails }) => ({ default: TaskDetails })))
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
 
 export function RunPage() {
@@ -35,6 +41,7 @@ export function RunPage() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const found = useQuery(runQuery(id))
+  const tasks = useTasks(found.data)
   useLiveRun(id)
   const select = (node: string | undefined) =>
     void navigate({ search: (before) => ({ ...before, node }), replace: true })
@@ -56,7 +63,22 @@ export function RunPage() {
     {
       id: "graph",
       label: w("graph"),
-      content: <Graph run={run} found={names} selected={search.node} select={select} />,
+      content: (
+        <section
+          aria-label={w("graph")}
+          className="h-[calc(100vh-16.5rem)] min-h-96 overflow-hidden rounded-lg border bg-card max-lg:h-[60vh]"
+        >
+          <Suspense fallback={<Loading className="h-full" />}>
+            {tasks ? (
+              <WorkflowGraph {...tasks} selected={search.node} select={select} found={names} />
+            ) : isGraph(run.document as unknown as GraphDocument) ? (
+              <Graph run={run} found={names} selected={search.node} select={select} />
+            ) : (
+              <Loading className="h-full" />
+            )}
+          </Suspense>
+        </section>
+      ),
     },
     {
       id: "timeline",
@@ -148,6 +170,10 @@ export function RunPage() {
             <p className="p-4 text-muted-foreground">{w("notShared")}</p>
           ) : search.node && run.node_states.some((node) => node.name === search.node) ? (
             <NodePanel key={search.node} run={run} node={search.node} />
+          ) : search.node && tasks ? (
+            <Suspense fallback={<Loading />}>
+              <TaskDetails {...tasks} id={search.node} />
+            </Suspense>
           ) : (
             <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>
           )}
@@ -212,16 +238,8 @@ function Graph({
   select: (node: string | undefined) => void
 }) {
   const w = useTexts(runTexts)
-  const written = run.document as unknown as GraphDocument
-  const names = run.node_states.map((node) => node.name).join("\n")
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a version never changes; of a manifest, only the names of its nodes are drawn.
-  const document = useMemo(
-    (): GraphDocument =>
-      isGraph(written)
-        ? written
-        : { format: 1, nodes: names ? names.split("\n").map((name) => ({ name })) : [], edges: [] },
-    [run.version_id, names],
-  )
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a version never changes.
+  const document = useMemo(() => run.document as unknown as GraphDocument, [run.version_id])
   const states = useMemo(() => new Map(run.node_states.map((node) => [node.name, node])), [run.node_states])
   const extra = useCallback(
     (name: string): Partial<CardData> => {
@@ -232,16 +250,29 @@ function Graph({
     },
     [states, found, w],
   )
-  return (
-    <section
-      aria-label={w("graph")}
-      className="h-[calc(100vh-16.5rem)] min-h-96 overflow-hidden rounded-lg border bg-card"
-    >
-      <Suspense fallback={<Loading className="h-full" />}>
-        <GraphView document={document} selected={selected} onSelect={select} extra={extra} center={Boolean(found)} />
-      </Suspense>
-    </section>
-  )
+  return <GraphView document={document} selected={selected} onSelect={select} extra={extra} center={Boolean(found)} />
+}
+
+const GRAPH_MILLISECONDS = 1000
+
+/** The tasks of a run of a manifest, and their states. The graph is loaded again when the run has created nodes. */
+function useTasks(run: RunDetail | undefined) {
+  const isManifest = run !== undefined && !isGraph(run.document as unknown as GraphDocument)
+  const nodes = run?.node_states.length ?? 0
+  const [asked, setAsked] = useState(nodes)
+  useEffect(() => {
+    if (nodes === asked) return
+    const timer = setTimeout(() => setAsked(nodes), asked ? GRAPH_MILLISECONDS : 0)
+    return () => clearTimeout(timer)
+  }, [nodes, asked])
+  const graph = useQuery({ ...runGraphQuery(run?.id ?? "", asked), enabled: isManifest }).data
+  return useMemo(() => {
+    if (!isManifest || !graph) return undefined
+    const over = ENDED.has(run.state)
+    const states = new RunStates(run.node_states, { over, succeeded: run.state === "succeeded" })
+    const attempts = new Map(run.node_states.map(({ name, attempts }) => [name, attempts]))
+    return { graph, run: { states, attempts } }
+  }, [isManifest, graph, run?.node_states, run?.state])
 }
 
 function Configuration({ run }: { run: RunDetail }) {

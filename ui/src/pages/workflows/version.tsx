@@ -2,7 +2,14 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Copy, Download, Pencil, Play } from "lucide-react"
 import { lazy, Suspense, useMemo } from "react"
-import { manifestAddress, manifestQuery, type VersionDetail, versionQuery, workflowQuery } from "@/api/workflows"
+import {
+  manifestAddress,
+  manifestQuery,
+  type VersionDetail,
+  versionGraphQuery,
+  versionQuery,
+  workflowQuery,
+} from "@/api/workflows"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -19,6 +26,10 @@ import { workflowTexts } from "@/i18n/workflows"
 
 const route = getRouteApi("/shell/workflows/$workflow/versions/$version")
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
+const WorkflowGraph = lazy(() =>
+  import("@/graph/workflow-graph").then(({ WorkflowGraph }) => ({ default: WorkflowGraph })),
+)
+const TaskDetails = lazy(() => import("@/graph/workflow-graph").then(({ TaskDetails }) => ({ default: TaskDetails })))
 
 export function VersionPage() {
   const w = useTexts(workflowTexts)
@@ -38,7 +49,11 @@ export function VersionPage() {
   const number = String(whole.number)
   const params = { workflow, version: number }
   const tabs = [
-    ...(whole.type === "graph" ? [{ id: "graph", label: w("graph"), content: <Graph version={whole} /> }] : []),
+    {
+      id: "graph",
+      label: w("graph"),
+      content: whole.type === "graph" ? <Graph version={whole} /> : <Tasks workflow={workflow} version={number} />,
+    },
     { id: "parameters", label: w("parameters"), content: <Parameters version={whole} /> },
     { id: "yaml", label: w("viewYaml"), content: <Manifest workflow={workflow} version={number} /> },
     { id: "details", label: w("details"), content: <Details version={whole} /> },
@@ -135,23 +150,53 @@ function Graph({ version }: { version: VersionDetail }) {
   const select = (name: string | undefined) =>
     void navigate({ search: (before) => ({ ...before, node: name }), replace: true })
   return (
-    <div className="flex h-[calc(100vh-15rem)] min-h-96 overflow-hidden rounded-lg border bg-card">
-      <section aria-label={w("graph")} className="min-w-0 flex-1">
-        <Suspense fallback={<Loading className="h-full" />}>
-          <GraphView document={document} selected={selected} onSelect={select} />
-        </Suspense>
-      </section>
-      <aside aria-label={w("details")} tabIndex={0} className="w-88 shrink-0 overflow-y-auto border-l">
-        {node ? (
+    <GraphAndDetails
+      graph={<GraphView document={document} selected={selected} onSelect={select} />}
+      details={
+        node && (
           <>
             {version.hidden && node.env?.some((variable) => variable.secret) && (
               <p className="px-4 pt-3 text-[13px] text-muted-foreground">{w("hiddenSecrets")}</p>
             )}
             <NodeForm key={node.key} drawing={drawing} node={node} />
           </>
-        ) : (
-          <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>
-        )}
+        )
+      }
+    />
+  )
+}
+
+/** The graph of a version that is an Argo Workflow. */
+function Tasks({ workflow, version }: { workflow: string; version: string }) {
+  const { node: selected } = route.useSearch()
+  const navigate = route.useNavigate()
+  const graph = useQuery(versionGraphQuery(workflow, version))
+  if (graph.error) return <ProblemView error={graph.error} retry={() => void graph.refetch()} />
+  if (!graph.data) return <Loading />
+  const select = (node: string | undefined) =>
+    void navigate({ search: (before) => ({ ...before, node }), replace: true })
+  return (
+    <GraphAndDetails
+      graph={<WorkflowGraph graph={graph.data} selected={selected} select={select} />}
+      details={selected && <TaskDetails graph={graph.data} id={selected} />}
+    />
+  )
+}
+
+/** Beside each other, or one above the other if there is no room. */
+function GraphAndDetails({ graph, details }: { graph: React.ReactNode; details: React.ReactNode }) {
+  const w = useTexts(workflowTexts)
+  return (
+    <div className="flex overflow-hidden rounded-lg border bg-card max-xl:flex-col xl:h-[calc(100vh-15rem)] xl:min-h-96">
+      <section aria-label={w("graph")} className="min-w-0 flex-1 max-xl:h-[60vh] max-xl:min-h-80 max-xl:flex-none">
+        <Suspense fallback={<Loading className="h-full" />}>{graph}</Suspense>
+      </section>
+      <aside
+        aria-label={w("details")}
+        tabIndex={0}
+        className="shrink-0 overflow-y-auto max-xl:border-t xl:w-88 xl:border-l"
+      >
+        {details || <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>}
       </aside>
     </div>
   )
