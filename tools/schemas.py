@@ -29,8 +29,8 @@ ROOTS: Final = (
     "core.v1.Secret", "core.v1.PersistentVolume", "core.v1.PersistentVolumeClaim", "core.v1.ServiceAccount",
     "core.v1.Event", "rbac.v1.Role", "rbac.v1.RoleBinding", "rbac.v1.ClusterRole", "rbac.v1.ClusterRoleBinding",
     "scheduling.v1.PriorityClass", "storage.v1.StorageClass", "batch.v1.Job", "batch.v1.CronJob",
-    "coordination.v1.Lease", "core.v1.ResourceQuota", "core.v1.LimitRange", "discovery.v1.EndpointSlice",
-    "events.v1.Event",
+    "coordination.v1.Lease", "core.v1.ResourceQuota", "core.v1.LimitRange", "core.v1.Endpoints",
+    "discovery.v1.EndpointSlice", "events.v1.Event",
     "apiextensions.v1.CustomResourceDefinition", "autoscaling.v2.MetricSpec",
 )  # fmt: skip
 """The definitions to keep, with everything they refer to. The MetricSpec is a part of elastic training jobs."""
@@ -88,6 +88,7 @@ NOT_REQUIRED: Final = frozenset({
     "core.v1.LinuxContainerUser", "core.v1.VolumeMountStatus", "core.v1.ContainerStatus",
     "core.v1.PodExtendedResourceClaimStatus", "core.v1.HostIP", "core.v1.PodIP", "core.v1.PodResourceClaimStatus",
     "core.v1.PortStatus", "core.v1.PersistentVolumeClaimCondition", "core.v1.ModifyVolumeStatus", "core.v1.Event",
+    "events.v1.Event",
     "batch.v1.JobCondition", "apiextensions.v1.CustomResourceDefinitionCondition", "meta.v1.Condition",
 })  # fmt: skip
 """Definitions whose required fields may be missing. An API server fills in Go's zero values when it decodes them."""

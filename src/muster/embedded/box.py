@@ -17,6 +17,7 @@ from typing import Protocol
 from muster.embedded.auth.identity import Identity
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.controllers.claims import ClaimController
+from muster.embedded.controllers.endpoints import EndpointsController
 from muster.embedded.controllers.garbage import (
     DEFAULT_SERVICE_ACCOUNT,
     CrdController,
@@ -105,6 +106,7 @@ class Box:
         self.run_component(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))
         self.run_component(JobController(cluster, self.recorder("job-controller")))
         self.run_component(QuotaController(cluster))
+        self.run_component(EndpointsController(cluster, api))
         self.run_component(ClaimController(cluster, self.recorder("claim-controller"), settings.home / "volumes"))
         agent_settings = replace(settings.agent, api=api)
         agent = Agent(cluster, self.recorder("node-agent"), agent_settings, isolation=isolation, engine=engine)

@@ -22,9 +22,10 @@ from muster.embedded.store.writes import to_scale
 from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
 from muster.kube.encryption import KeyRing
 from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Unavailable, is_count
-from muster.kube.kinds import Catalogue, Kind
+from muster.kube.kinds import Catalogue, Kind, invalid_object
 from muster.kube.metrics_api import UsageByPod
 from muster.kube.objects import Key, Object, key_of, timestamp, uid_of, version_of
+from muster.kube.schema_validation import validate
 from muster.kube.selectors import parse_fields
 
 Objects: TypeAlias = list[Object]
@@ -122,6 +123,9 @@ class EmbeddedCluster:
     ) -> Object:
         kind = self._kind_of(obj)
         given = private_copy(kind, obj, field_validation)
+        if kind.conversion is not None:
+            made = await self.create(_to_stored(kind, given, None), dry_run=dry_run, check=check)
+            return kind.conversion.from_stored(made)
         now = self._now()
 
         def write(tx: Transaction) -> Object:
@@ -133,7 +137,7 @@ class EmbeddedCluster:
         return await self.store.write(write, dry_run=dry_run)
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
-        found = self.store.get(kind.resource, writes.object_key(kind, name, namespace))
+        found = self.store.get(kind.stored_resource, writes.object_key(kind, name, namespace))
         if found is None:
             raise writes.not_found(kind, name)
         return found if found["apiVersion"] == kind.api_version else _in_version(kind, found)
@@ -221,6 +225,10 @@ class EmbeddedCluster:
         """`kind` is required only for a Scale, which does not name its kind. The result is then a Scale, too."""
         is_scale = subresource == "scale" and obj.get("kind") == "Scale"
         target = kind or self._kind_of(obj)
+        if target.conversion is not None:
+            given = _to_stored(target, private_copy(target, obj, field_validation), obj)
+            updated = await self.update(given, dry_run=dry_run, field_manager=field_manager, check=check)
+            return target.conversion.from_stored(updated)
         given = orjson.loads(encode(obj)) if is_scale else private_copy(target, obj, field_validation)
         request = writes.WriteOptions(self._now(), subresource, field_manager, mode=field_validation)
 
@@ -258,13 +266,15 @@ class EmbeddedCluster:
         )
 
         def write(tx: Transaction) -> Object:
-            old = tx.get(kind.resource, key) if check is not None else None
-            new = writes.patch(tx, kind, key, body, type, request)
+            old = tx.get(kind.stored_resource, key) if check is not None else None
+            apply = writes.patch if kind.conversion is None else _patch_converted
+            new = apply(tx, kind, key, body, type, request)
             if check is not None:
                 check(old, new)
             return new
 
-        return await self.store.write(write, dry_run=dry_run)
+        new = await self.store.write(write, dry_run=dry_run)
+        return new if kind.conversion is None else kind.conversion.from_stored(new)
 
     async def delete(
         self,
@@ -278,6 +288,8 @@ class EmbeddedCluster:
         resource_version: str = "",
         dry_run: bool = False,
     ) -> Object:
+        if kind.conversion is not None:
+            kind = kind.conversion.stored
         key = writes.object_key(kind, name, namespace)
         return await self.store.write(
             lambda tx: writes.delete(tx, kind, key, propagation, grace_seconds, uid, resource_version, self._clock()),
@@ -286,7 +298,7 @@ class EmbeddedCluster:
 
     def peek(self, kind: Kind, key: Key) -> Object | None:
         """Returns an object from memory, without its status rows; None if it does not exist."""
-        return self.store.get(kind.resource, key)
+        return self.store.get(kind.stored_resource, key)
 
     def with_status_rows(self, obj: Object, kind: Kind | None = None) -> Object:
         """Returns the object with its status rows, as clients see it."""
@@ -368,8 +380,8 @@ class EmbeddedCluster:
         matches, scope = selector_predicate(kind, labels, fields), _scope(kind, namespace)
         name = parse_fields(fields).exact("metadata.name") if fields and not continue_ else None
         if name is None or (kind.namespaced and not scope):
-            return list_objects(self.store, kind.resource, scope, matches, limit, continue_)
-        found = self.store.get(kind.resource, Key(scope, name))
+            return list_objects(self.store, kind.stored_resource, scope, matches, limit, continue_)
+        found = self.store.get(kind.stored_resource, Key(scope, name))
         fits = found is not None and (matches is None or matches(found))
         return Listing([found] if found is not None and fits else [], str(self.store.version))
 
@@ -407,5 +419,30 @@ def _version(text: str) -> int:
 
 
 def _in_version(kind: Kind, obj: Object) -> Object:
-    """Returns the object in the requested version. Versions of one kind differ only in apiVersion."""
-    return obj if obj["apiVersion"] == kind.api_version else {**obj, "apiVersion": kind.api_version}
+    """Returns the object in the requested version. Versions of one kind differ only in apiVersion, unless the kind has
+    a conversion."""
+    if obj["apiVersion"] == kind.api_version:
+        return obj
+    return {**obj, "apiVersion": kind.api_version} if kind.conversion is None else kind.conversion.from_stored(obj)
+
+
+def _to_stored(kind: Kind, obj: Object, old: Object | None) -> Object:
+    """Returns the object as it is stored. Raises Invalid if it breaks a rule of the kind in which it was sent."""
+    assert kind.conversion is not None
+    causes = validate(obj, kind.schema) or (kind.validate(obj, old) if kind.validate is not None else [])
+    if causes:
+        raise invalid_object(kind, obj, causes)
+    return kind.conversion.to_stored(obj)
+
+
+def _patch_converted(
+    tx: Transaction, kind: Kind, key: Key, body: Any, type: PatchType, request: writes.WriteOptions
+) -> Object:
+    """Patches an object in the form of the kind, which is not the stored one."""
+    assert kind.conversion is not None
+    if type == "apply":
+        raise BadRequest(f"{kind.resource} cannot be applied; apply {kind.conversion.stored.api_version} instead")
+    old = writes.get_existing(tx, kind.conversion.stored, key)
+    shown = kind.conversion.from_stored(old)
+    given = private_copy(kind, writes.apply_patch(shown, body, type, kind.schema), request.mode)
+    return writes.update(tx, kind.conversion.stored, _to_stored(kind, given, shown), request)

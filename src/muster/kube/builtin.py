@@ -8,7 +8,8 @@ from muster.kube import columns, defaults, resource_quota, validation
 from muster.kube.columns import POD_COLUMNS
 from muster.kube.crd import validate_crd
 from muster.kube.defaults import default_pod, default_pod_spec, default_pod_template
-from muster.kube.kinds import Catalogue, Kind
+from muster.kube.event_versions import from_core_event, newer_column, to_core_event, validate_newer_event
+from muster.kube.kinds import Catalogue, Conversion, Kind
 from muster.kube.pod_validation import validate_pod_spec, validate_pod_template
 from muster.kube.schema import upstream_schema
 from muster.kube.selectors import SelectableField
@@ -42,6 +43,12 @@ _EVENT_FIELDS = _fields(
       ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")),
     "reason", "reportingComponent", "type", source=SelectableField("source.component"),
 )  # fmt: skip
+
+
+def _newer(field: str) -> str:
+    """Returns the name of a field of Events in events.k8s.io/v1."""
+    return field.replace("involvedObject.", "regarding.").replace("reportingComponent", "reportingController")
+
 
 NAMESPACE: Final = Kind(
     "", "v1", "Namespace", "namespaces", namespaced=False, short_names=("ns",),
@@ -103,6 +110,15 @@ EVENT: Final = Kind(
     schema=upstream_schema("core.v1.Event"), columns=columns.EVENT_COLUMNS, has_status=False,
     validate=validation.validate_event, selectable_fields=_EVENT_FIELDS,
 )  # fmt: skip
+NEWER_EVENT: Final = Kind(
+    "events.k8s.io", "v1", "Event", "events", short_names=("ev",),
+    schema=upstream_schema("events.v1.Event"), columns=tuple(map(newer_column, columns.EVENT_COLUMNS)),
+    has_status=False, validate=validate_newer_event,
+    selectable_fields={
+        _newer(field): selectable for field, selectable in _EVENT_FIELDS.items() if field != "source"
+    },
+    conversion=Conversion(EVENT, to_core_event, from_core_event),
+)  # fmt: skip
 ROLE: Final = Kind(
     _RBAC, "v1", "Role", "roles", schema=upstream_schema("rbac.v1.Role"), columns=(CREATED_AT,), has_status=False,
     validate=validation.validate_role,
@@ -143,6 +159,16 @@ LEASE: Final = Kind(
     schema=upstream_schema("coordination.v1.Lease"), columns=columns.LEASE_COLUMNS, has_status=False,
     validate=validation.validate_lease,
 )  # fmt: skip
+ENDPOINTS: Final = Kind(
+    "", "v1", "Endpoints", "endpoints", short_names=("ep",),
+    schema=upstream_schema("core.v1.Endpoints"), columns=columns.ENDPOINTS_COLUMNS, has_status=False,
+    default=defaults.default_endpoints, validate=validation.validate_endpoints,
+)  # fmt: skip
+ENDPOINT_SLICE: Final = Kind(
+    "discovery.k8s.io", "v1", "EndpointSlice", "endpointslices",
+    schema=upstream_schema("discovery.v1.EndpointSlice"), columns=columns.ENDPOINT_SLICE_COLUMNS, has_status=False,
+    default=defaults.default_endpoint_slice, validate=validation.validate_endpoint_slice,
+)  # fmt: skip
 RESOURCE_QUOTA: Final = Kind(
     "", "v1", "ResourceQuota", "resourcequotas", short_names=("quota",),
     schema=upstream_schema("core.v1.ResourceQuota"), columns=columns.RESOURCE_QUOTA_COLUMNS,
@@ -177,8 +203,9 @@ CUSTOM_RESOURCE_DEFINITION: Final = Kind(
 
 _ALL = (
     NAMESPACE, NODE, POD, POD_TEMPLATE, SERVICE, CONFIG_MAP, SECRET, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM,
-    SERVICE_ACCOUNT, EVENT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, PRIORITY_CLASS, STORAGE_CLASS,
-    JOB, LEASE, RESOURCE_QUOTA, LIMIT_RANGE, POD_GROUP, QUEUE, PLUGIN_POD_GROUP, CUSTOM_RESOURCE_DEFINITION,
+    SERVICE_ACCOUNT, EVENT, NEWER_EVENT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, PRIORITY_CLASS,
+    STORAGE_CLASS, JOB, LEASE, ENDPOINTS, ENDPOINT_SLICE, RESOURCE_QUOTA, LIMIT_RANGE, POD_GROUP, QUEUE,
+    PLUGIN_POD_GROUP, CUSTOM_RESOURCE_DEFINITION,
 )  # fmt: skip
 
 

@@ -98,6 +98,42 @@ JOB_COLUMNS: Final = (
 )
 
 
+def _first(found: list[str], separator: str = ",", most: int = 3) -> str:
+    """Shows the first few."""
+    if len(found) <= most:
+        return separator.join(found) or "<none>"
+    return f"{separator.join(found[:most])} + {len(found) - most} more..."
+
+
+def _endpoint_addresses(endpoints: Object, _: datetime) -> str:
+    return _first(
+        [
+            f"{address['ip']}:{port['port']}"
+            for subset in endpoints.get("subsets") or ()
+            for port in subset.get("ports") or ()
+            for address in subset.get("addresses") or ()
+        ]
+    )
+
+
+def _slice_addresses(endpoint_slice: Object, _: datetime) -> str:
+    return _first([a for endpoint in endpoint_slice.get("endpoints") or () for a in endpoint["addresses"]])
+
+
+def _slice_ports(endpoint_slice: Object, _: datetime) -> str:
+    ports = endpoint_slice.get("ports") or ()
+    return _first([str(port.get("port") or "*") for port in ports]) if ports else "<unset>"
+
+
+ENDPOINTS_COLUMNS: Final = (Column("Endpoints", cell=_endpoint_addresses), AGE)
+ENDPOINT_SLICE_COLUMNS: Final = (
+    Column("AddressType", ".addressType"),
+    Column("Ports", cell=_slice_ports),
+    Column("Endpoints", cell=_slice_addresses),
+    AGE,
+)
+
+
 def _quota_cell(*prefixes: str) -> Callable[[Object, datetime], str]:
     """Shows used/hard of the names with a prefix; without prefixes, of all that are not limits."""
 

@@ -373,6 +373,19 @@ def default_service(service: Object) -> Object:
     return with_field(service, "spec", spec)
 
 
+def default_endpoints(endpoints: Object) -> Object:
+    return _map_items(endpoints, "subsets", lambda subset: _map_items(subset, "ports", _default_protocol))
+
+
+def default_endpoint_slice(endpoint_slice: Object) -> Object:
+    """A missing name of a port is the empty one, and an endpoint that does not say so is ready."""
+    return _map_items(endpoint_slice, "ports", lambda port: _default_protocol({"name": "", **port}))
+
+
+def _default_protocol(port: Object) -> Object:
+    return fill(port, {"protocol": "TCP"})
+
+
 def default_secret(secret: Object) -> Object:
     """Merges `stringData` into `data`, where it takes precedence."""
     filled = fill(secret, {"type": "Opaque"})

@@ -47,6 +47,15 @@ class Scale:
     selector: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Objects of a kind are stored as those of another one, which serves them, too. Both functions are pure."""
+
+    stored: Kind
+    to_stored: Callable[[Object], Object]
+    from_stored: Callable[[Object], Object]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """Everything a cluster needs to know about a kind of object."""
@@ -66,10 +75,12 @@ class Kind:
     validate: Rule | None = None
     warnings: Warnings | None = None
     selectable_fields: Mapping[str, SelectableField] = field(default_factory=dict)
-    """What field selectors may name besides metadata.name and metadata.namespace."""
+    """What field selectors may name besides metadata.name and metadata.namespace. The paths are those of the stored
+    object."""
     stored_as_rows: tuple[str, str] | None = None
     """A map, such as ("status", "nodes"), that grows too large to be written with the rest of the object. The embedded
     cluster stores its entries as rows."""
+    conversion: Conversion | None = None
 
     @property
     def api_version(self) -> str:
@@ -88,6 +99,11 @@ class Kind:
     def resource(self) -> str:
         """The name that is unique in a cluster: `pods`, `pytorchjobs.kubeflow.org`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def stored_resource(self) -> str:
+        """The `resource` under which the embedded cluster stores its objects."""
+        return self.resource if self.conversion is None else self.conversion.stored.resource
 
     def __str__(self) -> str:
         return f"{self.api_version} {self.kind}"

@@ -40,6 +40,8 @@ from muster.kube.quantity import parse_quantity
 from muster.kube.schema import upstream_schema
 
 MAX_DATA_BYTES = 1 << 20
+MOST_ENDPOINTS = 1000
+"""Of an EndpointSlice."""
 HIGHEST_PRIORITY = 1_000_000_000
 
 Checks: TypeAlias = Callable[[Object, Object | None], Iterator[Cause]]
@@ -143,6 +145,34 @@ def validate_service(service: Object, old: Object | None) -> Iterator[Cause]:
                 yield forbidden(f"{at}.nodePort", "may not be used when `type` is 'ClusterIP'")
     if before.get("clusterIP") and before.get("type") != "ExternalName" and kind != "ExternalName":
         yield from check_unchanged(spec, before, ("clusterIP",), "spec.")
+
+
+@validator
+def validate_endpoints(endpoints: Object, old: Object | None) -> Iterator[Cause]:
+    for number, subset in enumerate(endpoints.get("subsets") or ()):
+        at = f"subsets[{number}]"
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            yield required(at, "must specify `addresses` or `notReadyAddresses`")
+        for index, port in enumerate(subset.get("ports") or ()):
+            yield from check_port(f"{at}.ports[{index}].port", port["port"])
+
+
+@validator
+def validate_endpoint_slice(endpoint_slice: Object, old: Object | None) -> Iterator[Cause]:
+    yield from check_unchanged(endpoint_slice, old, ("addressType",))
+    endpoints = endpoint_slice.get("endpoints") or []
+    if len(endpoints) > MOST_ENDPOINTS:
+        yield invalid("endpoints", len(endpoints), f"must have at most {MOST_ENDPOINTS} items")
+    for number, endpoint in enumerate(endpoints):
+        if not endpoint["addresses"]:
+            yield required(f"endpoints[{number}].addresses", "must contain at least 1 address")
+    names: set[str] = set()
+    for number, port in enumerate(endpoint_slice.get("ports") or ()):
+        if port.get("port") is not None:
+            yield from check_port(f"ports[{number}].port", port["port"])
+        if port.get("name") in names:
+            yield duplicate(f"ports[{number}].name", port["name"])
+        names.add(port.get("name") or "")
 
 
 @validator

@@ -46,6 +46,7 @@ from muster.workflows.cleanup import CleanupController, collect_garbage, needs_f
 from muster.workflows.controller import WorkflowController
 from muster.workflows.controller_metrics import ControllerMetrics
 from muster.workflows.cron.controller import CronController
+from muster.workflows.cron.cron_jobs import CRON_JOB, CronJobController
 from muster.workflows.executors.http import HttpExecutor
 from muster.workflows.executors.pod import PodExecutor
 from muster.workflows.executors.resource import ResourceExecutor, artifact_reader, service_account_permissions
@@ -95,6 +96,10 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
         WorkflowController(cluster, recorder, leaves, find_problems, metrics, budgets, resolver_for, counters)
     )
     box.run_component(CronController(cluster, box.recorder("cron-controller"), budgets=budgets, metrics=counters))
+    cron_jobs = CronJobController(
+        cluster, box.recorder("cronjob-controller"), budgets=budgets, is_restricted=restricted
+    )
+    box.run_component(cron_jobs)
     cleanup = CleanupController(
         cluster,
         box.recorder("workflow-cleanup"),
@@ -172,7 +177,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
     settings = replace(settings, agent=replace(settings.agent, environment=environment))
     catalogue = new_catalogue()
     settings, environments = with_workspace_images(settings)
-    for kind in (*training_kinds(), *workflow_kinds(), *workspace_kinds()):
+    for kind in (*training_kinds(), *workflow_kinds(), *workspace_kinds(), CRON_JOB):
         catalogue.register(kind)
     with claim_home(home) as announce, open_listener(settings.host, settings.port, home / "port") as listener:
         engine = await _engine(settings.agent.runtime)

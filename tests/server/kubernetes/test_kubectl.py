@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from muster.kube.builtin import POD
+from muster.workflows.cron.cron_jobs import CRON_JOB
 from muster.workspaces.kinds import workspace_kinds
 from tests.server.kubernetes.served import Served, free_environment, on_standing, serving
 from tests.workspaces.sample_workspaces import SAMPLES
@@ -151,6 +152,20 @@ async def test_objects_that_kubectl_creates(kubectl: Kubectl) -> None:
     assert await kubectl("-n", "team", "get", "secret", "s", "-o", "jsonpath={.data.p}") == "cQ=="
     assert "created" in await kubectl("-n", "team", "run", "one", "--image=busybox", "--restart=Never")
     assert "deleted" in await kubectl("delete", "ns", "team", "--wait=false")
+
+
+async def test_quotas_cron_jobs_and_events(kubectl: Kubectl) -> None:
+    kubectl.served.cluster.catalogue.register(CRON_JOB)
+    await kubectl("create", "quota", "few", "--hard=configmaps=1,requests.nvidia.com/gpu=4")
+    await kubectl("create", "configmap", "first")
+    assert "exceeded quota: few" in await kubectl.fails("create", "configmap", "second")
+    assert re.search(r"few +configmaps: 1/1, requests.nvidia.com/gpu: 0/4", await kubectl("get", "quota"))
+    assert re.search(r"configmaps +1 +1", await kubectl("describe", "quota", "few"))
+    await kubectl("create", "cronjob", "tick", "--image=busybox", "--schedule=*/5 * * * *", "--", "date")
+    assert re.search(r"tick +\*/5 \* \* \* \* +<none> +False +0 +<none>", await kubectl("get", "cj"))
+    assert "job.batch/now created" in await kubectl("create", "job", "now", "--from=cronjob/tick")
+    assert "events.k8s.io/v1" in await kubectl("api-versions")
+    assert "No resources" in await kubectl.warns("get", "events.events.k8s.io")
 
 
 async def test_permissions(kubectl: Kubectl) -> None:

@@ -43,11 +43,13 @@ _MOST_CACHED_USERS = 1000
 _CHANGE = ["create", "delete", "patch", "update"]
 _NOT_FOR_MEMBERS = frozenset({
     ("", "events"), ("events.k8s.io", "events"), ("", "serviceaccounts"), ("coordination.k8s.io", "leases"),
-    ("muster.dev", "portleases"), ("", "resourcequotas"), ("", "limitranges"), ("discovery.k8s.io", "endpointslices"),
+    ("muster.dev", "portleases"), ("", "resourcequotas"), ("", "limitranges"), ("", "endpoints"),
+    ("discovery.k8s.io", "endpointslices"),
 })  # fmt: skip
 """What members may read, but not write."""
 _FOR_CLUSTER_ADMINS = frozenset({
-    ("", "resourcequotas"), ("", "limitranges"), ("discovery.k8s.io", "endpointslices"),
+    ("", "resourcequotas"), ("", "limitranges"), ("", "endpoints"),
+    ("discovery.k8s.io", "endpointslices"),
 })  # fmt: skip
 """What the roles admin and edit may read, but not write, as in Kubernetes: it restricts a namespace, or leads traffic
 elsewhere."""

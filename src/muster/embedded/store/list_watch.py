@@ -72,9 +72,9 @@ async def watch_history(
     """Yields batches of events after `version`. It holds no events: a consumer that is too slow gets Gone.
 
     With `bookmarks`, it sends a bookmark every so many seconds if the version has changed."""
-    history = store.history(kind.resource)
+    history = store.history(kind.stored_resource)
     loop = asyncio.get_running_loop()
-    position, marked, due = store.position(kind.resource, version), version, loop.time() + (bookmarks or 0.0)
+    position, marked, due = store.position(kind.stored_resource, version), version, loop.time() + (bookmarks or 0.0)
     timer: asyncio.Handle | None = None
     news: asyncio.Future[None] | None = None
 
