@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 
 from muster.cli.debug import NodePod, choose_pod, pods_of_workflow_node
 from muster.cli.errors import CommandError
+from muster.platform.users.credentials import local_token, platform_folder
+from muster.server.pidfile import running_server
 from tests.cli.commands import Muster
 from tests.platform.graphs.samples import graph, node
+from tests.server.platform.served import Client
 
 
 def _workflow(**nodes: dict[str, Any]) -> dict[str, Any]:
@@ -86,9 +90,9 @@ spec:
 
 @pytest.mark.slow
 @pytest.mark.smoke
-def test_a_failed_node_is_entered_changed_and_retried(muster: Muster, tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "config.yaml").write_text("node: {keepFailedSeconds: 600}\n")
+def test_a_failed_node_is_entered_changed_and_retried(
+    muster: Muster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "data"
     place.mkdir()
     muster("up", "-d").ok()
@@ -111,3 +115,25 @@ def test_a_failed_node_is_entered_changed_and_retried(muster: Muster, tmp_path: 
     assert muster("runs", "logs", run, "say").ok().out == "fixed\n"
     refused = muster("debug", run, "say", "--", "true")
     assert (refused.code, "has no Pod that failed or runs" in refused.err) == (1, True)
+
+    # A member has no rights to Pods of runs in the cluster, and enters their own run through the platform.
+    server = running_server(muster.home)
+    assert server is not None
+    monkeypatch.setenv("MUSTER_URL", server.web)
+    monkeypatch.setenv("MUSTER_TOKEN", asyncio.run(member_token(server.web, muster.home)))
+    (tmp_path / "graph.json").write_text(json.dumps(graph(node("say", command="echo mine > /tmp/notes; exit 1"))))
+    muster("workflows", "create", "own", "-f", str(tmp_path / "graph.json")).ok()
+    run = muster("runs", "create", "own", "--wait").out.strip()
+    looked = muster("debug", run, "say", "--", "sh", "-c", "cat /tmp/notes; cat", input="more\n")
+    assert looked.ok().out == "mine\nmore\n"
+    assert muster("debug", run, "say", "--", "sh", "-c", "exit 4").code == 4
+    refused = muster("debug", run, "say", "--container", "no", "--", "true")
+    assert (refused.code, "choose one of: [main]" in refused.err) == (1, True), refused
+
+
+async def member_token(url: str, home: Path) -> str:
+    admin, browser = Client(url, local_token(platform_folder(home))), Client(url)
+    account = {"name": "ann", "password": "correct horse battery"}
+    await admin.post("users", account)
+    await browser.post("session", account)
+    return str((await browser.post("tokens", {"name": "script"}))["secret"])

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect, type Page } from "@playwright/test"
@@ -33,7 +33,15 @@ test("a retry runs failed nodes again, and not those that succeeded", { tag: "@s
   await expect(state(page, "publish", "skipped")).toBeVisible({ timeout: 30_000 })
   await expect(page.getByRole("log")).toContainText("there is no data", { timeout: 30_000 })
 
-  await writeFile(join(folder, "data"), "enough data\n")
+  // The node that failed is still there: its owner looks into it, and repairs the data.
+  await page.getByRole("tab", { name: "Containers" }).click()
+  await page.getByRole("button", { name: /^Terminal in / }).click()
+  const terminal = page.getByRole("application", { name: /^Terminal in / })
+  await expect(terminal.locator(".xterm-rows")).toContainText(/[$#]/)
+  await page.keyboard.type(`echo enough data > ${folder}/data; exit\n`)
+  await expect(page.getByText("The shell ended with exit code 0.")).toBeVisible()
+  await page.getByRole("button", { name: "Close" }).click()
+  await page.getByRole("tab", { name: "Log" }).click()
   await page.getByRole("button", { name: "Retry", exact: true }).click()
   await expect(page.getByText("retried 1 time")).toBeVisible({ timeout: 60_000 })
   await expect(state(page, "publish", "succeeded")).toBeVisible({ timeout: 90_000 })

@@ -59,8 +59,8 @@ class NodeOperations(Protocol):
         ...
 
     def check_listener(self, pod: str, namespace: str, port: int) -> None:
-        """Raises Conflict if another namespace listens at the address of a running Pod. Pods share the machine's
-        network, so check before every connection."""
+        """Raises Conflict if nothing listens at the address of a running Pod, or another namespace does. Pods share the
+        machine's network, so check before every connection."""
         ...
 
 

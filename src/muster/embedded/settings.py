@@ -109,10 +109,10 @@ class AgentSettings:
     """Variables of every container that runs in this machine's environment. The Pod's own take precedence."""
     api: ApiAccess | None = None
     logs: LogLimits = field(default_factory=LogLimits)
-    keep_failed_seconds: float = 0.0
+    keep_failed_seconds: float = 600.0
     """How long the files of a Pod that failed are kept, so that a shell can be opened among them."""
     keep_failed_pods: int = 16
-    """Of how many Pods. What they wrote is in memory; those that failed first are given up first."""
+    """Of how many Pods. What they wrote is in memory. The namespace with most of them gives up its oldest one first."""
     backoff_base: float = 10.0
     backoff_max: float = 300.0
     coalesce_seconds: float = 0.02
@@ -205,7 +205,7 @@ def read_agent_settings(home: Path, config: Mapping[str, Any]) -> AgentSettings:
     """Reads the settings of the node agent from a config that has been validated."""
     node = config.get("node") or {}
     logs = config.get("logs") or {}
-    limits = LogLimits()
+    limits, usual = LogLimits(), AgentSettings(home)
     restarts = config.get("restarts") or {}
     return AgentSettings(
         home=home,
@@ -213,8 +213,8 @@ def read_agent_settings(home: Path, config: Mapping[str, Any]) -> AgentSettings:
         capacity=_to_text(node.get("capacity")),
         labels=node.get("labels") or {},
         taints=tuple(node.get("taints") or ()),
-        keep_failed_seconds=float(node.get("keepFailedSeconds") or 0.0),
-        keep_failed_pods=node.get("keepFailedPods", 16),
+        keep_failed_seconds=float(node.get("keepFailedSeconds", usual.keep_failed_seconds)),
+        keep_failed_pods=node.get("keepFailedPods", usual.keep_failed_pods),
         nodes=tuple(_read_node(n) for n in config.get("nodes") or ()),
         runtime=config.get("runtime") or "sandbox",
         images={pattern: _read_image(image) for pattern, image in (config.get("images") or {}).items()},

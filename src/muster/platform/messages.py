@@ -136,7 +136,14 @@ _USERS: Final[Mapping[str, Template]] = {
     "session.over": Template("this session has expired", "log in again"),
     "session.none": Template("this request has no session", "to end a token, revoke it"),
     "link.gone": Template("this link was used already or has expired", "ask an admin for a new one"),
-    "pod.not-running": Template('the Pod "{pod}" is {phase}', "a terminal needs a Pod that runs"),
+    "pod.not-running": Template(
+        'the Pod "{pod}" is {phase}', "a terminal needs a Pod that runs, or one that has just failed"
+    ),
+    "pod.not-kept": Template(
+        'the Pod "{pod}" has failed, and its files are not kept, or no longer',
+        "they are kept for a while after a container fails that is not started again (node.keepFailedSeconds in "
+        "config.yaml), but not with podman or docker, and not on other clusters; retry the node to try again",
+    ),
     "workspace.login": Template("you are not logged in to this workspace", "open it from the page of the platform"),
     "workspace.ticket": Template(
         "this link to the workspace was used already or has expired", "open it again from the page of the platform"

@@ -55,7 +55,7 @@ class Transport:
         self.url = url.rstrip("/")
         self._is_safe = parts.scheme == "https"
         self._host, self._base = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
-        self._token, self._timeout = token, timeout
+        self.authorization, self._timeout = f"Bearer {token}", timeout
 
     def request(
         self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None,
@@ -64,7 +64,7 @@ class Transport:
         """Sends a request and returns the response: JSON, else text; None if it is empty. A path that begins with a
         slash is not below /api/v1. Raises PlatformError."""
         target = self._target(path, query or {})
-        sent = {"Authorization": f"Bearer {self._token}", "Accept": "*/*", **(headers or {})}
+        sent = {"Authorization": self.authorization, "Accept": "*/*", **(headers or {})}
         data = None
         if isinstance(body, bytes):
             data = body
@@ -91,7 +91,7 @@ class Transport:
         while the block reads it."""
         connection = self._connection()
         try:
-            connection.request("GET", self._target(path, query or {}), None, {"Authorization": f"Bearer {self._token}"})
+            connection.request("GET", self._target(path, query or {}), None, {"Authorization": self.authorization})
             response = connection.getresponse()
             if response.status >= 400:
                 raise _problem(response.status, response.read(), response.headers.get_content_type())
@@ -106,7 +106,7 @@ class Transport:
         connection = self._connection()
         try:
             connection.putrequest("PUT", self._target(path, query or {}))
-            connection.putheader("Authorization", f"Bearer {self._token}")
+            connection.putheader("Authorization", self.authorization)
             connection.putheader("Content-Type", "application/octet-stream")
             connection.putheader("Content-Length", str(size))
             connection.endheaders()
@@ -157,7 +157,7 @@ class Transport:
             time.sleep(min(0.1 * 2**losses, 5.0))
 
     def _events(self, path: str, query: Mapping[str, Any], last: str) -> Iterator[Event]:
-        sent = {"Authorization": f"Bearer {self._token}", "Accept": "text/event-stream"}
+        sent = {"Authorization": self.authorization, "Accept": "text/event-stream"}
         if last:
             sent["Last-Event-ID"] = last
         connection = self._connection()

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from muster.embedded.node import agent
 from muster.embedded.node.journal import has_supervisor
+from muster.embedded.node.worker_context import KeptPod, pods_to_give_up
 from muster.kube.errors import BadRequest
 from muster.kube.objects import status_of
 from tests.embedded.node.harness import Node
@@ -78,6 +80,34 @@ async def test_the_oldest_are_given_up(node: Node) -> None:
     with pytest.raises(BadRequest, match="completed pod"):
         await run(node, "a", "true")
     assert (await run(node, "c", "cat /tmp/made"))[1] == "made\n"
+
+
+@pytest.mark.parametrize(
+    ("kept", "most", "given_up"),
+    [
+        ("a1 a2 b1", 3, ""),
+        ("a1 a2 b1", 2, "a1"),
+        ("b1 a1 a2 a3", 2, "a1 a2"),  # b1 is older, but a has more
+        ("b1 a1 a2 b2", 3, "b1"),  # both have two: the one whose Pod is older
+        ("a1 b1 c1", 2, "a1"),
+        ("a1 b1", 0, "a1 b1"),
+    ],
+)
+def test_the_namespace_with_most_pods_gives_up_its_oldest(kept: str, most: int, given_up: str) -> None:
+    async def end() -> None: ...
+
+    assert pods_to_give_up({uid: KeptPod(uid[0], end) for uid in kept.split()}, most) == given_up.split()
+
+
+async def test_they_are_given_up_when_the_machine_is_short_of_space(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "PERIOD_SECONDS", 0.05)
+    await node.restart()
+    folder = await fail(node, "p")
+    assert has_supervisor(str(folder))
+    monkeypatch.setattr(agent, "memory_of_machine", lambda: (9, 100))
+    await node.wait_until(lambda: not (folder / "pod.json").exists())
 
 
 async def test_only_pods_that_failed_are_kept(node: Node) -> None:

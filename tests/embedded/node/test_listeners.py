@@ -30,7 +30,8 @@ def first_id(namespace: str) -> int:
         (0, "default", False, True),
         (1000, "default", False, True),
         (FIRST_ID, "default", False, False),
-        (None, "bob", True, True),
+        (None, "bob", True, False),
+        (None, "default", False, False),
     ],
 )
 def test_whose_it_can_be(uid: int | None, namespace: str, restricted: bool, is_own: bool) -> None:

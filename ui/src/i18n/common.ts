@@ -73,7 +73,7 @@ export const commonTexts = texts({
   terminalOf: ["Terminal in {pod}", "{pod} 的终端"],
   terminalEnded: ["The shell ended with exit code {code}.", "Shell 已结束，退出码 {code}。"],
   terminalClosed: [
-    "The connection is closed. The Pod may have ended, or you may not open a shell in it.",
-    "连接已断开：Pod 可能已结束，或者您没有权限进入。",
+    "The connection is closed. The Pod may have ended, its files may no longer be kept, or you may not open a shell in it.",
+    "连接已断开：Pod 可能已结束，其文件可能已不再保留，或者您没有权限进入。",
   ],
 })

@@ -74,6 +74,10 @@ export const runTexts = texts({
   cluster: ["Virtual cluster", "虚拟集群"],
   attempts: ["Attempts", "执行记录"],
   attempt: ["Attempt {n}", "第 {n} 次执行"],
+  terminalOfFailed: [
+    "Its files are kept for a while, as the node ended. What you change in volumes is there when you retry it.",
+    "节点结束时的文件会保留一段时间。您在存储卷中的改动在重试时生效。",
+  ],
   exitCode: ["exit code {code}", "退出码 {code}"],
   host: ["Node", "所在机器"],
   message: ["Message", "说明"],

@@ -28,6 +28,7 @@ from muster.embedded.node.machine import (
     child_processes,
     inspect_machine,
     measure_usage,
+    memory_of_machine,
     processes_below,
 )
 from muster.embedded.node.nodes import (
@@ -47,6 +48,7 @@ from muster.embedded.node.scratch_space import (
     ScratchSchedule,
     claims_message,
     eviction_message,
+    is_scarce,
     measure_scratch,
     uses_claims,
 )
@@ -366,7 +368,8 @@ class Agent:
                 await asyncio.sleep(0)
 
     async def _watch_scratch_space(self) -> None:
-        """Evicts Pods that use more disk space than they may, alone or with the claims of their namespace."""
+        """Evicts Pods that use more disk space than they may, alone or with the claims of their namespace. Gives up the
+        files of Pods that have failed if the disk or the memory is almost full."""
         budgets = self.settings.budgets
         own, shared = (
             ScratchSchedule(megabytes << 20)
@@ -375,9 +378,11 @@ class Agent:
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
             running = {uid: w for uid, w in self._workers.items() if w.was_started and not w.is_finished and w.pod}
-            free = shutil.disk_usage(self.settings.pods).free
-            await self._check_scratch_space(running, own, free)
-            await self._check_claims(running, shared, free)
+            disk = shutil.disk_usage(self.settings.pods)
+            if is_scarce(disk.free, disk.total) or is_scarce(*memory_of_machine()):
+                await self._context.limit_kept(0)
+            await self._check_scratch_space(running, own, disk.free)
+            await self._check_claims(running, shared, disk.free)
 
     async def _check_scratch_space(self, running: Mapping[str, PodWorker], due: ScratchSchedule, free: int) -> None:
         chosen = due.choose(running, free, time.monotonic())

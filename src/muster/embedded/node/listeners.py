@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
+from functools import cache
 
 from muster.embedded.node.supervisor.user_namespaces import FIRST_ID, RANGE_SIZE
 
@@ -24,8 +25,8 @@ _NO_COOKIE = b"\xff" * 8
 
 
 def listener_uid(host: str, port: int) -> int | None:
-    """Returns the user whose server gets a connection to this IPv4 address, as the kernel would find it; None if there
-    is none, or the kernel does not say."""
+    """Returns the user whose server gets a connection to this IPv4 address, as the kernel would find it; None if
+    nothing listens there. Raises OSError if the kernel does not say."""
     query = _QUERY.pack(
         socket.AF_INET,
         socket.IPPROTO_TCP,
@@ -39,12 +40,9 @@ def listener_uid(host: str, port: int) -> int | None:
         _NO_COOKIE,
     )
     header = _HEADER.pack(_HEADER.size + len(query), _SOCK_DIAG_BY_FAMILY, _REQUEST, 0, 0)
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as kernel:
-            kernel.sendall(header + query)
-            answer = kernel.recv(4096)
-    except OSError:
-        return None
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.sendall(header + query)
+        answer = kernel.recv(4096)
     _, kind, _, _, _ = _HEADER.unpack_from(answer)
     if kind != _SOCK_DIAG_BY_FAMILY:
         return None
@@ -52,12 +50,27 @@ def listener_uid(host: str, port: int) -> int | None:
     return int(uid)
 
 
+@cache
+def can_tell_listeners() -> bool:
+    """Whether the kernel says who listens. One without the module for it says that nobody does."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        try:
+            return listener_uid(*listener.getsockname()) is not None
+        except OSError:
+            return False
+
+
 def is_own_listener(
     uid: int | None, namespace: str, first_id: Callable[[str], int] | None, *, restricted: bool
 ) -> bool:
-    """Whether a server with this user can belong to a Pod of the namespace. Without `first_id`, users do not tell."""
-    if uid is None or first_id is None:
+    """Whether a server with this user belongs to a Pod of the namespace. If nothing listens, it does not: a connection
+    that is made a moment later could reach a server of someone else. Without `first_id`, users do not tell."""
+    if first_id is None:
         return True
+    if uid is None:
+        return False
     if not restricted:
         return uid < FIRST_ID
     first = first_id(namespace)

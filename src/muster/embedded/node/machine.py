@@ -144,10 +144,16 @@ def measure_usage(roots: Mapping[str, int]) -> dict[str, Usage]:
 def machine_usage() -> Usage:
     with open("/proc/stat") as file:
         user, nice, system, _, _, irq, softirq, *_ = map(int, file.readline().split()[1:])
+    available, total = memory_of_machine()
+    busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return Usage(busy, total - available)
+
+
+def memory_of_machine() -> tuple[int, int]:
+    """Returns the available and the total bytes."""
     with open("/proc/meminfo") as file:
         sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in file}
-    busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-    return Usage(busy, sizes["MemTotal"] - sizes.get("MemAvailable", sizes["MemFree"]))
+    return sizes.get("MemAvailable", sizes["MemFree"]), sizes["MemTotal"]
 
 
 class UsageMeter:

@@ -138,7 +138,9 @@ class PodOperations:
         found = self._pods.get(namespace, pod)
         worker = self._workers.get(uid_of(found)) if found is not None else None
         if worker is not None and not worker.owns_listener(port):
-            raise Conflict(f'what listens on port {port} of the Pod "{pod}" belongs to another namespace')
+            raise Conflict(
+                f'on port {port} of the Pod "{pod}", nothing listens, or what listens belongs to another namespace'
+            )
 
     def _open_session(self, worker: PodWorker) -> None:
         if worker.sessions >= self._most_sessions:

@@ -27,7 +27,7 @@ from muster.embedded.node.journal import (
     lost_its_folder,
     was_started,
 )
-from muster.embedded.node.listeners import is_own_listener, listener_uid
+from muster.embedded.node.listeners import can_tell_listeners, is_own_listener, listener_uid
 from muster.embedded.node.log_files import drop_empty_logs
 from muster.embedded.node.pod_context import (
     OUTPUTS,
@@ -52,7 +52,7 @@ from muster.embedded.node.supervisor.contract import POD_FILE, JournalEntry, Pre
 from muster.embedded.node.supervisor.output_files import remove_tree
 from muster.embedded.node.supervisor_client import SupervisorGone, ZygoteError, request_stop
 from muster.embedded.node.volumes import Files, plan_volumes, references_of, token_seconds, write_payload
-from muster.embedded.node.worker_context import WorkerContext
+from muster.embedded.node.worker_context import KeptPod, WorkerContext
 from muster.kube.builtin import POD
 from muster.kube.errors import ApiError, Conflict, NotFound
 from muster.kube.objects import (
@@ -99,6 +99,7 @@ class PodWorker:
         self._engine = "process"
         self._is_allocated = False
         self._is_scratch_removed = False
+        self._is_given_up = False
         self._reported_until = 0.0
         self._stop_grace: float | None = None
         self._tokens_refresh_at = inf
@@ -150,7 +151,7 @@ class PodWorker:
     def is_kept(self) -> bool:
         """Whether the Pod has failed, and commands can still be run among its files."""
         ended = self.progress.finished
-        keeps = self._context.node.settings.keep_failed_seconds > 0 and self.was_started
+        keeps = self._context.node.settings.keep_failed_seconds > 0 and self.was_started and not self._is_given_up
         return keeps and ended is not None and ended.get("phase") == "Failed" and has_supervisor(self.folder)
 
     @property
@@ -163,9 +164,11 @@ class PodWorker:
         return self._address
 
     def owns_listener(self, port: int) -> bool:
-        """Returns whether what listens on a port of the Pod's address can be its own."""
+        """Returns whether the Pod's own server listens on a port of its address, as far as the kernel tells."""
         namespace = namespace_of(self._pod)
         first_id = self._context.node.first_id if self._engine == "process" else None
+        if first_id is None or not can_tell_listeners():
+            return True
         restricted = self._context.is_restricted(namespace)
         return is_own_listener(listener_uid(self._address, port), namespace, first_id, restricted=restricted)
 
@@ -457,20 +460,20 @@ class PodWorker:
         return -1.0
 
     async def _is_kept(self) -> bool:
-        """The same as `is_kept`; gives up the oldest Pods if there are too many."""
+        """The same as `is_kept`; gives up other Pods, or this one, if there are too many."""
         kept = self._context.kept
         if not self.is_kept:
             kept.pop(self.uid, None)
             return False
-        kept.setdefault(self.uid, self._end_keeping)
-        while len(kept) > self._context.node.settings.keep_failed_pods:
-            await kept.pop(next(iter(kept)))()
-        return True
+        kept.setdefault(self.uid, KeptPod(namespace_of(self._pod), self._end_keeping))
+        await self._context.limit_kept(self._context.node.settings.keep_failed_pods)
+        return self.is_kept
 
     async def _end_keeping(self) -> None:
         """Asks the supervisor of a Pod that has failed to give up its files."""
         self._context.kept.pop(self.uid, None)
         if self.is_kept:
+            self._is_given_up = True
             with suppress(SupervisorGone):
                 await request_stop(self.folder, 0.0)
 

@@ -93,6 +93,12 @@ def claims_message(namespace: str, usage: ScratchUsage, budgets: Budgets) -> str
     return ""
 
 
+def is_scarce(available: int, total: int) -> bool:
+    """Whether so little of the disk or the memory is left that nothing is kept which is not needed. kubelet has the
+    same threshold for disks."""
+    return available * 10 < total
+
+
 class ScratchSchedule:
     """Which Pods (or namespaces) to measure now. `budget` is in bytes."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 from muster.embedded.node.hosts import AddressPool, HostsFiles
 from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, find_engine
@@ -31,7 +32,21 @@ class Starter(Protocol):
         ...
 
 
-EndKeeping: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+class KeptPod(NamedTuple):
+    """A Pod that has failed and whose files are kept."""
+
+    namespace: str
+    end: Callable[[], Coroutine[Any, Any, None]]
+    """Gives up its files."""
+
+
+def pods_to_give_up(kept: Mapping[str, KeptPod], most: int) -> list[str]:
+    """Returns the uids of the Pods to give up, so that at most `most` remain. `kept` has the oldest first. Each time it
+    is the oldest one of the namespace with most Pods, so nobody gives up more than others who fail as often."""
+    by_namespace: dict[str, deque[str]] = {}
+    for uid, pod in kept.items():
+        by_namespace.setdefault(pod.namespace, deque()).append(uid)
+    return [max(by_namespace.values(), key=len).popleft() for _ in range(len(kept) - max(most, 0))]
 
 
 @dataclass(slots=True)
@@ -53,10 +68,17 @@ class WorkerContext:
     notify: str
     engines: dict[EngineName, ImageEngine | EngineProblem] = field(default_factory=dict)
     """The engines that were looked for. A missing one is looked for again after a while: it may have been started."""
-    kept: dict[str, EndKeeping] = field(default_factory=dict)
-    """The Pods that have failed and whose files are kept, by uid, the oldest first."""
+    kept: dict[str, KeptPod] = field(default_factory=dict)
+    """By uid, the oldest first."""
     _retry_at: dict[EngineName, float] = field(default_factory=dict)
     _engine_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def limit_kept(self, most: int) -> None:
+        """Gives up the files of Pods that have failed, until only so many are kept."""
+        for uid in pods_to_give_up(self.kept, most):
+            pod = self.kept.pop(uid, None)
+            if pod is not None:
+                await pod.end()
 
     async def engine_for(self, pod: Object) -> ImageEngine | None:
         """Returns the engine for a Pod, or None if its containers are processes of this machine. Raises EngineNotReady

@@ -13,9 +13,13 @@ from typing import Any
 import aiohttp
 import orjson
 
+from muster.kube.cluster import Process
 from muster.kube.errors import ApiError, Unavailable, from_status
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+
+MOST_CELLS = 2000
+"""Rows or columns of a terminal."""
 
 V5 = "v5.channel.k8s.io"
 """Can close a single channel, such as stdin."""
@@ -36,9 +40,21 @@ def parse_resize(data: bytes) -> tuple[int, int] | None:
     """Returns (rows, columns) of a resize message; None if it is invalid."""
     try:
         size = orjson.loads(data)
-        return int(size["Height"]), int(size["Width"])
+        rows, columns = int(size["Height"]), int(size["Width"])
     except (ValueError, KeyError, TypeError):
         return None
+    return (rows, columns) if 0 < rows <= MOST_CELLS and 0 < columns <= MOST_CELLS else None
+
+
+async def pass_input(message: bytes, process: Process) -> None:
+    """Passes a message of a client on to a process: input, the end of the input, or the size of the terminal."""
+    channel, data = message[:1], message[1:]
+    if channel == bytes((STDIN,)) and data:
+        await process.write(data)
+    elif channel == bytes((CLOSE,)) and data[:1] == bytes((STDIN,)):
+        await process.write(b"")
+    elif channel == bytes((RESIZE,)) and (size := parse_resize(data)) is not None:
+        await process.resize(*size)
 
 
 def exit_status_of(code: int) -> dict[str, Any]:

@@ -13,19 +13,7 @@ import orjson
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.cluster import LogQuery, Process
 from muster.kube.errors import ApiError, BadRequest
-from muster.kube.remote.exec_stream import (
-    CLOSE,
-    ERROR,
-    RESIZE,
-    STDERR,
-    STDIN,
-    STDOUT,
-    V4,
-    V5,
-    encode_frame,
-    exit_status_of,
-    parse_resize,
-)
+from muster.kube.remote.exec_stream import ERROR, STDERR, STDOUT, V4, V5, encode_frame, exit_status_of, pass_input
 from muster.server.kubernetes.request import ApiRequest, Target, is_true
 from muster.server.kubernetes.websocket import Socket, WebSocketClosed, choose_protocol
 
@@ -152,17 +140,7 @@ async def _receive_input(socket: Socket, process: Process) -> None:
             return
         # A command does not have to read its input.
         with contextlib.suppress(ApiError, OSError):
-            await _handle_input(message, process)
-
-
-async def _handle_input(message: bytes, process: Process) -> None:
-    channel, data = message[:1], message[1:]
-    if channel == bytes((STDIN,)) and data:
-        await process.write(data)
-    elif channel == bytes((CLOSE,)) and data[:1] == bytes((STDIN,)):
-        await process.write(b"")
-    elif channel == bytes((RESIZE,)) and (size := parse_resize(data)) is not None:
-        await process.resize(*size)
+            await pass_input(message, process)
 
 
 async def _status(process: Process) -> dict[str, object]:

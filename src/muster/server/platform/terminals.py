@@ -1,7 +1,10 @@
-"""Terminals in the browser: a shell in a running Pod over a WebSocket, with the rules of `muster exec -it`.
+"""Commands in Pods over a WebSocket: in one that runs, or in one that has failed and whose files are kept. The rules
+are those of `muster exec -it`.
 
-Binary messages are what the user types and what the terminal shows. Text messages are JSON: `{"rows": 24, "columns":
-80}` from the browser, `{"exit": 0}` or `{"error": "..."}` as the last message of the server.
+A browser gets a shell in a terminal. Binary messages are what the user types and what the terminal shows. Text messages
+are JSON: `{"rows": 24, "columns": 80}` from the browser, `{"exit": 0}` or `{"error": "..."}` as the last message of the
+server. A client that offers the protocol `v5.channel.k8s.io` gets the channels of the Kubernetes API instead, and may
+choose the `command` and whether it has a terminal (`tty`).
 """
 
 from __future__ import annotations
@@ -19,9 +22,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from muster.kube.builtin import POD
 from muster.kube.cluster import Process
-from muster.kube.errors import ApiError
+from muster.kube.errors import ApiError, BadRequest
 from muster.kube.objects import status_of, uid_of
 from muster.kube.pod_security import belongs_to_run
+from muster.kube.remote.exec_stream import ERROR, MOST_CELLS, V5, encode_frame, exit_status_of, pass_input
 from muster.platform.errors import ConflictProblem, ForbiddenProblem, NotFoundProblem, Problem
 from muster.platform.permissions import Actor, may_at_all, require
 from muster.platform.records.common import Subject
@@ -39,7 +43,6 @@ log = logging.getLogger(__name__)
 PATH: Final = "/api/v1/pods/{namespace}/{pod}/terminal"
 SHELL: Final = ("/bin/sh", "-c", "export TERM=xterm-256color; command -v bash >/dev/null && exec bash || exec sh")
 _POLICY_VIOLATION = 1008
-_MOST_CELLS = 2000
 
 
 def add_terminals(app: FastAPI) -> None:
@@ -52,17 +55,23 @@ async def open_terminal(socket: WebSocket) -> None:
     try:
         here, who = services_of(request), await _identify(request)
         namespace, pod = socket.path_params["namespace"], socket.path_params["pod"]
-        run = await _check(here, who, namespace, pod)
+        query, has_channels = request.query_params, V5 in socket.scope.get("subprotocols", ())
+        run, phase = await _check(here, who, namespace, pod)
         with here.streams.count(who.id):
-            process = await here.cluster.exec(
-                pod,
-                namespace,
-                SHELL,
-                container=request.query_params.get("container", "")[:253],
-                stdin=True,
-                tty=True,
-            )
-            await _serve(socket, request, process, here, who, namespace, pod, run)
+            try:
+                process = await here.cluster.exec(
+                    pod,
+                    namespace,
+                    (has_channels and query.getlist("command")) or SHELL,
+                    container=query.get("container", "")[:253],
+                    stdin=True,
+                    tty=not has_channels or query.get("tty") == "true",
+                )
+            except BadRequest as error:
+                if phase == "Failed" and "completed pod" in error.message:  # Kubernetes' words
+                    raise ConflictProblem.of("pod.not-kept", pod=pod) from None
+                raise
+            await _serve(socket, request, process, here, who, namespace, pod, run, has_channels)
     except (Problem, ApiError) as error:
         problem = error if isinstance(error, Problem) else ConflictProblem(error.message)
         with contextlib.suppress(RuntimeError):  # it was accepted meanwhile
@@ -82,9 +91,9 @@ async def _identify(request: Request) -> Actor:
     return who
 
 
-async def _check(here: Services, who: Actor, namespace: str, pod: str) -> str:
-    """Returns the run that the Pod belongs to, or ''. Raises NotFound, Forbidden or Conflict. Nobody learns which Pods
-    there are in namespaces of others."""
+async def _check(here: Services, who: Actor, namespace: str, pod: str) -> tuple[str, str]:
+    """Returns the run that the Pod belongs to, or '', and the Pod's phase. Raises NotFound, Forbidden or Conflict.
+    Nobody learns which Pods there are in namespaces of others."""
     owner = namespace_owner(namespace, here.namespaces.owner_of)
     require(who, "exec", Subject("pod", f"{namespace}/{pod}", owner=owner.user, team=owner.team), pod)
     try:
@@ -94,12 +103,12 @@ async def _check(here: Services, who: Actor, namespace: str, pod: str) -> str:
     run = run_id_of(found) if belongs_to_run(found) else ""
     await _check_run(here, who, run)
     phase = str(status_of(found).get("phase") or "Pending")
-    if phase != "Running":
+    if phase not in ("Running", "Failed"):
         raise ConflictProblem.of("pod.not-running", pod=pod, phase=phase)
     await here.database.write(
         lambda connection: write_audit(connection, who, "exec", "pod", uid_of(found), f"{namespace}/{pod}")
     )
-    return run
+    return run, phase
 
 
 async def _check_run(here: Services, who: Actor, run: str) -> None:
@@ -117,6 +126,7 @@ async def _serve(
     namespace: str,
     pod: str,
     run: str,
+    has_channels: bool,
 ) -> None:
     owner = here.namespaces.owner_of
     subject = namespace_owner(namespace, owner)
@@ -128,14 +138,14 @@ async def _serve(
             raise ForbiddenProblem.of("stream.rights")
         await _check_run(here, who, run)
 
-    await socket.accept()
-    output = asyncio.create_task(_send_output(socket, process), name="terminal output")
-    input_ = asyncio.create_task(_receive_input(socket, process), name="terminal input")
+    await socket.accept(V5 if has_channels else None)
+    output = asyncio.create_task(_send_output(socket, process, has_channels), name="terminal output")
+    input_ = asyncio.create_task(_receive_input(socket, process, has_channels), name="terminal input")
     guard = asyncio.create_task(_until_refused(StreamAccess(request, check)), name="terminal rights")
     try:
         done, _ = await asyncio.wait((output, input_, guard), return_when=asyncio.FIRST_COMPLETED)
         if output in done:
-            await _send_exit(socket, process)
+            await _send_exit(socket, process, has_channels)
         elif guard in done:
             await socket.close(_POLICY_VIOLATION, "you may no longer do this")
     finally:
@@ -145,14 +155,14 @@ async def _serve(
         await process.close()
 
 
-async def _send_output(socket: WebSocket, process: Process) -> None:
-    async for _, data in process.output():
+async def _send_output(socket: WebSocket, process: Process, has_channels: bool) -> None:
+    async for channel, data in process.output():
         if data:
-            await socket.send_bytes(data)
+            await socket.send_bytes(encode_frame(channel, data) if has_channels else data)
 
 
-async def _receive_input(socket: WebSocket, process: Process) -> None:
-    """Runs until the browser disconnects."""
+async def _receive_input(socket: WebSocket, process: Process, has_channels: bool) -> None:
+    """Runs until the client disconnects."""
     while True:
         try:
             message = await socket.receive()
@@ -160,8 +170,10 @@ async def _receive_input(socket: WebSocket, process: Process) -> None:
             return
         if message["type"] == "websocket.disconnect":
             return
-        with contextlib.suppress(ApiError, OSError):  # the shell may have ended
-            if message.get("bytes"):
+        with contextlib.suppress(ApiError, OSError):  # the command may have ended
+            if has_channels:
+                await pass_input(message.get("bytes") or b"", process)
+            elif message.get("bytes"):
                 await process.write(message["bytes"])
             elif (size := _read_size(message.get("text") or "")) is not None:
                 await process.resize(*size)
@@ -173,17 +185,22 @@ def _read_size(text: str) -> tuple[int, int] | None:
         rows, columns = given["rows"], given["columns"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    valid = all(isinstance(number, int) and 0 < number <= _MOST_CELLS for number in (rows, columns))
+    valid = all(isinstance(number, int) and 0 < number <= MOST_CELLS for number in (rows, columns))
     return (rows, columns) if valid else None
 
 
-async def _send_exit(socket: WebSocket, process: Process) -> None:
+async def _send_exit(socket: WebSocket, process: Process, has_channels: bool) -> None:
     try:
-        said: dict[str, Any] = {"exit": await process.wait()}
+        code = await process.wait()
+        said: dict[str, Any] = {"exit": code}
+        status = exit_status_of(code)
     except ApiError as error:
-        said = {"error": error.message}
+        said, status = {"error": error.message}, error.to_status()
     with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-        await socket.send_text(orjson.dumps(said).decode())
+        if has_channels:
+            await socket.send_bytes(encode_frame(ERROR, orjson.dumps(status)))
+        else:
+            await socket.send_text(orjson.dumps(said).decode())
         await socket.close()
 
 

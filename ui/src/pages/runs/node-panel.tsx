@@ -298,9 +298,10 @@ function Containers({ run, node }: { run: RunDetail; node: string }) {
       <p className="text-[13px] text-muted-foreground">
         {w(POD_PHASES[pod.phase] ?? "unknown")} · {pod.host || "–"} · {pod.address || "–"}
       </p>
-      {pod.phase === "Running" && (
+      {["Running", "Failed"].includes(pod.phase) && (
         <div>
           <TerminalButton place={{ namespace: run.namespace, pod: pod.name }} />
+          {pod.phase === "Failed" && <p className="text-xs text-muted-foreground">{w("terminalOfFailed")}</p>}
         </div>
       )}
       {pod.message && <p className="text-[13px]">{pod.message}</p>}
