@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,13 +17,20 @@ from muster.kube.builtin import EVENT, POD, SECRET, SERVICE, new_catalogue
 from muster.kube.errors import NotFound
 from muster.kube.events import EventRecorder
 from muster.kube.manifests import load_manifests
-from muster.kube.objects import Object, name_of, status_of, timestamp, uid_of
+from muster.kube.objects import Object, annotations_of, name_of, status_of, timestamp, uid_of
 from muster.workspaces.addresses import find_upstream
 from muster.workspaces.controller import WorkspaceController
 from muster.workspaces.culler import Culler
 from muster.workspaces.environments import READY, EnvironmentStatus
 from muster.workspaces.images import WorkspaceSettings
-from muster.workspaces.kinds import NOTEBOOK, RESTART_ANNOTATION, STOP_ANNOTATION, TENSORBOARD, workspace_kinds
+from muster.workspaces.kinds import (
+    LAST_ACTIVITY_ANNOTATION,
+    NOTEBOOK,
+    RESTART_ANNOTATION,
+    STOP_ANNOTATION,
+    TENSORBOARD,
+    workspace_kinds,
+)
 from tests.embedded.waiting import run_components, wait_for, wait_for_all
 from tests.http_server import serve_http
 from tests.workspaces.sample_workspaces import SAMPLES
@@ -182,3 +190,32 @@ async def test_the_culler_asks_the_pod_itself_and_not_the_address_in_its_status(
         assert asked == []
         await Culler(cluster, recorder, WorkspaceSettings(), address_of=there).look(session)
         assert asked == ["/api/kernels", "/api/terminals"]
+
+
+async def test_the_culler_asks_workspaces_at_the_same_time(cluster: EmbeddedCluster) -> None:
+    other_was_asked = asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        await other_was_asked.wait()
+        return web.json_response([])
+
+    async def quick(request: web.Request) -> web.Response:
+        other_was_asked.set()
+        return web.json_response([])
+
+    async with (
+        controlling(cluster),
+        serve_http(slow) as slow_port,
+        serve_http(quick) as quick_port,
+        aiohttp.ClientSession() as session,
+        asyncio.timeout(20),
+    ):
+        for name, port in (("a", slow_port), ("b", quick_port)):
+            made = notebook(name)
+            made["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": port}]
+            await cluster.create(made)
+            await start_pod(cluster, f"{name}-0", "127.0.0.1")
+            await wait_for(cluster, NOTEBOOK, name, lambda nb: status_of(nb).get("readyReplicas") == 1)
+        await Culler(cluster, EventRecorder(cluster, "culler"), WorkspaceSettings()).look(session)
+        for name in ("a", "b"):
+            assert LAST_ACTIVITY_ANNOTATION in annotations_of(await cluster.get(NOTEBOOK, name, "default"))

@@ -17,7 +17,7 @@ from muster.kube.schema import OBJECT_META
 from muster.operator.settings import lease_name
 from muster.operator.webhook import WEBHOOK_PATH
 from muster.training.registry import training_kinds
-from muster.workspaces.kinds import NOTEBOOK, NOTEBOOK_LABEL, TENSORBOARD, workspace_kinds
+from muster.workspaces.kinds import NOTEBOOK, NOTEBOOK_LABEL, TENSORBOARD, TENSORBOARD_LABEL, workspace_kinds
 
 NAME = "muster-operator"
 NAMESPACE = "muster-system"
@@ -156,9 +156,12 @@ def service(options: InstallOptions) -> Object:
 
 def network_policy(options: InstallOptions) -> Object:
     """API servers and kubelets connect from nodes, which no selector matches, so both ports are open to all. Egress is
-    allowed to DNS, the API server, an etcd that elastic PaddleJobs name, and notebooks, which say when they were last
-    used."""
-    notebooks = {"matchExpressions": [{"key": NOTEBOOK_LABEL, "operator": "Exists"}]}
+    allowed to DNS, the API server, an etcd that elastic PaddleJobs name, and notebooks and TensorBoards, which say when
+    they were last used."""
+    servers = [
+        {"namespaceSelector": {}, "podSelector": {"matchExpressions": [{"key": label, "operator": "Exists"}]}}
+        for label in (NOTEBOOK_LABEL, TENSORBOARD_LABEL)
+    ]
     spec = {
         "podSelector": {"matchLabels": SELECTOR},
         "policyTypes": ["Ingress", "Egress"],
@@ -167,7 +170,7 @@ def network_policy(options: InstallOptions) -> Object:
             {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
             {"ports": _tcp(options.api_ports)},
             {"ports": _tcp([2379])},
-            *([{"to": [{"namespaceSelector": {}, "podSelector": notebooks}]}] if options.workspaces else []),
+            *([{"to": servers}] if options.workspaces else []),
         ],
     }
     return _object("networking.k8s.io/v1", "NetworkPolicy", NAME, options.namespace, {"spec": spec})

@@ -166,9 +166,10 @@ class Operator:
 
     def _culling(self, cluster: RemoteCluster, recorder: EventRecorder) -> list[Coroutine[None, None, None]]:
         options, known = self._settings.workspaces, self._known or frozenset()
-        if options is None or _type_of(NOTEBOOK) not in known or self._settings.namespaces:
-            return []  # it lists the notebooks of all namespaces
-        return [Culler(cluster, recorder, options.culling).run()]
+        kinds = [kind for kind in (NOTEBOOK, TENSORBOARD) if _type_of(kind) in known]
+        if options is None or not kinds:
+            return []
+        return [Culler(cluster, recorder, options.culling, kinds=kinds, namespaces=self._settings.scopes).run()]
 
     async def _discover(self) -> None:
         """Waits for the API server, however long it takes: it may start after us."""

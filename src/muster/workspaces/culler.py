@@ -1,14 +1,15 @@
-"""Stops notebooks that nobody uses, after a warning, and records when each was last used.
+"""Stops notebooks and TensorBoards that are not used, after a warning, and records when each was last used.
 
 Jupyter says when its kernels and terminals were last busy. A kernel that computes is activity, and so is an open
-connection to a kernel that was used a moment ago. A server that is not Jupyter says nothing, and is never stopped.
+connection to a kernel that was used a moment ago. TensorBoard's server (tensorboard_server.py) says when it was last
+asked for something. Any other server says nothing, and is never stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -18,6 +19,7 @@ import orjson
 
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError
+from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Object,
     annotations_of,
@@ -38,6 +40,7 @@ from muster.workspaces.kinds import (
     LAST_ACTIVITY_ANNOTATION,
     NOTEBOOK,
     STOP_ANNOTATION,
+    TENSORBOARD,
     is_stopped,
 )
 from muster.workspaces.plan import pod_name
@@ -46,6 +49,8 @@ log = logging.getLogger(__name__)
 
 _PERIOD_SECONDS: Final = 60.0
 _TIMEOUT_SECONDS: Final = 10.0
+_MOST_AT_ONCE: Final = 16
+"""How many workspaces are asked at the same time, so that slow ones hold up few others."""
 _LARGEST_ANSWER: Final = 1_000_000
 _BUSY: Final = frozenset({"busy", "starting", "restarting", "autorestarting"})
 
@@ -55,12 +60,12 @@ class EventSink(Protocol):
 
 
 class Activity(NamedTuple):
-    """What Jupyter says."""
+    """What the server of a workspace says."""
 
     busy: bool
     """Whether a kernel computes."""
     last: datetime | None
-    """When a kernel or terminal was last used; None if there is none."""
+    """When a kernel, a terminal or the board was last used; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +91,14 @@ def read_activity(kernels: Any, terminals: Any) -> Activity:
 
 
 def decide_culling(
-    notebook: Object, activity: Activity, started: datetime, now: datetime, settings: WorkspaceSettings
+    workspace: Object, activity: Activity, started: datetime, now: datetime, settings: WorkspaceSettings
 ) -> CullDecision:
-    """`started` is when the notebook's server became ready: before that it cannot have been used."""
-    notes = annotations_of(notebook)
+    """`started` is when the workspace's server became ready: before that it cannot have been used."""
+    notes = annotations_of(workspace)
     last = now if activity.busy else max(started, activity.last or started)
     last = min(last, now)  # a kernel's clock may be anything
     wanted: dict[str, str | None] = {LAST_ACTIVITY_ANNOTATION: timestamp(last)}
-    allowed = idle_minutes(notebook, settings)
+    allowed = idle_minutes(workspace, settings)
     if allowed <= 0:
         wanted[CULL_AT_ANNOTATION] = None
         return CullDecision(_changes(notes, wanted, now))
@@ -110,9 +115,9 @@ def decide_culling(
     return CullDecision(_changes(notes, wanted, now))
 
 
-def idle_minutes(notebook: Object, settings: WorkspaceSettings) -> float:
-    """How long a notebook may be idle; 0 for as long as it likes."""
-    own = annotations_of(notebook).get(CULL_IDLE_ANNOTATION)
+def idle_minutes(workspace: Object, settings: WorkspaceSettings) -> float:
+    """How long a workspace may be idle; 0 for as long as it likes."""
+    own = annotations_of(workspace).get(CULL_IDLE_ANNOTATION)
     try:
         return max(float(own), 0.0) if own is not None else settings.cull_idle_minutes
     except ValueError:
@@ -133,7 +138,7 @@ AddressOf: TypeAlias = Callable[[str, str, int], Awaitable[str]]
 
 
 class Culler:
-    """Looks at every running notebook once a minute. `run()` runs until it is cancelled."""
+    """Looks at every running workspace once a minute. `run()` runs until it is cancelled."""
 
     def __init__(
         self,
@@ -142,13 +147,18 @@ class Culler:
         settings: WorkspaceSettings,
         *,
         address_of: AddressOf | None = None,
+        kinds: Sequence[Kind] = (NOTEBOOK, TENSORBOARD),
+        namespaces: Sequence[str] = ("",),
         period: float = _PERIOD_SECONDS,
     ) -> None:
-        """`address_of` knows addresses better than the status of Pods, which users may write."""
+        """`address_of` knows addresses better than the status of Pods, which users may write. The namespace '' means
+        all."""
         self._cluster = cluster
         self._address_of = address_of
         self._recorder = recorder
         self._settings = settings
+        self._kinds = kinds
+        self._namespaces = namespaces
         self._period = period
 
     async def run(self) -> None:
@@ -159,39 +169,58 @@ class Culler:
                 try:
                     await self.look(session)
                 except ApiError as error:
-                    log.warning("notebooks cannot be listed: %s", error)
+                    log.warning("workspaces cannot be listed: %s", error)
 
     async def look(self, session: aiohttp.ClientSession) -> None:
-        """Looks at all notebooks once."""
-        notebooks = (await self._cluster.list(NOTEBOOK)).items
-        running = [each for each in notebooks if not is_stopped(each) and not is_deleting(each)]
-        for notebook in running:
+        """Looks at all workspaces once."""
+        room = asyncio.Semaphore(_MOST_AT_ONCE)
+        found = [
+            (kind, workspace)
+            for kind in self._kinds
+            for namespace in self._namespaces
+            for workspace in (await self._cluster.list(kind, namespace)).items
+        ]
+        running = [(kind, each) for kind, each in found if not is_stopped(each) and not is_deleting(each)]
+        async with asyncio.TaskGroup() as group:
+            for kind, workspace in running:
+                group.create_task(self._look_at(session, room, kind, workspace))
+
+    async def _look_at(
+        self, session: aiohttp.ClientSession, room: asyncio.Semaphore, kind: Kind, workspace: Object
+    ) -> None:
+        namespace, name = namespace_of(workspace), name_of(workspace)
+        async with room:
             try:
-                upstream = await find_upstream(self._cluster, NOTEBOOK, namespace_of(notebook), name_of(notebook))
+                upstream = await find_upstream(self._cluster, kind, namespace, name)
                 if upstream is not None and self._address_of is not None:
-                    host = await self._address_of(namespace_of(notebook), pod_name(notebook), upstream.port)
+                    host = await self._address_of(namespace, pod_name(workspace), upstream.port)
                     upstream = upstream._replace(host=host)
                 if upstream is not None:
-                    await self._look_at(session, notebook, upstream)
+                    await self._decide(kind, workspace, upstream, await _ask_activity(session, kind, upstream))
             except (ApiError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-                log.debug("the activity of %s/%s is unknown: %s", namespace_of(notebook), name_of(notebook), error)
+                log.debug("the activity of %s %s/%s is unknown: %s", kind.kind, namespace, name, error)
 
-    async def _look_at(self, session: aiohttp.ClientSession, notebook: Object, upstream: Upstream) -> None:
-        kernels, terminals = [await _ask(session, upstream, f"api/{name}") for name in ("kernels", "terminals")]
-        activity, now = read_activity(kernels, terminals), datetime.now(UTC)
-        decision = decide_culling(notebook, activity, upstream.ready_since, now, self._settings)
+    async def _decide(self, kind: Kind, workspace: Object, upstream: Upstream, activity: Activity) -> None:
+        decision = decide_culling(workspace, activity, upstream.ready_since, datetime.now(UTC), self._settings)
         if not decision.annotations:
             return
-        metadata = {"annotations": dict(decision.annotations), "uid": uid_of(notebook)}
-        await self._cluster.patch(NOTEBOOK, name_of(notebook), namespace_of(notebook), {"metadata": metadata})
+        metadata = {"annotations": dict(decision.annotations), "uid": uid_of(workspace)}
+        await self._cluster.patch(kind, name_of(workspace), namespace_of(workspace), {"metadata": metadata})
         if decision.warn:
-            self._recorder.event(notebook, "Warning", "Idle", decision.warn)
+            self._recorder.event(workspace, "Warning", "Idle", decision.warn)
         if decision.stop:
-            self._recorder.event(notebook, "Normal", "Culled", decision.stop)
+            self._recorder.event(workspace, "Normal", "Culled", decision.stop)
+
+
+async def _ask_activity(session: aiohttp.ClientSession, kind: Kind, upstream: Upstream) -> Activity:
+    if kind == TENSORBOARD:
+        return read_activity([await _ask(session, upstream, "muster/activity")], [])
+    kernels, terminals = [await _ask(session, upstream, f"api/{name}") for name in ("kernels", "terminals")]
+    return read_activity(kernels, terminals)
 
 
 async def _ask(session: aiohttp.ClientSession, upstream: Upstream, path: str) -> Any:
-    """Raises ValueError if the answer is not Jupyter's."""
+    """Raises ValueError if this is no answer of such a server."""
     url = f"http://{upstream.host}:{upstream.port}{upstream.prefix}{path}"
     async with session.get(url, headers=dict(upstream.headers), allow_redirects=False) as response:
         if response.status == 404 and path.endswith("terminals"):

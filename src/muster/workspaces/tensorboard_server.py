@@ -5,9 +5,11 @@ Arguments: the port, then one NAME=PATH for each folder with event files.
 """
 
 import hmac
+import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -29,15 +31,25 @@ def log_folder(sources: "list[str]") -> "list[str]":
     return ["--logdir", folder]
 
 
+ACTIVITY = "/muster/activity"
+"""When the board was last used, for the culler; asking for it is no use."""
+
+
 class GuardedServer(program.WerkzeugServer):
     """TensorBoard's own server, behind a check of the token."""
 
     def __init__(self, application: Any, flags: Any) -> None:
         expected = ("Bearer " + os.environ["MUSTER_WORKSPACE_TOKEN"]).encode()
+        used = [time.time()]
 
         def guarded(environ: "dict[str, Any]", start_response: Callable[..., Any]) -> Iterable[bytes]:
             given = str(environ.get("HTTP_AUTHORIZATION", "")).encode("latin-1", "replace")
             if hmac.compare_digest(given, expected):
+                if environ.get("PATH_INFO") == ACTIVITY:
+                    start_response("200 OK", [("Content-Type", "application/json")])
+                    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(used[0]))
+                    return [json.dumps({"last_activity": moment}).encode()]
+                used[0] = time.time()
                 response: Iterable[bytes] = application(environ, start_response)
                 return response
             start_response("401 Unauthorized", [("Content-Type", "text/plain")])
