@@ -1,4 +1,5 @@
-"""Generates the files in deploy/ from `muster.operator.install_manifests`: `python -m tools.deploy`.
+"""Generates the files in deploy/ from `muster.operator.install_manifests` and `platform_manifests`:
+`python -m tools.deploy`.
 
 The kustomize base contains the objects as files. The Helm chart's templates contain them with the chart's values in
 place of options; a template's `if` comes from comparing the objects of two options, line by line. A test compares the
@@ -17,13 +18,17 @@ from typing import Any
 from muster.kube.manifests import dump
 from muster.kube.objects import Object, name_of
 from muster.operator import install_manifests as source
+from muster.operator import platform_manifests
 from muster.operator.install_manifests import InstallOptions, build_crds, build_workspace_crds
+from muster.operator.platform_manifests import PlatformOptions
 from muster.operator.settings import lease_name
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 CHART = "helm/muster-operator"
 BASE = "kustomize/base"
 WORKSPACES = "kustomize/workspaces"
+PLATFORM_CHART = "helm/muster"
+PLATFORM = "kustomize/platform"
 DEFINITIONS = f"{CHART}/definitions"
 WORKSPACE_DEFINITIONS = f"{DEFINITIONS}/workspaces"
 
@@ -39,6 +44,8 @@ _VALUES = {
     "ZZgangZZ": "{{ $.Values.gangSchedulerName }}",
     "ZZfailurePolicyZZ": "{{ $.Values.webhook.failurePolicy }}",
     "ZZpriorityZZ": "{{ $.Values.priorityClassName }}",
+    "ZZplatformImageZZ": '{{ include "muster.image" $ }}',
+    "ZZsecretZZ": "{{ $.Values.secretName }}",
     _LEASE: '{{ include "muster-operator.lease" $ }}',
 }
 _BLOCKS = {
@@ -49,11 +56,13 @@ _BLOCKS = {
     "ZZtolerationsZZ": "$.Values.tolerations",
     "ZZaffinityZZ": "$.Values.affinity",
     "ZZissuerZZ": "$.Values.webhook.certManager.issuerRef",
+    "ZZingressFromZZ": "$.Values.networkPolicy.ingressFrom",
 }
 _LISTS = {
     _WATCHED: "$.Values.namespaces",
     _ARGUMENT: "$.Values.extraArgs",
     "ZZportZZ": "$.Values.networkPolicy.apiServerPorts",
+    "ZZegressPortZZ": "$.Values.networkPolicy.egressPorts",
 }
 _ISSUER, _NAMESPACES = "$.Values.webhook.certManager.issuerRef", "$.Values.namespaces"
 _WORKSPACES = "$.Values.workspaces.enabled"
@@ -79,13 +88,25 @@ _ALL_JOBS = InstallOptions(
 _SOME_JOBS = replace(_ALL_JOBS, namespaces=(_WATCHED,))
 
 
+FOLDERS = (
+    DEFINITIONS,
+    WORKSPACE_DEFINITIONS,
+    BASE,
+    WORKSPACES,
+    f"{CHART}/templates",
+    PLATFORM,
+    f"{PLATFORM_CHART}/templates",
+)
+"""The folders whose YAML files are all generated."""
+
+
 def files() -> dict[str, str]:
     """Returns the content of the files, by path below deploy/."""
-    return {**_definitions(), **_base(), **_component(), **_templates()}
+    return {**_definitions(), **_base(), **_component(), **_templates(), **_platform(), **_platform_templates()}
 
 
 def write() -> None:
-    for folder in (DEFINITIONS, WORKSPACE_DEFINITIONS, BASE, WORKSPACES, f"{CHART}/templates"):
+    for folder in FOLDERS:
         for old in (DEPLOY / folder).glob("*.yaml"):
             old.unlink()
     for name, text in files().items():
@@ -175,6 +196,125 @@ def _templates() -> dict[str, str]:
     return {f"{CHART}/templates/{name}": _HEADER + _fill_in(text) for name, text in parts.items()}
 
 
+_PLATFORM_HEADER = _HEADER.replace("install_manifests", "platform_manifests")
+_CHART_OPTIONS = PlatformOptions(
+    namespace="ZZnamespaceZZ",
+    image="ZZplatformImageZZ",
+    pull_policy="ZZpullPolicyZZ",
+    pull_secrets="ZZpullSecretsZZ",
+    replicas="ZZreplicasZZ",
+    secret="ZZsecretZZ",  # noqa: S106  (the name of one)
+    resources="ZZresourcesZZ",
+    placement=_ALL_JOBS.placement,
+    egress_ports=("ZZegressPortZZ",),
+    ingress_from="ZZingressFromZZ",
+)
+
+
+def _platform() -> dict[str, str]:
+    """The kustomize folder with the operator and the server. Its Secret and settings are patches of one's own."""
+    options = PlatformOptions()
+    parts = {
+        "accounts.yaml": [thing(options) for thing in _PLATFORM_ACCOUNTS],
+        "server.yaml": [
+            platform_manifests.config_map(options),
+            platform_manifests.deployment(options),
+            platform_manifests.disruption_budget(options),
+        ],
+        "network.yaml": [platform_manifests.service(options), platform_manifests.network_policy(options)],
+    }
+    named = {name: _PLATFORM_HEADER + _documents(objects) for name, objects in parts.items()}
+    listed = _kustomization(["../base", *named])
+    return {f"{PLATFORM}/{name}": text for name, text in {**named, **listed}.items()}
+
+
+_PLATFORM_ACCOUNTS = (platform_manifests.account, platform_manifests.role, platform_manifests.binding)
+
+
+def _platform_templates() -> dict[str, str]:
+    options = _CHART_OPTIONS
+    config = dump(platform_manifests.config_map(options))
+    given = '  config.yaml: |\n    {{- include "muster.config" $ | nindent 4 }}\n'
+    config = re.sub(r"(?m)^  config\.yaml: \|\n(?:    [^\n]*\n)*", given, config)
+    hashed = re.sub(
+        rf"{platform_manifests.CONFIG_ANNOTATION}: \w+",
+        f'{platform_manifests.CONFIG_ANNOTATION}: {{{{ include "muster.config" $ | sha256sum }}}}',
+        dump(platform_manifests.deployment(options)),
+    )
+    limited, open_to_all = (
+        dump(platform_manifests.network_policy(each)) for each in (options, replace(options, ingress_from=()))
+    )
+    policy = _merge("$.Values.networkPolicy.ingressFrom", limited, open_to_all)
+    budget = dump(platform_manifests.disruption_budget(options))
+    parts = {
+        "accounts.yaml": _documents(thing(options) for thing in _PLATFORM_ACCOUNTS),
+        "config.yaml": config,
+        "server.yaml": hashed,
+        "disruption-budget.yaml": _either("$.Values.podDisruptionBudget.enabled", budget, ""),
+        "service.yaml": dump(platform_manifests.service(options)),
+        "network-policy.yaml": _either("$.Values.networkPolicy.enabled", policy, ""),
+        "ingress.yaml": _INGRESS_TEMPLATE,
+        "service-monitor.yaml": _SERVICE_MONITOR_TEMPLATE,
+    }
+    return {f"{PLATFORM_CHART}/templates/{name}": _PLATFORM_HEADER + _fill_in(text) for name, text in parts.items()}
+
+
+_METADATA_TEMPLATE = "".join(f"    {name}: {value}\n" for name, value in sorted(platform_manifests.LABELS.items()))
+_INGRESS_TEMPLATE = f"""\
+{{{{- if .Values.ingress.enabled }}}}
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+{{{{- with .Values.ingress.annotations }}}}
+  annotations:
+    {{{{- toYaml . | nindent 4 }}}}
+{{{{- end }}}}
+  labels:
+{_METADATA_TEMPLATE}  name: {platform_manifests.NAME}
+  namespace: {{{{ .Release.Namespace }}}}
+spec:
+{{{{- with .Values.ingress.className }}}}
+  ingressClassName: {{{{ . }}}}
+{{{{- end }}}}
+  rules:
+  - host: {{{{ include "muster.host" . }}}}
+    http:
+      paths:
+      - backend:
+          service:
+            name: {platform_manifests.NAME}
+            port:
+              name: http
+        path: /
+        pathType: Prefix
+{{{{- with .Values.ingress.tlsSecretName }}}}
+  tls:
+  - hosts:
+    - {{{{ include "muster.host" $ }}}}
+    secretName: {{{{ . }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+"""
+_SERVICE_MONITOR_TEMPLATE = f"""\
+{{{{- if .Values.serviceMonitor.enabled }}}}
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  labels:
+{_METADATA_TEMPLATE}  name: {platform_manifests.NAME}
+  namespace: {{{{ .Release.Namespace }}}}
+spec:
+  endpoints:
+  - interval: {{{{ .Values.serviceMonitor.interval }}}}
+    port: monitoring
+  selector:
+    matchLabels:
+      app.kubernetes.io/component: server
+      app.kubernetes.io/name: {platform_manifests.NAME}
+{{{{- end }}}}
+"""
+
+
 _DEFINITIONS_TEMPLATE = """\
 {{- if .Values.crds.install }}
 {{- range $path, $_ := .Files.Glob (ternary "definitions/**.yaml" "definitions/*.yaml" .Values.workspaces.enabled) }}
@@ -221,10 +361,12 @@ def _fill_in(text: str) -> str:
 
         def block(found: re.Match[str], value: str = value) -> str:
             indent, key = found["indent"], found["key"]
+            if found["dash"]:  # the first field of an item, which cannot be left out alone
+                return f"{indent}- {key}:\n{indent}    {{{{- toYaml {value} | nindent {len(indent) + 4} }}}}\n"
             inner = f"{indent}  {{{{- toYaml . | nindent {len(indent) + 2} }}}}"
             return f"{{{{- with {value} }}}}\n{indent}{key}:\n{inner}\n{{{{- end }}}}\n"
 
-        text = re.sub(rf"(?m)^(?P<indent> *)(?P<key>\w+): {placeholder}\n", block, text)
+        text = re.sub(rf"(?m)^(?P<indent> *)(?P<dash>- )?(?P<key>\w+): {placeholder}\n", block, text)
     for placeholder, value in _LISTS.items():
 
         def listed(found: re.Match[str], placeholder: str = placeholder, value: str = value) -> str:

@@ -95,7 +95,13 @@ def _read_ports(text: str) -> range:
 DEFAULT_WEB_PORT = 8265
 """Used if it is free."""
 
-WEB_SCHEMA: Schema = obj({"host": STRING, "port": integer(0, 65535), "url": STRING, "trustedProxies": STRINGS})
+WEB_SCHEMA: Schema = obj({
+    "host": STRING,
+    "port": integer(0, 65535),
+    "url": STRING,
+    "trustedProxies": STRINGS,
+    "monitoring": obj({"host": STRING, "port": integer(0, 65535)}, ["port"]),
+})  # fmt: skip
 OIDC_SCHEMA: Schema = obj(
     {
         "issuer": STRING,
@@ -151,6 +157,9 @@ class WebSettings:
     """The URL for browsers, if it is not host and port, for example behind an HTTPS proxy."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies whose X-Forwarded-For header names the client."""
+    monitoring_host: str = "127.0.0.1"
+    monitoring_port: int | None = None
+    """The port of probes and metrics; 0 for any, None for none."""
     database: str = ""
     """'': SQLite in the data directory."""
     oidc: OidcSettings | None = None
@@ -161,12 +170,15 @@ def read_web_settings(config: Mapping[str, Any]) -> WebSettings:
 
     MUSTER_DATABASE takes precedence over `database`, so that a password does not have to be in the file."""
     web = config.get("web") or {}
+    monitoring = web.get("monitoring") or {}
     oidc = config.get("oidc")
     return WebSettings(
         host=web.get("host") or "127.0.0.1",
         port=web.get("port") or 0,
         url=(web.get("url") or "").rstrip("/"),
         trusted_proxies=_read_networks(web.get("trustedProxies") or ()),
+        monitoring_host=monitoring.get("host") or "127.0.0.1",
+        monitoring_port=monitoring.get("port"),
         database=os.environ.get("MUSTER_DATABASE") or config.get("database") or "",
         oidc=_read_oidc(oidc) if oidc else None,
     )

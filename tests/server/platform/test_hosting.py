@@ -83,3 +83,35 @@ async def test_an_unavailable_database_is_reported_and_retried(
                     return
                 await asyncio.sleep(0.02)
             pytest.fail("it did not come back")
+
+
+async def test_probes_and_metrics_have_a_port_of_their_own(tmp_path: Path, postgres: PostgresServer) -> None:
+    web = WebSettings(database=postgres.url(postgres.new_database()), monitoring_port=0)
+    async with hosted(tmp_path / "home", web) as client:
+        port = (tmp_path / "home" / "monitoring-port").read_text()
+        probes = Client(f"http://127.0.0.1:{port}")
+        assert (await probes("GET", "/healthz")).status == 200
+        await client.get("health")
+        assert (await probes("GET", "/readyz")).body == "ok\n"
+        metrics: list[str] = []
+        async with asyncio.timeout(30):
+            while "muster_platform_leader 1.0" not in metrics:
+                metrics = str((await probes("GET", "/metrics")).body).splitlines()
+        assert 'muster_platform_requests_total{code="200",method="GET"} 1.0' in metrics
+        assert "muster_platform_open_streams 0.0" in metrics
+        assert any(line.startswith("process_resident_memory_bytes ") for line in metrics)
+        assert (await client("GET", "/metrics")).status != 200 or "muster_platform" not in str(
+            (await client("GET", "/metrics")).body
+        ), "not on the port of users"
+
+
+async def test_a_server_without_its_database_is_alive_but_not_ready(tmp_path: Path) -> None:
+    web = WebSettings(database=f"postgresql://muster:hunter2@/none?host={tmp_path}", monitoring_port=0)
+    async with hosted(tmp_path / "home", web) as client:
+        port = (tmp_path / "home" / "monitoring-port").read_text()
+        probes = Client(f"http://127.0.0.1:{port}")
+        await client("GET", "health")
+        reply = await probes("GET", "/readyz")
+        assert (reply.status, "cannot be used" in reply.body) == (503, True)
+        assert "hunter2" not in reply.body
+        assert (await probes("GET", "/healthz")).status == 200

@@ -154,6 +154,9 @@ class Leases:
                 with suppress(DBAPIError):
                     await asyncio.shield(self._give_back(name))
 
+    def leads(self, name: str) -> bool:
+        return not self._shared or name in self._led
+
     async def _try_to_lead(self, name: str) -> bool:
         try:
             return await self._take(name)

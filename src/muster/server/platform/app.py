@@ -17,6 +17,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute
 
 from muster import __version__
+from muster.kube.errors import Unavailable
 from muster.platform.database.leases import LeaseLost
 from muster.server.platform import (
     cluster,
@@ -176,17 +177,18 @@ async def _keep_running(name: str, task: Callable[[], Coroutine[Any, Any, None]]
         try:
             await task()
         except Exception as error:
-            if _is_lease_lost(error):
-                log.warning("%s: another server has taken over", name)
+            if _is_expected(error):
+                log.warning("%s is restarted: %s", name, error)
             else:
                 log.exception("%s failed and is restarted", name)
         await asyncio.sleep(_AGAIN_SECONDS)
 
 
-def _is_lease_lost(error: Exception) -> bool:
+def _is_expected(error: Exception) -> bool:
+    """Whether the message says all there is to say: another server has taken over, or the cluster does not respond."""
     if isinstance(error, ExceptionGroup):
-        return all(_is_lease_lost(each) for each in error.exceptions)
-    return isinstance(error, LeaseLost)
+        return all(_is_expected(each) for each in error.exceptions)
+    return isinstance(error, (LeaseLost, Unavailable))
 
 
 async def _encrypt_secrets(services: Services) -> None:

@@ -99,6 +99,10 @@ class OpenStreams:
         self._budgets = budgets
         self._open: Counter[str] = Counter()
 
+    @property
+    def total(self) -> int:
+        return self._open.total()
+
     @contextmanager
     def count(self, user_id: str) -> Iterator[None]:
         """Raises TooManyRequests if the user, or all users together, have too many."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TRY_AGAIN_SECONDS = 5.0
+_READY_SECONDS = 3.0
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
@@ -66,13 +67,27 @@ async def host_platform(
         task = asyncio.create_task(hosted.run(), name="platform")
         try:
             async with AsyncExitStack() as stack:
-                await stack.enter_async_context(serve_http(hosted, listener, limits_from(settings.budgets)))
+                app: ASGIApp = hosted
+                if web.monitoring_port is not None:
+                    app = await stack.enter_async_context(_monitored(settings, hosted))
+                await stack.enter_async_context(serve_http(app, listener, limits_from(settings.budgets)))
                 if settings.cooker.enabled:
                     await stack.enter_async_context(serve_cooker(settings, cluster, hosted.serve_cooker))
                 yield url
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _monitored(settings: Settings, hosted: _Hosted) -> AsyncIterator[ASGIApp]:
+    """Serves probes and metrics, and yields the application with its requests counted."""
+    from muster.server.platform.monitoring import PlatformMetrics, serve_monitoring
+
+    metrics = PlatformMetrics(lambda: hosted.services)
+    async with serve_monitoring(settings, hosted.check_ready, metrics) as port:
+        log.info("serving /healthz, /readyz and /metrics on %s:%d", settings.web.monitoring_host, port)
+        yield metrics.observe(hosted)
 
 
 class _Hosted:
@@ -117,6 +132,23 @@ class _Hosted:
             web = self._settings.web
             is_local = web.host in _LOOPBACK and not web.url
             await _unavailable(send, self._trouble if is_local else "the platform cannot be served; see the server log")
+
+    @property
+    def services(self) -> Services | None:
+        """None while the platform is not served."""
+        return self._services
+
+    async def check_ready(self) -> str:
+        """Returns why requests cannot be served; '' if they can."""
+        self._asked.set()
+        if self._services is None:
+            return self._trouble or "the server is starting"
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                await self._services.database.read(lambda connection: connection.exec_driver_sql("SELECT 1").scalar())
+        except Exception as error:  # the driver's errors, which are not imported here
+            return f"the database does not respond: {type(error).__name__}"
+        return ""
 
     async def authenticate(self, token: str) -> User | None:
         """Returns the user of a token of the platform, for the cluster's APIs."""

@@ -332,6 +332,10 @@ OTHER_ROUTES: Final = (
         "open workspace: by the cookie of this workspace, which `POST /workspaces/{uid}/open` leads to, or by a "
         "token; checked with every request (docs/workspaces.md)",
     ),
+    OtherRoutes(
+        "monitoring port, which is for the cluster and not for users: /healthz, /readyz, /metrics",
+        "public: whether the server works, and counts of requests; nothing about users or their work",
+    ),
     OtherRoutes("API port: /healthz, /livez, /readyz", "public: `ok`; the reason of a failure needs a token"),
     OtherRoutes("API port: /version", "public: the version, as in Kubernetes"),
     OtherRoutes(
