@@ -170,8 +170,18 @@ def test_a_component_that_writes_no_artifact_succeeds() -> None:
     assert artifact_after(None, stored=False).location == {}
 
 
-def test_a_custom_path_elsewhere_is_refused() -> None:
-    with pytest.raises(TaskFailed, match="custom_path /data/x is outside"):
+@pytest.mark.parametrize(("copied", "key"), [("/data/x\n/data/y", "model"), ("/data/y", None), ("", None)])
+def test_a_custom_path_elsewhere_is_copied_to_where_the_uri_says(copied: str, key: str | None) -> None:
+    declared = template_of(launch())["outputs"]["parameters"][-1]
+    assert declared["valueFrom"]["path"] == f"{FOLDER}/output_metadata.json#custom_path"
+    output = {"artifacts": {"model": {"artifacts": [{"custom_path": "/data//x"}]}}}
+    [found] = read_outputs(launch(outputs={}), left({declared["name"]: copied}, output)).artifacts["model"]
+    expected = {"s3": {"key": f"demo-abc/demo-abc-123/{key}"}, "archive": {"none": {}}} if key else {}
+    assert (found.location, found.uri) == (expected, f"{ROOT}/model")
+
+
+def test_a_custom_path_elsewhere_in_an_image_fails_the_task() -> None:
+    with pytest.raises(TaskFailed, match="custom_path /data/x cannot be read from the image engine"):
         artifact_after({"custom_path": "/data/x"})
 
 

@@ -18,6 +18,7 @@ from muster.kube.errors import Cause
 from muster.kube.objects import Object, meta, name_of, namespace_of, spec_of
 from muster.pipelines.inputs import with_defaults
 from muster.pipelines.model import Component, PipelineConfig, Task
+from muster.pipelines.object_stores import ROOT_KEY, ObjectStores, read_object_stores
 from muster.pipelines.spec import Pipeline, PipelineError, check_parameters, parse_pipeline
 from muster.pipelines.task import TASK_INPUTS, RunInfo, TaskFailed, TaskInputs
 from muster.pipelines.values import ValueTypeError
@@ -48,19 +49,24 @@ def to_workflow(
     scheduled: str = "",
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    launcher: Mapping[str, str] | None = None,
 ) -> Object:
-    """Returns the Workflow that runs a pipeline. Raises PipelineError if the parameters do not fit."""
+    """Returns the Workflow that runs a pipeline. `launcher` is the data of the namespace's ConfigMap kfp-launcher.
+    Raises PipelineError if the parameters do not fit."""
     check_parameters(pipeline.spec, parameters)
     given = {key: value for key, value in parameters.items() if value is not None}
     try:
         inputs = with_defaults(given, pipeline.spec.root.input_definitions.parameters)
     except (TaskFailed, ValueTypeError) as error:  # the default of a parameter does not have its type
         raise PipelineError([Cause("", str(error))]) from None
+    stores = read_object_stores(launcher or {})
+    usual = (launcher or {}).get(ROOT_KEY) or DEFAULT_ROOT
     run = {
         "runId": run_id,
         "displayName": display_name,
-        "pipelineRoot": (pipeline_root or pipeline.spec.default_pipeline_root or DEFAULT_ROOT).rstrip("/"),
+        "pipelineRoot": (pipeline_root or pipeline.spec.default_pipeline_root or usual).rstrip("/"),
         "scheduled": scheduled,
+        **({"stores": stores.to_json()} if stores.stores else {}),
     }
     spec: Object = {
         "entrypoint": ROOT,
@@ -118,6 +124,7 @@ def pipeline_run(workflow: Object) -> PipelineRun | None:
                 scheduled=str(run.get("scheduled") or ""),
                 pipeline_config=config,
                 workspace_claim=f"{name_of(workflow)}-{WORKSPACE_VOLUME}" if config.workspace is not None else "",
+                stores=ObjectStores.from_json(run.get("stores")),
             )
             return PipelineRun(pipeline, info)
     return None

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from sqlalchemy import Connection
 
 from muster.kube import errors as cluster_errors
 from muster.kube.budgets import Budgets
+from muster.kube.builtin import CONFIG_MAP
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound
@@ -37,6 +39,7 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.pipelines.compile import RUN_LABEL, to_workflow
+from muster.pipelines.object_stores import CONFIG_MAP as LAUNCHER
 from muster.pipelines.records import ENDED, ArtifactRecord, PipelineRun, State
 from muster.pipelines.runs import (
     RunRequest,
@@ -97,6 +100,7 @@ def compile_run(source: RunSource) -> Object:
             service_account=source.new.service_account,
             scheduled=source.scheduled.astimezone(UTC).isoformat(timespec="seconds")[:-6] + "Z",
             annotations={KEEP_ANNOTATION: "true"},
+            launcher=source.launcher,
         )
     except PipelineError as error:
         raise BadRequestProblem.of("pipelines.parameters", detail=str(error)) from None
@@ -142,6 +146,14 @@ class PipelineController:
             group.create_task(self._catch_up())
             group.create_task(self._follow())
             group.create_task(self._finalize_deleted())
+
+    async def prepare(self, source: RunSource) -> RunSource:
+        """Adds what the namespace says about object stores, before the run is compiled."""
+        try:
+            found = await self._cluster.get(CONFIG_MAP, LAUNCHER, source.namespace)
+        except NotFound:
+            return source
+        return replace(source, launcher=dict(found.get("data") or {}))
 
     # What users ask for
 

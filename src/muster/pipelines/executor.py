@@ -20,13 +20,15 @@ import posixpath
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from muster.kube.cluster import PIP_INSTALL_ANNOTATION
 from muster.pipelines.kubernetes_settings import pass_to_task, pod_settings
+from muster.pipelines.object_stores import NO_STORES, ObjectStores
 from muster.pipelines.placeholders import WORKSPACE, resolve_arguments, resolve_text
 from muster.pipelines.task import Artifact, TaskFailed, TaskLaunch, TaskOutputs, local_path, parameter_file
 from muster.pipelines.values import ValueTypeError, convert, parse_text, whole_numbers
+from muster.workflows.artifacts.locations import key_of, kind_of, with_key
 from muster.workflows.model import Outputs, Template
 
 LOGS = "executor-logs"
@@ -36,11 +38,14 @@ _OUTPUT_FILE = "kfp-output-file"
 """The output parameter that holds the ExecutorOutput."""
 _TASK_ROOT = "kfp-task-root"
 """The output artifact that holds all artifacts of the task."""
+_CUSTOM_PATHS = "kfp-custom-paths"
+"""The output parameter that lists the artifacts which the node has copied into the task's folder from a `custom_path`
+elsewhere."""
 _MISSING = "(kfp: the component did not write this output)"
 """The default of an output parameter, to tell a missing file from an empty one."""
 _DEFAULT_ROOT = "minio://mlpipeline/v2/artifacts/"
 _STORES = {"gs://": "https://storage.googleapis.com/{bucket}/{key}", "s3://": "https://{bucket}.s3.amazonaws.com/{key}"}
-"""Where everyone can read the public objects of a store. The server has no credentials for others."""
+"""Where everyone can read the public objects of a store. Others need credentials (`object_stores.py`)."""
 _SHELLS = ("sh", "bash", "dash", "ash")
 _ENDS = "();<>|&\n"
 _WORDS_OF_PYTHON = ("python", "python3")
@@ -97,17 +102,21 @@ def read_outputs(launch: TaskLaunch, outputs: Outputs) -> TaskOutputs:
     values = written.get("parameterValues")
     parameters = _read_parameters(launch, values if isinstance(values, dict) else {}, collected)
     root = next((a for a in outputs.get("artifacts") or () if a["name"] == _TASK_ROOT), None)
+    stored = _Stored(root, collected.get(_CUSTOM_PATHS, _MISSING))
     changed = written.get("artifacts")
     artifacts = {
-        name: _read_artifacts(launch, name, listed, changed if isinstance(changed, dict) else {}, root)
+        name: _read_artifacts(launch, name, listed, changed if isinstance(changed, dict) else {}, stored)
         for name, listed in launch.output_artifacts.items()
     }
     return TaskOutputs(parameters, artifacts)
 
 
-def location_of_uri(uri: str) -> dict[str, Any]:
+def location_of_uri(uri: str, stores: ObjectStores = NO_STORES) -> dict[str, Any]:
     """Returns where the bytes of an imported artifact are, as a location of Argo, or {} if they cannot be fetched: then
     the component finds what its path says, or nothing."""
+    private = stores.location_of(uri)
+    if private:
+        return {**private, "archive": {"none": {}}}
     if uri.startswith(_DEFAULT_ROOT):
         # <pipeline>/<run>/<task>/<id of the task>/<artifact>: see task_key
         parts = uri.removeprefix(_DEFAULT_ROOT).split("/", 4)
@@ -119,6 +128,12 @@ def location_of_uri(uri: str) -> dict[str, Any]:
         if uri.startswith(scheme) and bucket and key:
             return {"http": {"url": address.format(bucket=bucket, key=key)}, "archive": {"none": {}}}
     return {}
+
+
+def task_location(launch: TaskLaunch) -> dict[str, Any]:
+    """Returns where the folder of a task is stored: where its uri says, if the namespace has credentials for that, else
+    in the artifact repository."""
+    return launch.run.stores.location_of(launch.task_root) or {"s3": {"key": task_key(launch.task_id)}}
 
 
 def task_key(task_id: str) -> str:
@@ -133,7 +148,7 @@ def staged_inputs(launch: TaskLaunch) -> list[dict[str, Any]]:
     for name, listed in launch.inputs.artifacts.items():
         for index, artifact in enumerate(listed):
             path = local_path(artifact.uri)
-            location = artifact.location or location_of_uri(artifact.uri)
+            location = artifact.location or location_of_uri(artifact.uri, launch.run.stores)
             if location and path.startswith("/") and not artifact.metadata.get("_kfp_workspace"):
                 entry = {"name": f"{name}-{index}", "path": path, **location}
                 # An artifact that its component did not write has no bytes. Others have to be there.
@@ -222,8 +237,11 @@ def _outputs(launch: TaskLaunch) -> dict[str, Any]:
         "parameters": [{"name": n, "valueFrom": {"path": path, "default": _MISSING}} for n, path in files.items()]
     }
     if launch.output_artifacts:
+        # The node finds the paths in the output file when the container has ended.
+        custom = {"path": f"{launch.output_file}#custom_path", "default": _MISSING}
+        found["parameters"].append({"name": _CUSTOM_PATHS, "valueFrom": custom})
         root = {"name": _TASK_ROOT, "path": posixpath.dirname(launch.output_file), "optional": True}
-        found["artifacts"] = [{**root, "archive": {"none": {}}, "s3": {"key": task_key(launch.task_id)}}]
+        found["artifacts"] = [{**root, "archive": {"none": {}}, **task_location(launch)}]
     return found
 
 
@@ -246,12 +264,21 @@ def _read_parameters(launch: TaskLaunch, values: Mapping[str, Any], collected: M
     return found
 
 
+class _Stored(NamedTuple):
+    """What the node kept of a task."""
+
+    root: Mapping[str, Any] | None
+    """The folder of the task."""
+    custom_paths: str
+    """One in each line; _MISSING if the node cannot keep such."""
+
+
 def _read_artifacts(
     launch: TaskLaunch,
     name: str,
     listed: tuple[Artifact, ...],
     written: Mapping[str, Any],
-    root: Mapping[str, Any] | None,
+    stored: _Stored,
 ) -> tuple[Artifact, ...]:
     entry = written.get(name)
     changed = entry.get("artifacts") if isinstance(entry, dict) else None
@@ -262,33 +289,34 @@ def _read_artifacts(
         # Only the component knows how many there are.
         expected = [Artifact(name, "", definition.artifact_type, definition.metadata) for _ in given]
     return tuple(
-        _finish(launch, artifact, given[index] if index < len(given) else {}, root)
+        _finish(launch, artifact, given[index] if index < len(given) else {}, stored)
         for index, artifact in enumerate(expected)
     )
 
 
-def _finish(
-    launch: TaskLaunch, artifact: Artifact, changed: Mapping[str, Any], root: Mapping[str, Any] | None
-) -> Artifact:
-    custom = changed.get("custom_path")
-    path = str(custom or local_path(str(changed.get("uri") or artifact.uri)))
+def _finish(launch: TaskLaunch, artifact: Artifact, changed: Mapping[str, Any], stored: _Stored) -> Artifact:
+    uri, folder = str(changed.get("uri") or artifact.uri), posixpath.dirname(launch.output_file)
+    custom = str(changed.get("custom_path") or "")
+    path = posixpath.normpath(custom or local_path(uri))
+    if custom and not path.startswith(f"{folder}/"):
+        if stored.custom_paths == _MISSING:
+            raise TaskFailed(
+                f'output artifact "{artifact.name}": its custom_path {path} cannot be read from the image engine: '
+                f"write to a path below {folder}"
+            )
+        path = local_path(uri) if path in stored.custom_paths.split("\n") else ""
     metadata = changed.get("metadata")
     merged = {**artifact.metadata, **(metadata if isinstance(metadata, dict) else {})}
-    folder = posixpath.dirname(launch.output_file)
     inside = posixpath.normpath(path).removeprefix(f"{folder}/")
-    is_kept = inside != "" and not inside.startswith("/") and ".." not in inside.split("/")
-    if custom and not is_kept:
-        raise TaskFailed(
-            f'output artifact "{artifact.name}": custom_path {path} is outside of the folder of the task, and is not '
-            f"kept: write to a path below {folder}"
-        )
     location: dict[str, Any] = {}
-    if root is not None and is_kept:
-        key = f"{task_key(launch.task_id)}/{inside}"
-        stored = dict(root.get("s3") or {})
-        location = {"s3": {**stored, "key": key}, "archive": {"none": {}}}
-    uri = str(changed.get("uri") or artifact.uri)
+    if stored.root is not None and inside not in ("", ".") and not inside.startswith(("/", "../")) and inside != "..":
+        location = _below(stored.root, inside)
     return replace(artifact, uri=uri, metadata=merged, location=location)
+
+
+def _below(folder: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns the location of something in a folder that is stored."""
+    return {**with_key({kind_of(folder): folder[kind_of(folder)]}, f"{key_of(folder)}/{name}"), "archive": {"none": {}}}
 
 
 def _executor_output(text: str) -> dict[str, Any]:

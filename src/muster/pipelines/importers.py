@@ -42,7 +42,7 @@ def copy_to_workspace(launch: TaskLaunch, outputs: TaskOutputs) -> TaskLaunch:
         )
     (artifact,) = next(iter(outputs.artifacts.values()))
     path = local_path(artifact.uri)
-    if not location_of_uri(artifact.uri) and not path.startswith("/"):
+    if not location_of_uri(artifact.uri, launch.run.stores) and not path.startswith("/"):
         raise TaskFailed(f"{artifact.uri} cannot be fetched: use gs://, s3://, or an artifact of another run")
     fetched = replace(artifact, metadata={})
     copy = ["sh", "-ec", _COPY, path, f"{WORKSPACE}/.artifacts/{path.lstrip('/')}"]

@@ -78,6 +78,8 @@ class RunSource:
     pipeline_id: str = ""
     version_id: str = ""
     recurring_run_id: str = ""
+    launcher: Mapping[str, str] = field(default_factory=dict)
+    """The data of the ConfigMap `kfp-launcher` of the namespace."""
 
 
 def load_run(connection: Connection, actor: Actor, new: NewRun) -> RunSource:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.pipelines.model import ArtifactType, Component, ContainerSpec, PipelineConfig
+from muster.pipelines.object_stores import NO_STORES, ObjectStores
 
 TASK_INPUTS = "kfp-inputs"
 """The input parameter of a node that holds its TaskInputs as JSON, beside one parameter as text for each value."""
@@ -115,6 +116,8 @@ class RunInfo:
     pipeline_config: PipelineConfig = field(default_factory=PipelineConfig)
     workspace_claim: str = ""
     """The claim of `/kfp-workspace`, if the pipeline has one."""
+    stores: ObjectStores = NO_STORES
+    """The stores for which the namespace has credentials."""
 
 
 @dataclass(frozen=True, slots=True)

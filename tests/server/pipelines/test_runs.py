@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import yaml
 
-from muster.kube.builtin import POD
+from muster.kube.builtin import CONFIG_MAP, POD
 from muster.kube.kinds import Kind
 from muster.kube.objects import name_of, namespace_of
 from muster.platform.database.database import sqlite_url
@@ -19,6 +20,7 @@ from muster.platform.users.credentials import local_token, platform_folder
 from muster.workflows.kinds import WORKFLOW
 from tests.server.pipelines.test_app import Api
 from tests.server.platform.whole import PATIENCE, Whole, eventually, whole_muster
+from tests.workflows.artifacts.s3server import ACCESS_KEY, REGION, S3, SECRET_KEY
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -319,3 +321,100 @@ async def test_a_wrong_recurring_run_is_refused(admin: Api, change: dict[str, An
     }
     reply = await admin("POST", "recurringruns", body)
     assert (reply.status, message in reply.body["message"]) == (400, True), reply.body
+
+
+def stored_elsewhere() -> dict[str, Any]:
+    """An importer of a private object, a component that copies it to a path of its own choice, and one that reads
+    that."""
+    text = {"artifactType": {"schemaTitle": "system.Dataset", "schemaVersion": "0.0.1"}}
+    given = {"taskOutputArtifact": {"producerTask": "fetch", "outputArtifactKey": "artifact"}}
+    copied = {"taskOutputArtifact": {"producerTask": "copy", "outputArtifactKey": "text"}}
+    output = '{"artifacts": {"text": {"artifacts": [{"uri": "\'$2\'", "custom_path": "/var/tmp/mine"}]}}}'
+    copy = f"cat $0 > /var/tmp/mine; echo more >> /var/tmp/mine; echo '{output}' > $1"
+    return {
+        "pipelineInfo": {"name": "elsewhere"},
+        "schemaVersion": "2.1.0",
+        "root": {
+            "dag": {
+                "tasks": {
+                    "fetch": {"componentRef": {"name": "comp-fetch"}, "taskInfo": {"name": "fetch"}},
+                    "copy": {
+                        "componentRef": {"name": "comp-copy"},
+                        "taskInfo": {"name": "copy"},
+                        "dependentTasks": ["fetch"],
+                        "inputs": {"artifacts": {"given": given}},
+                    },
+                    "read": {
+                        "componentRef": {"name": "comp-read"},
+                        "taskInfo": {"name": "read"},
+                        "dependentTasks": ["copy"],
+                        "inputs": {"artifacts": {"given": copied}},
+                    },
+                }
+            }
+        },
+        "components": {
+            "comp-fetch": {"executorLabel": "exec-fetch", "outputDefinitions": {"artifacts": {"artifact": text}}},
+            "comp-copy": {
+                "executorLabel": "exec-copy",
+                "inputDefinitions": {"artifacts": {"given": text}},
+                "outputDefinitions": {"artifacts": {"text": text}},
+            },
+            "comp-read": {"executorLabel": "exec-read", "inputDefinitions": {"artifacts": {"given": text}}},
+        },
+        "deploymentSpec": {
+            "executors": {
+                "exec-fetch": {
+                    "importer": {
+                        "artifactUri": {"constant": "s3://bucket/private/words.txt"},
+                        "typeSchema": {"schemaTitle": "system.Dataset", "schemaVersion": "0.0.1"},
+                    }
+                },
+                "exec-copy": container(
+                    copy,
+                    "{{$.inputs.artifacts['given'].path}}",
+                    "{{$.outputs.output_file}}",
+                    "{{$.outputs.artifacts['text'].uri}}",
+                ),
+                "exec-read": container("cat $0", "{{$.inputs.artifacts['given'].path}}"),
+            }
+        },
+    }
+
+
+async def test_artifacts_in_a_store_of_ones_own(muster: Whole, admin: Api) -> None:
+    """The namespace names an S3 store and its credentials, as in Kubeflow Pipelines: a private object is imported, and
+    what a component writes, also at a path of its own choice, is where its uri says."""
+    async with S3().serving() as s3:
+        s3.objects["bucket/private/words.txt"] = b"words\n"
+        namespace = (await admin.get("experiments"))["experiments"][0]["namespace"]
+        keys = {"user": ACCESS_KEY, "password": SECRET_KEY}
+        data = {name: base64.b64encode(value.encode()).decode() for name, value in keys.items()}
+        secret = {"secretName": "s3", "accessKeyKey": "user", "secretKeyKey": "password"}
+        default = {
+            "endpoint": f"http://127.0.0.1:{s3.port}",
+            "region": REGION,
+            "credentials": {"fromEnv": False, "secretRef": secret},
+        }
+        launcher = {
+            "defaultPipelineRoot": "s3://bucket/runs",
+            "providers": yaml.safe_dump({"s3": {"default": default}}),
+        }
+        for kind, name, content in (("Secret", "s3", data), ("ConfigMap", "kfp-launcher", launcher)):
+            metadata = {"name": name, "namespace": namespace}
+            await muster.cluster.create({"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": content})
+        try:
+            run_id = (await admin.post("runs", {"display_name": "s3", "pipeline_spec": stored_elsewhere()}))["run_id"]
+            done = await ended(admin, run_id)
+            assert (done["state"], done.get("error")) == ("SUCCEEDED", None), done
+            log = await muster.admin("GET", f"/apis/v2beta1/runs/{run_id}/nodes/read/log")
+            assert log.body == "words\nmore\n"
+            [text] = (await admin.get(f"runs/{run_id}/nodes/copy"))["node"]["outputs"]["artifacts"]["text"]["artifacts"]
+            assert text["uri"].startswith(f"s3://bucket/runs/elsewhere/{run_id}/copy/")
+            assert s3.objects[text["uri"].removeprefix("s3://")] == b"words\nmore\n"
+            file = await muster.admin("GET", f"/apis/v2beta1/runs/{run_id}/nodes/copy/artifacts/text")
+            assert file.body == "words\nmore\n"
+            assert not s3.refused
+            assert SECRET_KEY not in str(await admin.get(f"runs/{run_id}/nodes"))
+        finally:
+            await muster.cluster.delete(CONFIG_MAP, "kfp-launcher", namespace)

@@ -59,6 +59,7 @@ async def list_runs(call: Call) -> dict[str, Any]:
 async def create_run(call: Call) -> dict[str, Any]:
     new = await _new_run(call)
     source: RunSource = await call.here.database.write(lambda connection: runs.load_run(connection, call.user, new))
+    source = await call.here.pipeline_runs.prepare(source)
     workflow = await call.here.checked(call.user, compile_run, source)
     run = await call.here.pipeline_runs.create(call.user, source, workflow)
     return run_answer(run, source.spec)

@@ -159,6 +159,7 @@ async def create_services(
     )
 
     async def compile_tick(user: str, source: RunSource) -> Object:
+        source = await pipeline_runs.prepare(source)
         if workers is None:
             return await asyncio.to_thread(compile_run, source)
         return await workers.run(user, compile_run, source)

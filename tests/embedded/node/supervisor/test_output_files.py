@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -152,3 +153,32 @@ def test_a_folder_is_removed_however_deeply_it_is_nested(tmp_path: Path) -> None
         os.chdir(here)
     remove_tree(str(tmp_path / "layer"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_paths_that_a_document_names_are_copied_beside_it(root: Path, tmp_path: Path) -> None:
+    """A component decides while it runs where its artifacts are. What it names is copied like any other output."""
+    (root / "task").mkdir()
+    (root / "task/model").write_text("written, too")
+    (root / "task/link").symlink_to(tmp_path)
+    (root / "up").symlink_to("../secret")
+    named = [
+        {"uri": "s3://b/run/task/model", "custom_path": "/a//f"},
+        {"uri": "s3://b/run/task/folder", "custom_path": "/a"},
+        {"uri": "s3://b/run/task/link", "custom_path": "/a/f"},
+        {"uri": "s3://b/run/task/up", "custom_path": "/up"},
+        {"uri": "s3://b/run/task/..", "custom_path": "/a/f"},
+        {"uri": "s3://b/run/task/none", "custom_path": "/none"},
+        {"uri": "s3://b/run/task/kernel", "custom_path": "/proc/self/status"},
+        {"uri": "s3://b/run/task/here", "custom_path": "/task/model"},
+        {"custom_path": "/a/f"},
+    ]
+    (root / "task/out.json").write_text(json.dumps({"artifacts": {"x": {"artifacts": named}}}))
+    found = kept(root, tmp_path / "k", "/task/out.json#custom_path", "/task")
+    assert sorted(found.pop("0").split("\n")) == ["/a", "/a/f", "/a/f"]
+    assert found.pop("1/out.json")
+    assert found == {"1/model": "f", "1/folder/f": "f", "1/folder/deep/g": "g", "1/link": "f"}
+    assert [path.name for path in tmp_path.iterdir() if path.name not in ("root", "k", "secret")] == []
+    assert (
+        kept(root, tmp_path / "n", "/none#custom_path", "/a/f#custom_path", "/task/model#custom_path", "/task")["2"]
+        == ""
+    )

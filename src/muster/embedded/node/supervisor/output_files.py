@@ -3,6 +3,9 @@
 Paths are resolved as in the container: neither links nor `..` leave its root. They are read with the rights of the
 container's user. Links inside a copied folder are copied as links; anything else that is neither a file nor a folder is
 skipped. The supervisor imports this module: standard library only.
+
+A path that ends with `#custom_path` stands for what a JSON file names under this key: a component of Kubeflow Pipelines
+decides there, while it runs, where its artifacts are.
 """
 
 from __future__ import annotations
@@ -17,6 +20,11 @@ from muster.embedded.node.supervisor.filesystem_view import resolve_in_root
 
 PROBLEM_FILE = "problem"
 """A file beside the copies that says why some or all are missing."""
+
+NAMED_PATHS = "#custom_path"
+_KEY = NAMED_PATHS[1:]
+_LARGEST_DOCUMENT = 1 << 20
+_MOST_NAMED = 1000
 
 FILES_SETTING, SIZE_SETTING = "budgets.outputFiles", "budgets.outputMegabytes"
 
@@ -112,7 +120,13 @@ def copy_outputs(
         os.makedirs(folder, mode=0o700)
         copies = _Copies(budget, reader)
         for number, path in enumerate(paths):
-            copies.copy(root, path, f"{folder}/{number}")
+            if not path.endswith(NAMED_PATHS):
+                copies.copy(root, path, f"{folder}/{number}")
+        for number, path in enumerate(paths):
+            document = path.removesuffix(NAMED_PATHS)
+            beside = os.path.dirname(document)
+            if path.endswith(NAMED_PATHS) and beside in paths:
+                copies.copy_named(root, document, f"{folder}/{number}", f"{folder}/{paths.index(beside)}")
     except BudgetExceeded as error:
         if not is_last:
             raise
@@ -201,6 +215,41 @@ class _Copies:
             for descriptor in opened:
                 os.close(descriptor)
 
+    def copy_named(self, root: int, document: str, target: str, folder: str) -> None:
+        """Copies what a JSON file names under `custom_path` into the copy of the file's folder, by the last name of
+        the uri beside it. Writes to `target` which paths these were."""
+        done = []
+        for name, path in _named_paths(self._read(root, document), os.path.dirname(document)):
+            copy = f"{folder}/{name}"
+            if os.path.lexists(copy):
+                os.unlink(copy) if os.path.islink(copy) or not os.path.isdir(copy) else remove_tree(copy)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self.copy(root, path, copy)
+            if os.path.lexists(copy):
+                done.append(path)
+        with open(target, "w") as file:
+            file.write("\n".join(done))
+
+    def _read(self, root: int, path: str) -> bytes:
+        """Returns the content of a small file; nothing if there is none."""
+        try:
+            with self._reader.rights():
+                opened, _, missing = resolve_in_root(root, path)
+        except (NotADirectoryError, PermissionError):
+            return b""
+        try:
+            status = os.fstat(opened[-1])
+            if missing or not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_DOCUMENT:
+                return b""
+            source = self._reopen(opened[-1])
+            try:
+                return os.read(source, _LARGEST_DOCUMENT)
+            finally:
+                os.close(source)
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+
     def _reopen(self, found: int) -> int:
         """Returns a descriptor for reading. Only what is known to be a file or a folder is ever opened so: opening a
         device can have effects."""
@@ -261,6 +310,32 @@ class _Copies:
             view = memoryview(data)
             while view:
                 view = view[os.write(target, view) :]
+
+
+def _named_paths(content: bytes, folder: str) -> list[tuple[str, str]]:
+    """Returns the paths outside of a folder that a JSON document has under the key `custom_path`, each with the last
+    name of the uri beside it."""
+    if _KEY.encode() not in content:
+        return []
+    import json  # few Pods need it, and the supervisor has to start quickly
+
+    try:
+        left = [json.loads(content)]
+    except (ValueError, RecursionError):
+        return []
+    found: dict[str, str] = {}
+    while left and len(found) < _MOST_NAMED:
+        value = left.pop()
+        if isinstance(value, dict):
+            path, uri = value.get(_KEY), value.get("uri")
+            if isinstance(path, str) and isinstance(uri, str) and path.startswith("/") and "\0" not in path + uri:
+                path, name = os.path.normpath(path), os.path.basename(uri)
+                if name not in ("", ".", "..") and not is_kernel_path(path) and not f"{path}/".startswith(f"{folder}/"):
+                    found[name] = path
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return list(found.items())
 
 
 def _refuse_kernel_files(found: int, names: Sequence[str], path: str) -> None:
