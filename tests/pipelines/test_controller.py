@@ -19,6 +19,7 @@ from muster.platform.database.database import Database
 from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
 from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.backend import EmbeddedBackend
 from muster.workflows.cleanup import CleanupController
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
 from tests.embedded.waiting import run_components, wait_until
@@ -52,7 +53,7 @@ class Stage:
             self.database,
             self.cluster,
             self.folder / "platform",
-            lambda workflow: workflow,
+            EmbeddedBackend(self.cluster),
             namespaces,
             artifacts=self.artifacts,
         )

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from muster.platform.settings import OidcSettings, WebSettings, read_web_settings
+from muster.platform.settings import (
+    KubernetesSettings,
+    OidcSettings,
+    S3Settings,
+    WebSettings,
+    read_kubernetes_settings,
+    read_s3_settings,
+    read_web_settings,
+)
 from muster.server.settings import Settings, SettingsError, load_file
 
 OIDC = {"issuer": "https://id.example/", "clientId": "muster"}
@@ -63,3 +71,49 @@ def test_errors_name_the_line(tmp_path: Path, text: str, message: str) -> None:
 def test_platform_settings_are_part_of_the_cluster_settings(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("web: {port: 8080}\n")
     assert Settings.load(tmp_path).web.port == 8080
+
+
+S3 = {"endpoint": "http://minio.storage:9000", "bucket": "muster"}
+KEYS = {"accessKey": "a", "secretKey": "s"}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({**S3, **KEYS}, S3Settings("minio.storage:9000", "muster", True, "", "a", "s")),
+        (
+            {"endpoint": "https://s3.example/", "bucket": "m-{namespace}", "region": "eu", **KEYS},
+            S3Settings("s3.example", "m-{namespace}", False, "eu", "a", "s"),
+        ),
+        ({**S3, **KEYS, "secretName": "own"}, S3Settings("minio.storage:9000", "muster", True, secret_name="own")),
+        (S3, "artifacts.s3: set accessKey and secretKey"),
+        ({**S3, **KEYS, "endpoint": "minio:9000"}, 'artifacts.s3.endpoint: "minio:9000" is not the URL of a server'),
+        ({**S3, **KEYS, "endpoint": "http://minio/x"}, "artifacts.s3.endpoint"),
+    ],
+)
+def test_reads_where_artifacts_are_stored(said: dict[str, Any], expected: S3Settings | str) -> None:
+    config = {"artifacts": {"s3": said}}
+    if isinstance(expected, S3Settings):
+        assert read_s3_settings(config) == expected
+        return
+    with pytest.raises(ValueError, match=expected):
+        read_s3_settings(config)
+
+
+def test_keys_may_come_from_the_environment_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_S3_ACCESS_KEY", "from-the-environment")
+    monkeypatch.setenv("MUSTER_S3_SECRET_KEY", "very-secret")
+    found = read_s3_settings({"artifacts": {"s3": S3}})
+    assert found is not None
+    assert (found.access_key, found.secret_key) == ("from-the-environment", "very-secret")
+    assert "very-secret" not in repr(found)
+    assert read_s3_settings({}) is None
+
+
+def test_reads_what_is_used_of_a_real_cluster() -> None:
+    said = {"argoServer": "https://argo-server.argo:2746/", "argoInstanceId": "mine"}
+    assert read_kubernetes_settings({"kubernetes": said}) == KubernetesSettings(
+        "https://argo-server.argo:2746", argo_instance_id="mine"
+    )
+    with pytest.raises(ValueError, match=r"kubernetes\.argoServer"):
+        read_kubernetes_settings({"kubernetes": {"argoServer": "argo-server:2746"}})

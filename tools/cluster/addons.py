@@ -14,11 +14,14 @@ from tools.cluster.images import ARGOEXEC, BUSYBOX
 from tools.cluster.kubectl import apply, apply_definitions, kubectl, wait_until_established
 from tools.cluster.layout import Layout
 from tools.cluster.processes import Component, Health, wait_until
-from tools.cluster.sources import ARGO, TRAINING_OPERATOR, VOLCANO
+from tools.cluster.sources import ARGO, TRAINING_OPERATOR, VERSITYGW, VOLCANO
 from tools.cluster.webhooks import deliver_certificate, endpoint
 
 WORKFLOWS = "argo"
-"""The namespace whose workflows Argo runs."""
+"""The namespace of Argo's configuration, and of workflows that need no namespace of their own."""
+S3_PORT = 7070
+S3_KEYS = ("muster", "only-for-tests-of-muster")
+"""The access key and the secret key of the S3 server's root user."""
 
 OPERATOR_NAMESPACE = "kubeflow"
 _WEBHOOK_SECRET = "training-operator-webhook-cert"  # noqa: S105 (its name)
@@ -109,14 +112,33 @@ def argo(layout: Layout) -> Component:
     command = [
         str(program(ARGO, "workflow-controller")),
         f"--kubeconfig={layout.kubeconfig_of('argo')}",
-        "--namespaced",
-        f"--namespace={WORKFLOWS}",
+        f"--namespace={WORKFLOWS}",  # of its configuration; it runs the workflows of all namespaces
         f"--executor-image={ARGOEXEC}",
         "--executor-image-pull-policy=Never",
         "--qps=1000",
         "--burst=2000",
     ]
     return Component("workflow-controller", command, {"LEADER_ELECTION_DISABLE": "true"}, Health(6060))
+
+
+def s3(layout: Layout) -> Component:
+    """An S3 server, at the node's address and port 7070, with its objects below the cluster's folder."""
+    folder = layout.root / "s3"
+    for name in ("objects", "attributes", "users"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    access, secret = S3_KEYS
+    keys = {"ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret}
+    command = [
+        str(program(VERSITYGW, "versitygw")),
+        f"--port=:{S3_PORT}",
+        "--health=/healthz",
+        "--quiet",
+        f"--iam-dir={folder / 'users'}",
+        "posix",
+        f"--sidecar={folder / 'attributes'}",
+        str(folder / "objects"),
+    ]
+    return Component("s3", command, keys, Health(S3_PORT))
 
 
 def prepare_training_operator(layout: Layout) -> None:

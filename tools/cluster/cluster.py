@@ -27,6 +27,7 @@ from tools.cluster.sources import (
     KWOK,
     SCHEDULER_PLUGINS,
     TRAINING_OPERATOR,
+    VERSITYGW,
     VOLCANO,
     Source,
 )
@@ -76,6 +77,7 @@ PARTS: Mapping[str, Part] = {
         {"vc-scheduler": addons.volcano_scheduler, "vc-controller-manager": addons.volcano_controllers}, (VOLCANO,)
     ),
     "argo": Part({"workflow-controller": addons.argo}, (ARGO,), needs=("node",)),
+    "s3": Part({"s3": addons.s3}, (VERSITYGW,)),
     "training-operator": Part({"training-operator": addons.training_operator}, (TRAINING_OPERATOR,)),
     "scheduler-plugins": Part(
         {

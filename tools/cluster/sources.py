@@ -110,6 +110,14 @@ ARGO = Source(
     },
 )
 
+VERSITYGW = Source(
+    name="versitygw",
+    module="github.com/versity/versitygw",
+    version="v1.8.0",
+    programs={"versitygw": "cmd/versitygw"},
+)
+"""An S3 server that stores objects as files."""
+
 TRAINING_OPERATOR = Source(
     name="training-operator",
     module="github.com/kubeflow/training-operator",

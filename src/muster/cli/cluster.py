@@ -1,4 +1,4 @@
-"""`muster up`, `down`, `status`, `env` and `version`: the embedded cluster and how other clients reach it."""
+"""`muster up`, `server`, `down`, `status`, `env` and `version`: the cluster and how other clients reach it."""
 
 from __future__ import annotations
 
@@ -67,6 +67,46 @@ def up(
         raise _to_command_error(error) from None
 
 
+def serve(
+    cluster: Annotated[
+        str, typer.Option("--cluster", help="What runs the workflows: embedded, as `muster up`, or kubernetes.")
+    ] = "embedded",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port of the web UI; by default 8265 if it is free.")
+    ] = 0,
+    kubeconfig: Annotated[
+        str, typer.Option("--kubeconfig", help="A kubeconfig file. Not needed inside a cluster.")
+    ] = "",
+    context: ContextName = "",
+    debug: Debug = False,
+) -> None:
+    """Serve the platform, on the embedded cluster or on a Kubernetes cluster.
+
+    With --cluster kubernetes it uses the named context, else the Pod's service account, else kubectl's current context.
+    The cluster needs Argo Workflows.
+    """
+    configure_logging(debug, service=True)
+    if cluster not in ("embedded", "kubernetes"):
+        raise CommandError(f'error: --cluster: "{cluster}" is not a kind of cluster; use embedded or kubernetes')
+    if cluster == "embedded" and (kubeconfig or context):
+        raise CommandError("error: --kubeconfig and --context need --cluster kubernetes")
+    if cluster == "embedded":
+        up(port=port, debug=debug)
+        return
+    from muster.cli.operator import load_access
+
+    access = load_access(kubeconfig, context)
+    try:
+        settings = load_settings(web_port=port)
+        import uvloop
+
+        from muster.server.cluster_serving import serve_until_signal
+
+        uvloop.run(serve_until_signal(settings, access, on_ready=_print_ready))
+    except ServerError as error:
+        raise _to_command_error(error) from None
+
+
 def down(debug: Debug = False) -> None:
     """Stop the embedded cluster; running Pods keep running."""
     configure_logging(debug)
@@ -107,6 +147,8 @@ def env(
     server = running_server(home())
     if server is None:
         raise CommandError(NO_CLUSTER)
+    if not server.kubeconfig:
+        raise CommandError(f"error: the server here uses the cluster {server.url}; use its own kubeconfig")
     access = load_kubeconfig([server.kubeconfig])
     token = access.credentials.value if isinstance(access.credentials, Token) else ""
     variables = client_variables(server.url, server.kubeconfig, token, namespace or access.namespace)
@@ -205,18 +247,24 @@ def _to_command_error(error: ServerError) -> CommandError:
 
 
 def _print_ready(server: ServerInfo) -> None:
-    echo("\n".join(["the cluster is up; press Ctrl-C to stop it", *_format_addresses(server)]))
+    what = "the cluster is up" if server.kubeconfig else "the server is up"
+    echo("\n".join([f"{what}; press Ctrl-C to stop it", *_format_addresses(server)]))
 
 
 def _format_addresses(server: ServerInfo) -> list[str]:
     from muster.platform.users.credentials import platform_folder, waiting_link
 
     link = waiting_link(platform_folder(home()))
+    web = [
+        *([f"  web         {server.web}"] if server.web else []),
+        *([f"  first login {server.web}/welcome#{link}  (works once)"] if server.web and link else []),
+    ]
+    if not server.kubeconfig:
+        return [f"  cluster     {server.url}", *web, f"  data        {home()}"]
     return [
         f"  API         {server.url}",
         f"  kubeconfig  {server.kubeconfig}",
-        *([f"  web         {server.web}"] if server.web else []),
-        *([f"  first login {server.web}/welcome#{link}  (works once)"] if server.web and link else []),
+        *web,
         f"  data        {home()}",
         "  try         muster get nodes",
         f"              kubectl --kubeconfig {shlex.quote(server.kubeconfig)} get nodes",

@@ -29,9 +29,17 @@ def _load_run() -> _Commands:
 
 
 def _load_cluster() -> _Commands:
-    from muster.cli.cluster import down, env, rotate_key, status, up, version
+    from muster.cli.cluster import down, env, rotate_key, serve, status, up, version
 
-    return {"up": up, "down": down, "status": status, "env": env, "rotate-key": rotate_key, "version": version}
+    return {
+        "up": up,
+        "server": serve,
+        "down": down,
+        "status": status,
+        "env": env,
+        "rotate-key": rotate_key,
+        "version": version,
+    }
 
 
 def _load_workflow_commands() -> _Commands:
@@ -207,6 +215,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "run": Entry(_load_run, "Apply files, show their progress, and exit with their result."),
     "up": Entry(_load_cluster, "Start the embedded cluster and the platform."),
+    "server": Entry(_load_cluster, "Serve the platform, on the embedded cluster or on a Kubernetes cluster."),
     "down": Entry(_load_cluster, "Stop the embedded cluster; running Pods keep running."),
     "status": Entry(_load_cluster, "Show the addresses and the data directory of the embedded cluster."),
     "submit": Entry(_load_workflow_commands, "Submit workflows from files or from a template."),

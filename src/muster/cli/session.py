@@ -260,6 +260,11 @@ def _load_access(kubeconfig: str, context: str) -> Access:
         info = running_server(home())
         if info is None:
             raise CommandError(NO_CLUSTER)
+        if not info.kubeconfig:
+            raise CommandError(
+                f"error: the server here uses the cluster {info.url}; to use it with this command, name it with "
+                "--context or --kubeconfig"
+            )
         return load_kubeconfig([info.kubeconfig])
     except KubeconfigError as error:
         raise CommandError(f"error: {error}") from None

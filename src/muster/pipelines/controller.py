@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from muster.kube.budgets import Budgets
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
-from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound
+from muster.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from muster.kube.objects import (
     Key,
     Object,
@@ -68,9 +68,10 @@ from muster.platform.permissions import Actor
 from muster.platform.runs.logs import delete_logs, save_logs
 from muster.platform.users.audit import write_audit
 from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.backend import WorkflowBackend
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.model import KEEP_ANNOTATION
-from muster.workflows.operations import apply, control
+from muster.workflows.operations import control
 from muster.workflows.operations.retry import retry as retried
 
 log = logging.getLogger(__name__)
@@ -115,18 +116,18 @@ class PipelineController:
         database: Database,
         cluster: Cluster,
         folder: Path,
-        add_nodes: Callable[[Object], Object],
+        backend: WorkflowBackend,
         namespaces: Namespaces,
         budgets: Budgets = Budgets(),  # noqa: B008
         leases: Leases | None = None,
         artifacts: ArtifactClient | None = None,
     ) -> None:
-        """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it. `folder` keeps logs, and
-        `artifacts` what tasks have stored. `leases` keep several servers from working on one run at the same time."""
+        """`folder` keeps logs, and `artifacts` what tasks have stored. `leases` keep several servers from working on
+        one run at the same time."""
         self._database = database
         self._cluster = cluster
         self._folder = folder
-        self._add_nodes = add_nodes
+        self._backend = backend
         self._namespaces = namespaces
         self._log_bytes = budgets.run_log_megabytes << 20
         self._leases = leases or Leases(database)
@@ -158,7 +159,10 @@ class PipelineController:
     # What users ask for
 
     async def create(self, actor: Actor, source: RunSource, workflow: Object) -> PipelineRun:
-        """Stores the run, and creates its Workflow. If that fails for a reason that may pass, it is tried again."""
+        """Stores the run, and creates its Workflow. If that fails for a reason that may pass, it is tried again.
+        Raises Conflict on a cluster that cannot run pipelines."""
+        if not self._backend.runs_pipelines:
+            raise ConflictProblem.of("pipelines.cluster")
         await self._database.write(lambda connection: store_run(connection, actor, source, workflow))
         await self.begin(source.id)
         return await self._database.read(lambda connection: get_run(connection, actor, source.id))
@@ -190,7 +194,7 @@ class PipelineController:
                 self._cluster, self._folder, run_id, run.retries, run.namespace, plan.pods_to_delete, self._log_bytes
             )
             try:
-                after = await apply.retry(self._cluster, workflow)
+                after = await self._backend.retry(workflow, plan)
             except cluster_errors.Conflict:
                 raise ConflictProblem.of("run.changed") from None
 
@@ -240,8 +244,7 @@ class PipelineController:
                 await self._end(run.id, f"The run was canceled by {run.stopped_by}.")
                 return
             await self._namespaces.ensure(namespace_of(workflow))
-            with suppress(AlreadyExists):
-                await self._cluster.create(workflow)
+            await self._backend.submit(workflow)
         await self._database.write(lambda connection: close_request(connection, run.id))
 
     async def _stop(self, run_id: str) -> None:
@@ -255,7 +258,7 @@ class PipelineController:
                 await self._end(run_id, f"The run was canceled by {run.stopped_by}.")
                 return
             try:
-                await apply.write(self._cluster, workflow, control.terminate(workflow))
+                await self._backend.write(workflow, control.terminate(workflow))
             except BadRequest:
                 return  # it has ended by itself
 
@@ -285,7 +288,7 @@ class PipelineController:
         workflow = await self._cluster.get(WORKFLOW, run.workflow, run.namespace)
         if labels_of(workflow).get(RUN_LABEL) != run.id:
             raise NotFound(f'the Workflow "{run.workflow}" is not that of the run')
-        return self._add_nodes(workflow)
+        return await self._backend.with_nodes(workflow)
 
     # Following the cluster
 
@@ -326,7 +329,7 @@ class PipelineController:
             if seen.state in ENDED:
                 # One that has ended differently was retried, and ended again before this was noticed.
                 if run.state not in ENDED or (run.state, run.finished) != (seen.state, seen.finished):
-                    await self._store_end(run, self._add_nodes(workflow), seen)
+                    await self._store_end(run, await self._backend.with_nodes(workflow), seen)
             elif run.state in ENDED or seen.state != run.state:
                 await self._database.write(lambda connection: _store_state(connection, run_id, seen.state))
 
@@ -350,7 +353,7 @@ class PipelineController:
                 if seen.state not in ENDED:
                     seen = RunStatus("FAILED", _GONE, datetime.now(UTC), seen.version)
                 if run.state not in ENDED or (run.state, run.finished) != (seen.state, seen.finished):
-                    await self._store_end(run, self._add_nodes(workflow), seen)
+                    await self._store_end(run, await self._backend.with_nodes(workflow), seen)
                 tasks = await self._database.read(lambda connection: stored_tasks(connection, run_id))
                 pods = [pod for task in tasks for pod in task["node"]["attempts"]]
                 await save_logs(self._cluster, self._folder, run_id, run.retries, run.namespace, pods, self._log_bytes)

@@ -402,6 +402,10 @@ _DISPATCH: Final[Mapping[str, Template]] = {
 }
 
 _PIPELINES: Final[Mapping[str, Template]] = {
+    "pipelines.cluster": Template(
+        "compiled Kubeflow pipelines run on the embedded cluster only",
+        "on this cluster, use a workflow, or Kubeflow Pipelines itself",
+    ),
     "pipelines.route": Template("Kubeflow Pipelines has no {method} {path} here", "see docs/pipelines.md"),
     "pipelines.json": Template("the body is not valid JSON: {detail}", "send a JSON object"),
     "pipelines.type": Template("this must be {wanted}"),

@@ -47,6 +47,7 @@ from muster.platform.database.leases import Leases
 from muster.platform.database.pipeline_tables import pipeline_runs
 from muster.platform.database.tables import memberships, namespaces, runs, teams, users
 from muster.platform.errors import UnavailableProblem
+from muster.platform.namespace_objects import EMBEDDED_PARTS, NamespaceParts, sync_objects
 from muster.platform.permissions import Actor, may
 from muster.platform.pod_policy import EVERYBODY, SHARED, pod_grants
 from muster.platform.records.users import TeamRole
@@ -65,6 +66,7 @@ _VERSION: Final = "muster.dev/copied-version"
 _AGAIN_SECONDS = 60.0
 _SOON_SECONDS = 5.0
 _NOT_YET: Final = "the change is stored, but not yet effective on the cluster: {}; it is tried again"
+_NO_LABELS: Final[Mapping[str, str]] = {}
 _SHARED_KINDS: Final = (SECRET, CONFIG_MAP, PERSISTENT_VOLUME_CLAIM)
 
 
@@ -123,14 +125,16 @@ def plan_namespaces(connection: Connection) -> Plan:
     return Plan(wanted, left)
 
 
-def namespace_object(planned: PlannedNamespace, queues: Iterable[str] = ()) -> Object:
+def namespace_object(
+    planned: PlannedNamespace, queues: Iterable[str] = (), restricted_labels: Mapping[str, str] = _NO_LABELS
+) -> Object:
     """`queues` are all queues of the cluster."""
     owner = {OWNER_LABEL: planned.owner.user} if planned.owner.user else {TEAM_LABEL: planned.owner.team}
     metadata: Object = {"name": planned.name, "labels": owner}
     if planned.restricted:
         open_queues = frozenset(queues) - planned.closed_queues
         grants = PodGrants(paths=planned.grants.paths, claims=planned.grants.claims, queues=open_queues)
-        metadata["labels"] = {**owner, ISOLATION_LABEL: RESTRICTED}
+        metadata["labels"] = {**restricted_labels, **owner, ISOLATION_LABEL: RESTRICTED}
         metadata["annotations"] = {GRANTS_ANNOTATION: grants.to_annotation()}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
@@ -139,7 +143,7 @@ def change_for(there: Object, wanted: Object) -> Object | None:
     """Returns the patch that makes a Namespace as it should be; None if it is."""
     labels, annotations = labels_of(wanted), annotations_of(wanted)
     change: dict[str, dict[str, str | None]] = {"labels": {}, "annotations": {}}
-    for name in (ISOLATION_LABEL, OWNER_LABEL, TEAM_LABEL):
+    for name in {ISOLATION_LABEL, OWNER_LABEL, TEAM_LABEL, *labels}:
         if labels_of(there).get(name) != labels.get(name):
             change["labels"][name] = labels.get(name)
     if annotations_of(there).get(GRANTS_ANNOTATION) != annotations.get(GRANTS_ANNOTATION):
@@ -188,10 +192,17 @@ def members_binding(planned: PlannedNamespace) -> Object:
 class Namespaces:
     """`run()` runs until it is cancelled."""
 
-    def __init__(self, database: Database, cluster: Cluster, leases: Leases | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        cluster: Cluster,
+        leases: Leases | None = None,
+        parts: NamespaceParts = EMBEDDED_PARTS,
+    ) -> None:
         self._database = database
         self._cluster = cluster
         self._leases = leases or Leases(database)
+        self._parts = parts
         self._news = asyncio.Event()
         self._owners: dict[str, NamespaceOwner] = {}
 
@@ -259,8 +270,12 @@ class Namespaces:
                 except ApiError as error:
                     log.warning("the namespace %s is not ready: %s", each.name, error)
                     failed[each.owner.user] = error.message
-            await self._bind(ready)
+            if self._parts.has_members:
+                await self._bind(ready)
             await self._share(ready)
+            wanted = [obj for each in ready for obj in self._parts.objects(each.name)]
+            refused = await sync_objects(self._cluster, wanted)
+            failed |= {each.owner.user: refused[each.name] for each in ready if each.name in refused}
             for name in plan.left:
                 await self._remove(name, there.get(name))
         return failed
@@ -306,7 +321,7 @@ class Namespaces:
     async def _ensure(self, planned: PlannedNamespace, there: Object | None, queues: Iterable[str]) -> None:
         if planned.name == SHARED_NAMESPACE:
             return
-        wanted = namespace_object(planned, queues)
+        wanted = namespace_object(planned, queues, self._parts.restricted_labels)
         if there is None:
             try:
                 await self._cluster.create(wanted)

@@ -1,14 +1,16 @@
-"""Settings of the platform: where it is served, its database, single sign-on, and how modules are built."""
+"""Settings of the platform: where it is served, its database, single sign-on, how modules are built, where artifacts
+are stored, and what it uses of a real cluster."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from muster.kube.kinds import Schema
 from muster.kube.schema import NUMBER, STRING, STRINGS, integer, obj, string
@@ -210,3 +212,86 @@ def _read_oidc(config: Mapping[str, Any]) -> OidcSettings:
         session_hours=config.get("sessionHours") or defaults.session_hours,
         token_days=config.get("tokenDays") or defaults.token_days,
     )
+
+
+S3_SCHEMA: Schema = obj(
+    {
+        "endpoint": STRING,
+        "bucket": STRING,
+        "region": STRING,
+        "accessKey": STRING,
+        "secretKey": STRING,
+        "secretName": STRING,
+    },
+    ["endpoint", "bucket"],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """Where the artifacts of all runs are stored, and their logs on a real cluster."""
+
+    endpoint: str
+    """A host, with a port if it is not the usual one."""
+    bucket: str
+    """`{namespace}` in it stands for the namespace of a run."""
+    insecure: bool = False
+    """Whether the endpoint is reached without TLS."""
+    region: str = ""
+    access_key: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
+    secret_name: str = ""
+    """A Secret with `accessKey` and `secretKey` that every namespace has. Then the server distributes no keys, and each
+    namespace may have keys that open nothing of the others."""
+
+
+def read_s3_settings(config: Mapping[str, Any]) -> S3Settings | None:
+    """Reads the settings from a config that has been validated. MUSTER_S3_ACCESS_KEY and MUSTER_S3_SECRET_KEY take
+    precedence, so that keys do not have to be in the file. Raises ValueError."""
+    s3 = (config.get("artifacts") or {}).get("s3")
+    if not s3:
+        return None
+    address = urlsplit(s3["endpoint"])
+    if address.scheme not in ("http", "https") or not address.netloc or address.path.strip("/"):
+        raise ValueError(f'artifacts.s3.endpoint: "{s3["endpoint"]}" is not the URL of a server; use https://HOST:PORT')
+    access_key = os.environ.get("MUSTER_S3_ACCESS_KEY") or s3.get("accessKey") or ""
+    secret_key = os.environ.get("MUSTER_S3_SECRET_KEY") or s3.get("secretKey") or ""
+    secret_name = s3.get("secretName") or ""
+    if not secret_name and not (access_key and secret_key):
+        raise ValueError(
+            "artifacts.s3: set accessKey and secretKey (or MUSTER_S3_ACCESS_KEY and MUSTER_S3_SECRET_KEY), or "
+            "secretName, the name of a Secret that every namespace has"
+        )
+    return S3Settings(
+        endpoint=address.netloc,
+        bucket=s3["bucket"],
+        insecure=address.scheme == "http",
+        region=s3.get("region") or "",
+        access_key="" if secret_name else access_key,
+        secret_key="" if secret_name else secret_key,
+        secret_name=secret_name,
+    )
+
+
+KUBERNETES_SCHEMA: Schema = obj({"argoServer": STRING, "argoTokenFile": STRING, "argoInstanceId": STRING})
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSettings:
+    """What the server uses of a real cluster, besides its API."""
+
+    argo_server: str = ""
+    """The URL of the Argo server. It is needed only if Argo keeps nodes in its database."""
+    argo_token_file: str = ""
+    """A file with the token for it; the Pod's own token by default."""
+    argo_instance_id: str = ""
+    """The `instanceID` of the controller, if several share the cluster."""
+
+
+def read_kubernetes_settings(config: Mapping[str, Any]) -> KubernetesSettings:
+    """Reads the settings from a config that has been validated. Raises ValueError."""
+    found = config.get("kubernetes") or {}
+    server = (found.get("argoServer") or "").rstrip("/")
+    if server and not server.startswith(("http://", "https://")):
+        raise ValueError(f'kubernetes.argoServer: "{server}" is not a URL; use https://argo-server.argo:2746')
+    return KubernetesSettings(server, found.get("argoTokenFile") or "", found.get("argoInstanceId") or "")

@@ -8,6 +8,7 @@ lives, and the next server waits for the lock of a dying one.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import shutil
@@ -45,13 +46,14 @@ class ServerInfo:
     url: str
     """'' until it accepts requests."""
     kubeconfig: str
+    """'' for a server on a real cluster."""
     started: float
     web: str = ""
     """The URL for browsers; '' if there is none."""
 
 
 class Announce(Protocol):
-    def __call__(self, url: str, kubeconfig: Path, web: str = "") -> ServerInfo: ...
+    def __call__(self, url: str, kubeconfig: Path | None, web: str = "") -> ServerInfo: ...
 
 
 def running_server(home: Path) -> ServerInfo | None:
@@ -91,14 +93,14 @@ def claim_home(home: Path) -> Iterator[Announce]:
         _make_private(home)
         _take_over(file, home)
 
-        def announce(url: str, kubeconfig: Path, web: str = "") -> ServerInfo:
-            info = ServerInfo(os.getpid(), url, str(kubeconfig), time.time(), web)
+        def announce(url: str, kubeconfig: Path | None, web: str = "") -> ServerInfo:
+            info = ServerInfo(os.getpid(), url, str(kubeconfig or ""), time.time(), web)
             file.truncate(0)
             file.write(orjson.dumps(asdict(info)))
             file.flush()
             return info
 
-        announce("", Path())
+        announce("", None)
         try:
             yield announce
         finally:
@@ -161,6 +163,15 @@ def stop_server(home: Path, timeout: float = 30.0) -> ServerInfo | None:
             return info
         time.sleep(0.02)
     raise ServerError(f"process {info.pid} did not stop within {timeout:.0f} s; stop it with: kill -9 {info.pid}")
+
+
+def stop_signal() -> asyncio.Event:
+    """Returns an event that SIGINT and SIGTERM set from now on."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    return ended
 
 
 def _accepts_connections(server: ServerInfo) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ from muster.platform.errors import UnavailableProblem
 from muster.server.argo.app import argo_app
 from muster.server.http_server import limits_from, open_listener, serve_http, serve_https
 from muster.server.kubernetes.app import kube_app
-from muster.server.pidfile import ServerError, ServerInfo, claim_home
+from muster.server.pidfile import ServerError, ServerInfo, claim_home, stop_signal
 from muster.server.platform.hosting import host_platform
 from muster.server.proxy.directory import pod_address
 from muster.server.settings import Settings
@@ -243,10 +242,7 @@ async def _engine(runtime: RuntimeName) -> ImageEngine | None:
 
 async def serve_until_signal(settings: Settings, on_ready: Callable[[ServerInfo], None] | None = None) -> None:
     """Serves until SIGINT or SIGTERM."""
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+    ended = stop_signal()
     async with run_server(settings, web=True) as server:
         if on_ready is not None:
             on_ready(server.info)

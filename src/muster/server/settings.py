@@ -14,14 +14,20 @@ from muster.kube.manifests import ManifestError, load_mapping
 from muster.kube.schema import BOOLEAN, STRING, STRINGS, integer, obj
 from muster.kube.schema_validation import validate
 from muster.platform.settings import (
+    KUBERNETES_SCHEMA,
     MODULES_SCHEMA,
     OIDC_SCHEMA,
+    S3_SCHEMA,
     WEB_SCHEMA,
     WORKSPACE_ORIGIN_FIELDS,
+    KubernetesSettings,
     ModuleSettings,
+    S3Settings,
     WebSettings,
     WorkspaceOrigins,
+    read_kubernetes_settings,
     read_module_settings,
+    read_s3_settings,
     read_web_settings,
     read_workspace_origins,
 )
@@ -40,7 +46,8 @@ CONFIG_FILE = "config.yaml"
 SCHEMA: Schema = obj({
     **BOX_FIELDS,
     "gang": BOOLEAN,
-    "artifacts": obj({"memberAddresses": STRINGS}),
+    "artifacts": obj({"memberAddresses": STRINGS, "s3": S3_SCHEMA}),
+    "kubernetes": KUBERNETES_SCHEMA,
     "listen": obj({"host": STRING, "port": integer(0, 65535), "httpPort": integer(0, 65535)}),
     "web": WEB_SCHEMA,
     "database": STRING,
@@ -64,6 +71,9 @@ class Settings(BoxSettings):
     """Every job is a gang: none of its Pods is created before there is room for all."""
     member_addresses: tuple[str, ...] = ()
     """Hosts, or hosts with ports, on this machine that artifacts of members may use."""
+    s3: S3Settings | None = None
+    """The artifact repository of all namespaces."""
+    kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
     host: str = "127.0.0.1"
     port: int = 0
     """0: any free port. The kubeconfig has the actual one."""
@@ -103,6 +113,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         dispatch, cooker = read_dispatch_settings(config), read_cooker_settings(config)
         workspaces = read_workspace_settings(config)
         workspace_origins = read_workspace_origins(config)
+        s3, kubernetes = read_s3_settings(config), read_kubernetes_settings(config)
     except ValueError as error:
         raise SettingsError(f"{home / CONFIG_FILE} {error}") from None
     return Settings(
@@ -114,7 +125,12 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         terminated_pods=config.get("terminatedPods", 1000),
         budgets=read_budgets(config),
         gang=bool(config.get("gang")),
-        member_addresses=tuple((config.get("artifacts") or {}).get("memberAddresses") or ()),
+        member_addresses=(
+            *((config.get("artifacts") or {}).get("memberAddresses") or ()),
+            *([s3.endpoint] if s3 is not None else ()),
+        ),
+        s3=s3,
+        kubernetes=kubernetes,
         host=listen.get("host") or "127.0.0.1",
         port=listen.get("port") or 0,
         http_port=listen.get("httpPort") or 0,

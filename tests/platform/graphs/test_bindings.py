@@ -112,10 +112,12 @@ def test_argo_restores_an_escaped_tag() -> None:
     assert substitute(escape_tags("a {{name}} {{=1+1}}"), {}, allow_unresolved=True) == "a {{name}} {{=1+1}}"
 
 
-def test_a_value_that_argo_would_expand_goes_into_the_secret() -> None:
+@pytest.mark.parametrize("text", ["{{workflow.name}}", "{{=1+1}}", "1 $(x)", "5 $$"])
+def test_a_value_that_argo_or_kubernetes_would_change_goes_into_the_secret(text: str) -> None:
     literals = Literals("mine")
-    assert literals.variable("a", "1 $(x)") == {"name": "a", "value": "1 $$(x)"}
-    hidden = literals.variable("b", "{{workflow.name}}")
+    assert literals.variable("a", "1 $x") == {"name": "a", "value": "1 $x"}
+    hidden = literals.variable("b", text)
     assert hidden["valueFrom"]["secretKeyRef"]["name"] == "mine"
-    assert literals.stored == {hidden["valueFrom"]["secretKeyRef"]["key"]: "{{workflow.name}}"}
+    assert literals.stored == {hidden["valueFrom"]["secretKeyRef"]["key"]: text}
+    assert Literals().variable("a", "1 $(x)")["value"] == "1 $$(x)"
     assert Literals().variable("b", "{{x}}")["value"] == "{{='{{'}}x}}"

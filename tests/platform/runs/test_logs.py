@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from muster.kube.cluster import Cluster, LogQuery
-from muster.platform.runs.logs import LogSource, read_log_lines, read_log_text, save_logs, saved_log
+from muster.kube.errors import NotFound
+from muster.platform.runs.logs import ExecutorLines, LogSource, read_log_lines, read_log_text, save_logs, saved_log
 
 WRITTEN = b"t1 one\nt2 \nt3 three words here\nt4 last"
 PLACE = LogSource("default", "pod")
@@ -60,3 +61,43 @@ async def test_replaced_logs_of_a_run_have_a_budget(tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in files) < (2 << 20) + 1000
     assert b"not kept" not in files[0].read_bytes()
     assert b"budgets.runLogMegabytes" in files[-1].read_bytes()
+
+
+NOISE = (
+    b't1 time=2026-11-17T21:25:20.256Z level=INFO msg="capturing logs" argo=true',
+    b't2 time="2025-01-02T03:04:05.678Z" level=info msg="capturing logs" argo=true',
+    b't3 time=2026-11-17T21:25:21.265Z level=INFO msg="sub-process exited" argo=true error="exit status 3"',
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "own"),
+    [
+        ([b"t one", b"t two"], [b"t one", b"t two"]),
+        ([NOISE[0], b"t one", NOISE[1], NOISE[2], b"t Error: exit status 3", b"t two"], [b"t one", b"t two"]),
+        ([b"t Error: exit status 3", NOISE[2]], [b"t Error: exit status 3"]),
+        ([b"t argo=true", b"t time=now argo=true"], [b"t argo=true", b"t time=now argo=true"]),
+        (list(NOISE), []),
+    ],
+)
+def test_lines_of_argos_executor_are_left_out(written: list[bytes], own: list[bytes]) -> None:
+    assert (ExecutorLines().drop(b"\n".join(written)) or b"").split(b"\n") == (own or [b""])
+    lines = ExecutorLines()
+    assert [line for line in map(lines.drop, written) if line is not None] == own, "one line at a time"
+
+
+class NoPod:
+    async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
+        raise NotFound(pod)
+        yield b""
+
+
+@pytest.mark.parametrize("pod", ["gone", ""])
+async def test_the_log_of_a_deleted_pod_is_read_from_the_archive(pod: str) -> None:
+    async def archived() -> AsyncIterator[bytes]:
+        yield b" one\n t"
+        yield b"wo\n"
+
+    place = LogSource("default", pod, read_archived=archived)
+    found = [bunch async for bunch in read_log_lines(cast(Cluster, NoPod()), place, follow=True, ended=over)]
+    assert [line for bunch in found for line in bunch] == [(1, "", "one"), (2, "", "two")]

@@ -102,6 +102,12 @@ def has_tag(text: str) -> bool:
     return _TAG in text
 
 
+def is_changed_on_the_way(script: str) -> bool:
+    """Whether a script would not reach its shell as it is: Argo replaces tags, and hands the template to its executor
+    in an environment variable, where Kubernetes halves dollars."""
+    return has_tag(script) or "$$" in script
+
+
 def escape_dollars(text: str) -> str:
     """Escapes the text so that Kubernetes restores it: it halves several dollars, and one before a bracket."""
     return _DOLLARS.sub(lambda found: found[0] * 2, text)
@@ -123,8 +129,8 @@ def from_input_as_json(name: str) -> str:
 
 
 class Literals:
-    """Environment variables with known values. Secret values, and values with Argo tags, are stored in a Secret, which
-    Argo does not read. Without a Secret, tags are escaped as far as possible."""
+    """Environment variables with known values. Secret values, and values that Argo or Kubernetes would change, are
+    stored in a Secret, which neither reads. Without a Secret, they are escaped as far as possible."""
 
     def __init__(self, secret: str = "") -> None:
         self.secret = secret
@@ -135,10 +141,14 @@ class Literals:
         if secret and not self.secret:
             reference = {"name": UNBOUND_SECRET, "key": name, "optional": True}
             return {"name": name, "valueFrom": {"secretKeyRef": reference}}
-        if not has_tag(text) and not secret:
-            return {"name": name, "value": escape_dollars(text)}
         if not self.secret:
             return {"name": name, "value": escape_tags(escape_dollars(text))}
+        if secret or has_tag(text) or escape_dollars(text) != text:
+            return self.stored_variable(name, text)
+        return {"name": name, "value": text}
+
+    def stored_variable(self, name: str, text: str) -> dict[str, Any]:
+        """A variable whose value is in the Secret."""
         key = f"text-{sha256(text.encode()).hexdigest()[:16]}"
         self.stored[key] = text
         return {"name": name, "valueFrom": {"secretKeyRef": {"name": self.secret, "key": key}}}

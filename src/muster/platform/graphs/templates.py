@@ -30,7 +30,7 @@ from muster.platform.graphs.bindings import (
     escape_dollars,
     escape_tags,
     from_input_as_json,
-    has_tag,
+    is_changed_on_the_way,
     own_variables,
     platform_variables,
 )
@@ -166,12 +166,17 @@ def retry_strategy(node: Node) -> Object:
 
 
 def shell_command(setting: CompileContext, command: str) -> tuple[str, list[Object]]:
-    """Returns the shell text and the variables it needs. A command with Argo tags is passed as a variable."""
-    if not has_tag(command):
+    """Returns the shell text and the variables it needs. A command that Argo or Kubernetes would change is passed as a
+    variable."""
+    if not is_changed_on_the_way(command):
         return command, []
     if setting.run is None:
         return escape_tags(command), []
-    return f'eval "${_COMMAND}"', [setting.literals.variable(_COMMAND, command)]
+    return command_from_variable(setting, command)
+
+
+def command_from_variable(setting: CompileContext, command: str) -> tuple[str, list[Object]]:
+    return f'eval "${_COMMAND}"', [setting.literals.stored_variable(_COMMAND, command)]
 
 
 _CONDITIONS = 6
@@ -330,7 +335,11 @@ def _pod(
     setting: CompileContext, node: Node, bound: BoundInputs, role: Role, job_kind: JobKind, labels: dict[str, str]
 ) -> Object:
     context, resources = setting.context, role.task or node.task
-    source, more = shell_command(setting, role.command or node.command)
+    command = role.command or node.command
+    source, more = shell_command(setting, command)
+    if setting.run is not None and escape_dollars(source) != source:
+        # Kubernetes would restore it twice: in the variable that holds the template for Argo's executor, and here.
+        source, more = command_from_variable(setting, command)
     own = own_variables(setting, node)
     late = [{"name": each, "value": _Late(each)} for each in bound.parameters]
     container: Object = {

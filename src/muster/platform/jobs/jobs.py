@@ -232,13 +232,15 @@ _PATIENCE_SECONDS = 5.0
 
 
 class JobWatch:
-    """A list of all training jobs that keeps itself current. `run()` runs until it is cancelled. `tell` is called for
-    every job that changed, with True if it was deleted."""
+    """A list of all training jobs that keeps itself current, of the kinds that the cluster had at the start. `run()`
+    runs until it is cancelled. `tell` is called for every job that changed, with True if it was deleted."""
 
     def __init__(self, cluster: Cluster, tell: Callable[[Job, bool], None]) -> None:
         self._tell = tell
         self._jobs: dict[str, Job] = {}
-        self._informers = [Informer(cluster, d.kind, on_change=self._listener(d)) for d in JOB_KINDS]
+        served = {(kind.api_version, kind.kind) for kind in cluster.catalogue}
+        job_kinds = [each for each in JOB_KINDS if (each.kind.api_version, each.kind.kind) in served]
+        self._informers = [Informer(cluster, each.kind, on_change=self._listener(each)) for each in job_kinds]
 
     async def run(self) -> None:
         self._jobs.clear()

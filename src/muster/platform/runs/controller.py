@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, update
@@ -30,7 +31,7 @@ from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
 from muster.platform.records.runs import Run, RunState, run_object_name
 from muster.platform.runs.create import RunRequest, close_request, find_requests
-from muster.platform.runs.logs import delete_logs, save_logs
+from muster.platform.runs.logs import LogSource, delete_logs, save_logs
 from muster.platform.runs.runs import (
     StoredRun,
     find_namespace,
@@ -47,8 +48,9 @@ from muster.platform.runs.runs import (
 from muster.platform.runs.status import ENDED, Masks, RunStatus, has_messages, map_messages, read_status, with_token
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import issue_run_token, revoke_run_tokens
+from muster.workflows.backend import WorkflowBackend
 from muster.workflows.kinds import WORKFLOW
-from muster.workflows.operations import apply, control
+from muster.workflows.operations import control
 from muster.workflows.operations.retry import retry as retried
 
 log = logging.getLogger(__name__)
@@ -68,19 +70,18 @@ class RunController:
         cluster: Cluster,
         folder: Path,
         tell: Callable[[StoredRun], None],
-        add_nodes: Callable[[Object], Object],
+        backend: WorkflowBackend,
         namespaces: Namespaces,
         budgets: Budgets = Budgets(),  # noqa: B008
         leases: Leases | None = None,
     ) -> None:
-        """`add_nodes` completes a Workflow whose nodes the cluster stores apart from it. `leases` keep several servers
-        from working on one run at the same time."""
+        """`leases` keep several servers from working on one run at the same time."""
         self._log_bytes = budgets.run_log_megabytes << 20
         self._database = database
         self._cluster = cluster
         self._folder = folder
         self._tell = tell
-        self._add_nodes = add_nodes
+        self._backend = backend
         self._namespaces = namespaces
         self._leases = leases or Leases(database)
         self._changed: dict[tuple[str, str], Object | None] = {}
@@ -105,7 +106,18 @@ class RunController:
     async def workflow(self, run_id: str) -> Object:
         """Returns the Workflow with its nodes. Raises the cluster's NotFound."""
         namespace = await self.namespace(run_id)
-        return self._add_nodes(await self._cluster.get(WORKFLOW, run_object_name(run_id), namespace))
+        return await self._backend.with_nodes(await self._cluster.get(WORKFLOW, run_object_name(run_id), namespace))
+
+    def complete_log_source(self, run_id: str, round: int, source: LogSource, *, is_current: bool) -> LogSource:
+        """Adds what the backend knows about the log of an attempt. `is_current`: whether its Pod has not been replaced
+        by that of a later attempt."""
+        source = source._replace(has_executor_lines=self._backend.has_executor_lines)
+        if source.container != "main" or not self._backend.archives_logs:
+            return source
+        metadata = {"name": run_object_name(run_id), "namespace": source.namespace}
+        workflow = {"apiVersion": WORKFLOW.api_version, "kind": WORKFLOW.kind, "metadata": metadata}
+        read = partial(self._backend.archived_log, workflow, round, source.pod)
+        return source._replace(pod=source.pod if is_current else "", read_archived=read)
 
     async def masks(self, run_id: str) -> Masks:
         try:
@@ -168,9 +180,9 @@ class RunController:
                 # An earlier retry was interrupted before its status was stored: store it now.
                 await self._record_now(run_id, workflow)
                 raise ConflictProblem.of("run.retry-now", detail=str(error)) from None
-            await save_logs(
-                self._cluster, self._folder, run_id, run.retries, run.namespace, plan.pods_to_delete, self._log_bytes
-            )
+            if not self._backend.archives_logs:
+                pods = plan.pods_to_delete
+                await save_logs(self._cluster, self._folder, run_id, run.retries, run.namespace, pods, self._log_bytes)
 
             def ask(connection: Connection) -> str:
                 get_run(connection, actor, run_id, "retry")
@@ -184,7 +196,7 @@ class RunController:
             data = {"data": with_token(secret, token)["data"]}
             await self._cluster.patch(SECRET, run_object_name(run_id), run.namespace, data)
             try:
-                after = await apply.retry(self._cluster, workflow)
+                after = await self._backend.retry(workflow, plan)
             except cluster_errors.Conflict:
                 raise ConflictProblem.of("run.changed") from None
             # The watch may have been faster; then there is nothing left to store.
@@ -221,7 +233,7 @@ class RunController:
                 return
             await self._namespaces.ensure(namespace_of(order.workflow))
             await self._put_secret(with_token(order.secret, token))
-            await self._create(order.workflow)
+            await self._backend.submit(order.workflow)
         await self._database.write(lambda connection: close_request(connection, order.run_id))
 
     async def _put_secret(self, secret: Object) -> None:
@@ -229,12 +241,6 @@ class RunController:
             await self._cluster.create(secret)
         except AlreadyExists:
             await self._cluster.patch(SECRET, name_of(secret), namespace_of(secret), {"data": secret["data"]})
-
-    async def _create(self, workflow: Object) -> None:
-        try:
-            await self._cluster.create(workflow)
-        except AlreadyExists:
-            return
 
     async def _stop(self, run_id: str) -> None:
         async with self._leases.hold(f"run/{run_id}"):
@@ -246,7 +252,7 @@ class RunController:
                     await self._end(run_id, "stopped")
                 return
             try:
-                after = await apply.write(self._cluster, workflow, control.stop(workflow))
+                after = await self._backend.write(workflow, control.stop(workflow))
             except BadRequest:
                 return  # it has ended by itself
             await self._record_now(run_id, after)
@@ -273,7 +279,9 @@ class RunController:
 
     async def _record_now(self, run_id: str, workflow: Object) -> Run | None:
         """Stores the status at once, so that the caller sees the result."""
-        told = await self._record({run_id: await self._masked(run_id, read_status(self._add_nodes(workflow)))})
+        told = await self._record(
+            {run_id: await self._masked(run_id, read_status(await self._backend.with_nodes(workflow)))}
+        )
         return told[0].run if told else None
 
     async def _record(self, found: dict[str, RunStatus]) -> list[StoredRun]:
@@ -327,7 +335,11 @@ class RunController:
             for run_id in [run_id for run_id, workflow in changed.items() if workflow is None]:
                 del changed[run_id]
                 await self._lost(run_id)
-            found = {run_id: read_status(self._add_nodes(workflow)) for run_id, workflow in changed.items() if workflow}
+            found = {
+                run_id: read_status(await self._backend.with_nodes(workflow))
+                for run_id, workflow in changed.items()
+                if workflow
+            }
             new = {run_id: each for run_id, each in found.items() if self._last.get(run_id) != each}
             masked = {run_id: await self._masked(run_id, each) for run_id, each in new.items()}
             if not masked:

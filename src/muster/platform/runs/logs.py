@@ -92,11 +92,16 @@ class LogChunk(NamedTuple):
 class LogSource(NamedTuple):
     namespace: str
     pod: str
+    """'' if it is known to be gone."""
     container: str = ""
     kept: Path | None = None
     """The saved copy, if the Pod was replaced."""
     controller: str = ""
     """The uid of the object that controls the Pod; '' for any."""
+    has_executor_lines: bool = False
+    """Whether Argo's executor writes lines of its own into the log of the Pod."""
+    read_archived: Callable[[], AsyncIterator[bytes]] | None = None
+    """Reads the log once the Pod is gone, if the cluster does not keep it."""
 
 
 def find_log_source(
@@ -111,7 +116,7 @@ async def read_log_lines(
 ) -> AsyncIterator[list[LogLine]]:
     """Yields chunks of lines with numbers above `after`. With `follow`, until `ended` returns True and all is read."""
     number = 0
-    async for whole in _whole_lines(_chunks(cluster, place, follow, ended)):
+    async for whole in _own_lines(cluster, place, follow, ended):
         found = _lines(whole, number)
         number += len(found)
         new = [line for line in found if line.number > after]
@@ -124,12 +129,49 @@ async def read_log_text(
 ) -> AsyncIterator[LogChunk]:
     """The same as text without times, which is faster for a large number of lines."""
     number = 0
-    async for whole in _whole_lines(_chunks(cluster, place, follow, ended)):
+    async for whole in _own_lines(cluster, place, follow, ended):
         before, number = number, number + whole.count(b"\n") + 1
         if number <= after:
             continue
         new = whole if before >= after else whole.split(b"\n", after - before)[-1]
         yield LogChunk(number, _TIMES.sub(b"", new).decode(errors="replace") + "\n")
+
+
+async def _own_lines(
+    cluster: Cluster, place: LogSource, follow: bool, ended: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[bytes]:
+    """Yields chunks of whole lines that the program itself has written."""
+    drop = ExecutorLines().drop if place.has_executor_lines else None
+    async for whole in _whole_lines(_chunks(cluster, place, follow, ended)):
+        own = drop(whole) if drop is not None else whole
+        if own is not None:
+            yield own
+
+
+_EXECUTOR_LINE = re.compile(rb'[^ ]* time=("[^"]*"|[^ ]+) level=[A-Za-z]+ msg=.* argo=true( .*)?')
+_EXECUTOR_END = re.compile(rb"[^ ]* Error: (exit status [0-9]+|signal: .*)")
+
+
+class ExecutorLines:
+    """Finds the lines that Argo's executor writes into the log of the program that it starts. `argo logs` leaves out
+    those with `argo=true`; here its last line, the exit status, is left out, too, so that a log is the same on every
+    cluster."""
+
+    def __init__(self) -> None:
+        self._has_ended = False
+
+    def drop(self, lines: bytes) -> bytes | None:
+        """Returns lines, each with its time, without those of the executor; None if there are no others."""
+        if not self._has_ended and b" argo=true" not in lines:
+            return lines
+        own = [line for line in lines.split(b"\n") if not self._is_of_executor(line)]
+        return b"\n".join(own) if own else None
+
+    def _is_of_executor(self, line: bytes) -> bool:
+        if _EXECUTOR_LINE.fullmatch(line):
+            self._has_ended = self._has_ended or b' msg="sub-process exited" ' in line
+            return True
+        return self._has_ended and _EXECUTOR_END.fullmatch(line) is not None
 
 
 async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -154,7 +196,7 @@ async def _chunks(
             yield block
         return
     query = LogQuery(container=place.container, follow=follow, timestamps=True, controller=place.controller)
-    while True:
+    while place.pod:
         # Checked before reading: what has ended has written everything.
         over = not follow or await ended()
         try:
@@ -163,8 +205,11 @@ async def _chunks(
             return
         except (BadRequest, NotFound, Unavailable):
             if over:
-                return
+                break
         await asyncio.sleep(_LOOK_SECONDS)
+    if place.read_archived is not None:
+        async for chunk in place.read_archived():
+            yield chunk
 
 
 def _lines(data: bytes, before: int) -> list[LogLine]:

@@ -73,17 +73,17 @@ def _void(connection: Connection, user_id: str) -> None:
 _LOCAL_ADMIN = "local admin"
 
 
-def ensure_local_admin(connection: Connection, folder: Path) -> None:
+def ensure_local_admin(connection: Connection, folder: Path, *, shared_namespace: bool = True) -> None:
     """Makes the secrets in this folder valid: for a new admin account named after the operating system user, if there
     is no account yet; else for the account that was created then. If the first account was created in another way,
-    nothing happens."""
+    nothing happens. With `shared_namespace`, the account uses the namespace `default`, as on a laptop."""
     admin_id = connection.execute(select(settings.c.value).where(settings.c.key == _LOCAL_ADMIN)).scalar_one_or_none()
     if admin_id is None:
         if connection.execute(select(users.c.id).limit(1)).first() is not None:
             return
         admin_id = insert_user(connection, SYSTEM, _person(), admin=True).id
         connection.execute(insert(settings).values(key=_LOCAL_ADMIN, value=admin_id))
-    if get_user(connection, admin_id).role == "admin":
+    if shared_namespace and get_user(connection, admin_id).role == "admin":
         use_shared_namespace(connection, admin_id)
     ensure_token(connection, admin_id, "this machine", local_token(folder))
     link = waiting_link(folder)

@@ -35,15 +35,20 @@ _ADDRESSES: Final = [f"127.0.50.{number}" for number in range(2, 255)]
 
 
 @asynccontextmanager
-async def serve_cooker(settings: Settings, cluster: Cluster, app: ASGIApp) -> AsyncIterator[None]:
-    """Serves `app` for as long as the block lasts."""
+async def serve_cooker(
+    settings: Settings, cluster: Cluster, app: ASGIApp, *, for_pods: bool = True
+) -> AsyncIterator[None]:
+    """Serves `app` for as long as the block lasts. `for_pods`: also at an address of this machine, for the Pods of the
+    embedded cluster."""
     limits = limits_from(settings.budgets)
 
     async def served(scope: Scope, receive: Receive, send: Send) -> None:
         await app(scope, receive, send)  # uvicorn takes a function, but no method
 
     async with AsyncExitStack() as stack:
-        listener = stack.enter_context(open_service_listener(settings.home / "cooker-address"))
+        listener = None
+        if for_pods:
+            listener = stack.enter_context(open_service_listener(settings.home / "cooker-address"))
         if listener is not None:
             await stack.enter_async_context(serve_http(served, listener, limits))
             await ensure_service(cluster, listener.getsockname()[0])

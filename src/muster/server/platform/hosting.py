@@ -16,6 +16,7 @@ import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from muster.embedded.auth.identity import Identity
+from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.cluster import Cluster
 from muster.kube.encryption import KeyRing
 from muster.kube.rbac import User
@@ -29,6 +30,7 @@ from muster.server.workers import WorkerPool
 if TYPE_CHECKING:
     from muster.server.platform.services import Services
     from muster.workflows.artifacts.client import ArtifactClient
+    from muster.workflows.backend import WorkflowBackend
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +47,11 @@ async def host_platform(
     keys: KeyRing | None = None,
     workers: WorkerPool | None = None,
     identity: Identity | None = None,
+    backend: WorkflowBackend | None = None,
 ) -> AsyncIterator[str]:
     """Serves the platform for as long as the block lasts, and yields its URL. `keys` encrypt its secrets, `workers`
-    check what users write. With `identity`, tokens of the platform are valid for the cluster's APIs, too."""
+    check what users write. With `identity`, tokens of the platform are valid for the cluster's APIs, too. `backend`
+    runs the Workflows, if it is not the cluster's own."""
     web = settings.web
     prepare_secrets(platform_folder(settings.home))
     with open_listener(web.host, web.port, settings.home / "web-port", usual=DEFAULT_WEB_PORT) as listener:
@@ -61,7 +65,8 @@ async def host_platform(
                 "web.trustedProxies is not set: if there is a proxy in front, all its users count as one address, and "
                 "failed logins of one hold up the others; set it to the address of the proxy, such as [127.0.0.1]"
             )
-        hosted = _Hosted(settings, cluster, url, artifacts, keys or KeyRing.load(settings.key_file), workers)
+        keys = keys or KeyRing.load(settings.key_file)
+        hosted = _Hosted(settings, cluster, url, artifacts, keys, workers, backend)
         if identity is not None:
             identity.others = hosted
         task = asyncio.create_task(hosted.run(), name="platform")
@@ -72,7 +77,10 @@ async def host_platform(
                     app = await stack.enter_async_context(_monitored(settings, hosted))
                 await stack.enter_async_context(serve_http(app, listener, limits_from(settings.budgets)))
                 if settings.cooker.enabled:
-                    await stack.enter_async_context(serve_cooker(settings, cluster, hosted.serve_cooker))
+                    for_pods = isinstance(cluster, EmbeddedCluster)
+                    await stack.enter_async_context(
+                        serve_cooker(settings, cluster, hosted.serve_cooker, for_pods=for_pods)
+                    )
                 yield url
         finally:
             task.cancel()
@@ -101,10 +109,12 @@ class _Hosted:
         artifacts: ArtifactClient | None,
         keys: KeyRing,
         workers: WorkerPool | None,
+        backend: WorkflowBackend | None,
     ) -> None:
         self._settings, self._cluster, self._url, self._artifacts = settings, cluster, url, artifacts
         self._keys = keys
         self._workers = workers
+        self._backend = backend
         self._app: ASGIApp | None = None
         self._cooker: ASGIApp | None = None
         self._services: Services | None = None
@@ -164,7 +174,8 @@ class _Hosted:
         return cluster_user(actor) if actor is not None else None
 
     async def run(self) -> None:
-        if not self._settings.web.database and not self._file.exists():
+        is_laptop = isinstance(self._cluster, EmbeddedCluster) and not self._settings.web.database
+        if is_laptop and not self._file.exists():
             await self._asked.wait()
         while True:
             try:
@@ -193,7 +204,13 @@ class _Hosted:
         )
         try:
             services = await create_services(
-                database, self._cluster, self._settings, self._url, self._artifacts, self._workers
+                database,
+                self._cluster,
+                self._settings,
+                self._url,
+                self._artifacts,
+                self._workers,
+                backend=self._backend,
             )
             app: ASGIApp = with_pipelines(platform_app(services), pipelines_app(services))
             if self._settings.cooker.enabled:

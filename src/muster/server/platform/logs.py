@@ -152,7 +152,7 @@ async def log_place(
     )
     if newest and place.kept is not None and found.run.retries == attempt.round:
         place = place._replace(kept=None)
-    return place, attempt
+    return here.runs.complete_log_source(found.run.id, attempt.round, place, is_current=newest), attempt
 
 
 def leader_first(pod: Object) -> tuple[bool, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from muster.platform.database.queries import new_id
 from muster.platform.jobs.jobs import JobWatch, RunOwner
 from muster.platform.modules.builds import Builds
 from muster.platform.modules.images import Engine, ImageEngines
+from muster.platform.namespace_objects import POD_SECURITY, NamespaceParts
 from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
 from muster.platform.quotas import RequestRates
@@ -52,7 +53,7 @@ from muster.server.proxy.ports import PortListeners
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
 from muster.workflows.artifacts.client import ArtifactClient
-from muster.workflows.kinds import WORKFLOW
+from muster.workflows.backend import WorkflowBackend, backend_of
 from muster.workspaces.volume_files import FileAccess
 
 P = ParamSpec("P")
@@ -126,11 +127,15 @@ async def create_services(
     artifacts: ArtifactClient | None = None,
     workers: WorkerPool | None = None,
     adapters: Sequence[DispatcherAdapter] = (),
+    backend: WorkflowBackend | None = None,
 ) -> Services:
     """Creates the services on an open database. From then on the secrets in the data directory are valid. `adapters`
-    are those of the dispatcher, if they are not to be made from the settings."""
+    are those of the dispatcher, if they are not to be made from the settings. `backend` runs the Workflows; by default
+    the one that the cluster itself has."""
     folder = platform_folder(settings.home)
-    await database.write(lambda connection: ensure_local_admin(connection, folder))
+    is_embedded = isinstance(cluster, EmbeddedCluster)
+    backend = backend or backend_of(cluster)
+    await database.write(lambda connection: ensure_local_admin(connection, folder, shared_namespace=is_embedded))
     await database.read(lambda connection: forget_used_link(connection, folder))
     oidc = settings.web.oidc
     run_feed, job_feed, dispatch_feed = (EventFeed(_EVENTS_KEPT, epoch=f"{new_id()}-") for _ in range(3))
@@ -138,24 +143,24 @@ async def create_services(
     def publish_run(stored: StoredRun) -> None:
         run_feed.publish(stored, "run")
 
-    def add_nodes(workflow: Object) -> Object:
-        return cluster.with_status_rows(workflow, WORKFLOW) if isinstance(cluster, EmbeddedCluster) else workflow
-
     def publish_job(job: Job, deleted: bool) -> None:
         job_feed.publish(job, "gone" if deleted else "job")
 
     leases = Leases(database)
-    namespaces = Namespaces(database, cluster, leases)
+    parts = NamespaceParts(repository=settings.s3)
+    if not is_embedded:
+        parts = replace(parts, restricted_labels=POD_SECURITY, has_members=False, run_account=True)
+    namespaces = Namespaces(database, cluster, leases, parts)
     dispatch = DispatchService(
         database,
         adapters or create_adapters(settings.dispatch, cluster),
         settings.home / "dispatch",
         dispatch_feed,
-        partial(_server_for, settings, isinstance(cluster, EmbeddedCluster)),
+        partial(_server_for, settings, is_embedded),
     )
     await dispatch.prepare()
     pipeline_runs = PipelineController(
-        database, cluster, folder, add_nodes, namespaces, settings.budgets, leases, artifacts
+        database, cluster, folder, backend, namespaces, settings.budgets, leases, artifacts
     )
 
     async def compile_tick(user: str, source: RunSource) -> Object:
@@ -174,7 +179,7 @@ async def create_services(
         openid=OpenId(oidc, f"{url}{OPENID_CALLBACK}") if oidc else None,
         artifacts=artifacts,
         namespaces=namespaces,
-        runs=RunController(database, cluster, folder, publish_run, add_nodes, namespaces, settings.budgets, leases),
+        runs=RunController(database, cluster, folder, publish_run, backend, namespaces, settings.budgets, leases),
         run_feed=run_feed,
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,

@@ -12,6 +12,7 @@ from muster.kube.errors import Gone, NotFound
 from muster.kube.objects import Object, name_of, namespace_of, version_of
 from muster.kube.patches import diff_merge
 from muster.workflows.kinds import WORKFLOW
+from muster.workflows.operations.retry import RetryResult
 from muster.workflows.operations.retry import retry as retried
 
 _PATIENCE = 60.0
@@ -44,6 +45,12 @@ async def retry(
         node_field_selector=node_field_selector,
         parameters=parameters,
     )
+    return await carry_out_retry(cluster, workflow, plan)
+
+
+async def carry_out_retry(cluster: Cluster, workflow: Object, plan: RetryResult) -> Object:
+    """Deletes the Pods whose names are used again, and writes the workflow. Raises Conflict if it has changed since it
+    was read."""
     await delete_pods(cluster, namespace_of(workflow), plan.pods_to_delete)
     return await write(cluster, workflow, plan.workflow, unchanged_since=True)
 
