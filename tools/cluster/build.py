@@ -100,9 +100,10 @@ def _build(source: Source, name: str, what: str) -> None:
         unfinished = folder / "bin" / f".{name}.unfinished"
         unfinished.parent.mkdir(parents=True, exist_ok=True)
         variables = "".join(f" -X {variable}={value}" for variable, value in source.variables.items())
-        package = "." if source.main else "/".join(part for part in (source.module, source.programs[name]) if part)
+        package = "." if source.main or source.test_files else _package(source, name)
+        verb = ["test", "-c", "-vet=off"] if source.test_files else ["build"]
         command = [
-            "nice", "-n", "10", "go", "build", "-v", "-buildvcs=false", *flags,
+            "nice", "-n", "10", "go", *verb, "-v", "-buildvcs=false", *flags,
             "-ldflags", f"-s -w{variables}", "-o", str(unfinished), package,
         ]  # fmt: skip
         with log.open("w") as out:
@@ -113,6 +114,10 @@ def _build(source: Source, name: str, what: str) -> None:
         if status:
             raise BuildError(f"{name} {source.version} could not be built; {log} ends:\n{_tail(log, 15)}")
         unfinished.rename(program(source, name))
+
+
+def _package(source: Source, name: str) -> str:
+    return "/".join(part for part in (source.module, source.programs[name]) if part)
 
 
 def _own(source: Source, upstream: Path) -> tuple[Path, list[str]]:
@@ -128,6 +133,8 @@ def _own(source: Source, upstream: Path) -> tuple[Path, list[str]]:
         stamp.write_text(text)
     if source.main:
         (workplace / "main.go").write_text(source.main)
+    for name in source.test_files:
+        shutil.copyfile(upstream / name, workplace / Path(name).name)
     return workplace, ["-mod=mod"]
 
 

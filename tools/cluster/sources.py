@@ -32,6 +32,8 @@ class Source:
     """A main package to build instead of upstream's, if only a part of a program is needed."""
     symlinks: Mapping[str, str] = field(default_factory=dict)
     """Upstream's symlinks, which are not in the module zip either: link to target, both relative to the module."""
+    test_files: tuple[str, ...] = ()
+    """Files of a test package, relative to the module. With any of them, the program is `go test -c` of these alone."""
 
     @property
     def key(self) -> str:
@@ -52,6 +54,19 @@ KUBERNETES = Source(
         "k8s.io/component-base/version.gitMinor": "35",
     },
 )
+
+KUBERNETES_E2E = replace(
+    KUBERNETES,
+    name="kubernetes-e2e",
+    programs={"e2e.test": "test/e2e"},
+    # Without providers.go: it starts clouds, and one of its dependencies cannot be downloaded.
+    test_files=tuple(f"test/e2e/{name}" for name in ("e2e.go", "e2e_test.go", "suites.go")),
+    manifests=("test/conformance/testdata/conformance.yaml",),
+)
+"""Not part of the cluster: Kubernetes' own end-to-end tests (`make test-conformance`)."""
+
+AGNHOST = replace(KUBERNETES, name="agnhost", programs={"agnhost": "test/images/agnhost"})
+"""The program of the image that those tests run in most of their Pods."""
 
 KUBERNETES_NODE = replace(KUBERNETES, programs={name: f"cmd/{name}" for name in ("kubelet", "kube-proxy")})
 """Needed only for a real node."""

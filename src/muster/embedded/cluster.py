@@ -140,7 +140,7 @@ class EmbeddedCluster:
         found = self.store.get(kind.stored_resource, writes.object_key(kind, name, namespace))
         if found is None:
             raise writes.not_found(kind, name)
-        return found if found["apiVersion"] == kind.api_version else _in_version(kind, found)
+        return found if found["apiVersion"] == kind.api_version and not kind.is_defined else _in_version(kind, found)
 
     async def get_scale(self, kind: Kind, name: str, namespace: str = "") -> Object:
         return to_scale(kind, await self.get(kind, name, namespace))
@@ -158,7 +158,7 @@ class EmbeddedCluster:
         """Lists objects. An empty namespace means all namespaces."""
         page = self._page(kind, namespace, labels, fields, limit, continue_)
         api_version = kind.api_version
-        if all(obj["apiVersion"] == api_version for obj in page.items):
+        if not kind.is_defined and all(obj["apiVersion"] == api_version for obj in page.items):
             return page
         return page._replace(items=[_in_version(kind, obj) for obj in page.items])
 
@@ -206,10 +206,13 @@ class EmbeddedCluster:
             version = _version(resource_version)
         api_version = kind.api_version
         async for events in watch_history(self.store, kind, scope, matches, version, bookmarks):
-            if all(event.object["apiVersion"] == api_version for event in events):
+            if not kind.is_defined and all(event.object["apiVersion"] == api_version for event in events):
                 yield events
             else:
-                yield [WatchEvent(event.type, _in_version(kind, event.object)) for event in events]
+                yield [
+                    event if event.type == "BOOKMARK" else WatchEvent(event.type, _in_version(kind, event.object))
+                    for event in events
+                ]
 
     async def update(
         self,
@@ -420,10 +423,11 @@ def _version(text: str) -> int:
 
 def _in_version(kind: Kind, obj: Object) -> Object:
     """Returns the object in the requested version. Versions of one kind differ only in apiVersion, unless the kind has
-    a conversion."""
-    if obj["apiVersion"] == kind.api_version:
-        return obj
-    return {**obj, "apiVersion": kind.api_version} if kind.conversion is None else kind.conversion.from_stored(obj)
+    a conversion. A defined kind may have new defaults since the object was written."""
+    if kind.conversion is not None:
+        return obj if obj["apiVersion"] == kind.api_version else kind.conversion.from_stored(obj)
+    found = obj if obj["apiVersion"] == kind.api_version else {**obj, "apiVersion": kind.api_version}
+    return kind.default(found) if kind.is_defined and kind.default is not None else found
 
 
 def _to_stored(kind: Kind, obj: Object, old: Object | None) -> Object:

@@ -219,6 +219,7 @@ def _kind_of_version(spec: Object, version: Object) -> Kind:
         scale=_read_scale(subresources.get("scale")),
         default=partial(apply_defaults, schema=schema),
         validate=validate_metadata,
+        is_defined=True,
         selectable_fields={
             path: SelectableField(path)
             for selectable in version.get("selectableFields") or ()

@@ -81,6 +81,8 @@ class Kind:
     """A map, such as ("status", "nodes"), that grows too large to be written with the rest of the object. The embedded
     cluster stores its entries as rows."""
     conversion: Conversion | None = None
+    is_defined: bool = False
+    """By a CustomResourceDefinition. Its schema may change while there are objects."""
 
     @property
     def api_version(self) -> str:

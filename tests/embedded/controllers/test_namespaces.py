@@ -11,6 +11,7 @@ from muster.kube.builtin import CONFIG_MAP, NAMESPACE, POD, SERVICE_ACCOUNT, new
 from muster.kube.errors import Forbidden, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, is_deleting, meta, name_of
+from tests.embedded.waiting import wait_for
 
 
 def namespace(name: str) -> Object:
@@ -53,6 +54,12 @@ async def test_it_waits_for_what_is_held_and_takes_nothing_new(tidy_cluster: Emb
         await tidy_cluster.create(config_map("new"))
     await until_gone(tidy_cluster, CONFIG_MAP, "loose", "team")
     assert meta(await tidy_cluster.get(CONFIG_MAP, "held", "team"))["deletionTimestamp"]
+    waiting = await wait_for(tidy_cluster, NAMESPACE, "team", lambda obj: "conditions" in obj["status"], "")
+    told = {c["type"]: c["message"] for c in waiting["status"]["conditions"] if c["status"] == "True"}
+    assert told == {
+        "NamespaceContentRemaining": "Some resources are remaining: configmaps has 1 resource instances",
+        "NamespaceFinalizersRemaining": "Some content has finalizers remaining: x.dev/hold in 1 resource instances",
+    }
     await tidy_cluster.patch(CONFIG_MAP, "held", "team", {"metadata": {"finalizers": None}})
     await until_gone(tidy_cluster, NAMESPACE, "team")
     await tidy_cluster.create(namespace("team"))

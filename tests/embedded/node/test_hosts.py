@@ -160,6 +160,8 @@ def test_host_aliases_are_the_pods_own(tmp_path: Path) -> None:
     shared = files.add(PodHost.of(pod("b", labels={"app": "b"}), "127.1.0.2"))
     assert own != shared
     assert names(own)["10.1.1.1"] == ["db", "db.local"]
+    assert "\n# Entries added by HostAliases.\n10.1.1.1\tdb\tdb.local\n" in Path(own).read_text()
+    assert Path(own).read_text().startswith("# Kubernetes-managed hosts file.\n"), "programs look for this line"
     assert "10.1.1.1" not in names(shared)
     files.set_service(service("b-svc", {"app": "b"}))
     files.flush()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,23 @@ async def test_a_definition_brings_a_kind(cluster: EmbeddedCluster) -> None:
     assert cluster.catalogue.find("cr").kind == "Crew"
     with pytest.raises(Invalid, match=r"spec\.size"):
         await cluster.create(crew("d", size=0))
+
+
+async def test_new_defaults_apply_to_what_was_stored_before(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(definition())
+    await cluster.create(crew())
+    changed = definition(ship={"type": "string", "default": "Argo"})
+    await cluster.update({**changed, "metadata": made["metadata"]})
+    kind = cluster.catalogue.find("crews")
+    watch = cluster.watch(kind)
+    for read in (
+        await cluster.get(kind, "c", "default"),
+        (await cluster.list(kind)).items[0],
+        (await anext(watch)).object,
+    ):
+        assert read["spec"] == {"size": 1, "ship": "Argo"}
+    assert isinstance(watch, AsyncGenerator)
+    await watch.aclose()
 
 
 async def test_a_changed_definition_changes_the_kind(cluster: EmbeddedCluster) -> None:

@@ -108,7 +108,8 @@ async def test_users_cannot_grant_permissions_they_do_not_have(served: Served) -
         ({"Impersonate-User": "ada"}, PODS, 403),
         ({"Impersonate-User": "ada", "Impersonate-Group": "system:masters"}, PODS, 200),
         ({"Impersonate-Group": "system:masters"}, PODS, 400),
-        ({"Impersonate-User": "ada", "Impersonate-Uid": "7"}, PODS, 400),
+        ({"Impersonate-User": BOT, "Impersonate-Uid": "7"}, PODS, 200),
+        ({"Impersonate-User": "ada", "Impersonate-Extra-Team": "a"}, PODS, 400),
     ],
 )
 async def test_an_administrator_may_impersonate_others(

@@ -33,6 +33,14 @@ async def test_self_subject_access_review(served: Served) -> None:
     assert not asked["status"]["allowed"] and "nobody" in asked["status"]["reason"]
 
 
+async def test_a_review_is_not_a_table(served: Served) -> None:
+    accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    body = {"spec": LIST_PODS}
+    path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
+    async with served.session(**accept) as http, http.post(path, json=body) as response:
+        assert response.status == 406
+
+
 async def test_subject_access_review(served: Served) -> None:
     path = f"{AUTHORIZATION}/subjectaccessreviews"
     assert not (await review(served, path, {**LIST_PODS, "user": "ada"}))["status"]["allowed"]
@@ -66,6 +74,7 @@ async def test_token_reviews(served: Served) -> None:
     good = await review(served, path, {"token": token, "audiences": ["vault"]})
     assert good["status"]["authenticated"]
     assert good["status"]["user"]["username"] == "system:serviceaccount:default:bot"
+    assert good["status"]["user"]["extra"].keys() == {"authentication.kubernetes.io/credential-id"}
     for spec in ({"token": token}, {"token": "x"}, {}):
         bad = await review(served, path, spec)
         assert not bad["status"]["authenticated"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from muster.kube.builtin import builtin_kinds
@@ -66,6 +67,19 @@ def test_version_2_documents() -> None:
     assert fields["port"] == {"type": "string", "format": "int-or-string"}
     assert "type" not in fields["anything"]
     assert fields["size"] == {"type": "integer", "format": "int32", "description": "How many."}
+
+
+def test_a_definition_is_published_as_it_was_written() -> None:
+    """Clients compare the two. What occurs twice is not shared then."""
+    part = {"type": "object", "properties": {"a": {"type": "string"}}, "description": "A part."}
+    schema = {"type": "object", "properties": {"spec": part, "status": part}}
+    crew = Kind("x.dev", "v1", "Crew", "crews", schema=schema, is_defined=True)
+    anything = replace(crew, kind="Any", schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    found = openapi.v2_document([*builtin_kinds(), crew, anything])["definitions"]
+    assert found["dev.x.v1.Crew"]["properties"]["spec"] == part
+    assert found["dev.x.v1.Crew"]["properties"]["metadata"].keys() == {"$ref"}
+    assert found["dev.x.v1.Any"]["type"] == "object"
+    assert "x-kubernetes-preserve-unknown-fields" not in found["dev.x.v1.Any"]
 
 
 def messages(content: bytes, number: int) -> list[bytes]:

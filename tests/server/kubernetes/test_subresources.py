@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from muster.kube.builtin import POD
-from muster.kube.objects import spec_of
+from muster.kube.objects import is_condition_true, spec_of, status_of
 from tests.server.kubernetes.served import Served, on_standing
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -100,6 +100,17 @@ async def test_an_eviction_is_a_deletion(served: Served) -> None:
             assert (await told(response, 201))["status"] == "Success"
         async with http.get(f"{PODS}/web") as response:
             await told(response, 404)
+
+
+async def test_an_evicted_pod_says_that_it_was_disrupted(served: Served) -> None:
+    await pod(served)
+    held = {"metadata": {"finalizers": ["x.dev/hold"]}}
+    await served.cluster.patch(POD, "web", "default", held)
+    body = {"metadata": {"name": "web"}}
+    async with served.session() as http, http.post(f"{PODS}/web/eviction", json=body) as response:
+        await told(response, 201)
+    found = await served.cluster.get(POD, "web", "default")
+    assert is_condition_true(status_of(found)["conditions"], "DisruptionTarget")
 
 
 async def test_a_token_for_a_service_account(served: Served) -> None:

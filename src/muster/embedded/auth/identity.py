@@ -15,7 +15,7 @@ from muster.kube.cluster import StatusRowsCluster
 from muster.kube.controller import Informer
 from muster.kube.errors import AlreadyExists, Conflict, NotFound, Unauthorized
 from muster.kube.kinds import Kind
-from muster.kube.objects import Key, Object, name_of, uid_of
+from muster.kube.objects import Key, Object, name_of, spec_of, uid_of
 from muster.kube.pod_security import MEMBER_ROLE
 from muster.kube.rbac import (
     Action,
@@ -117,6 +117,22 @@ class Identity:
         if not set(audiences) & set(claims.audiences):
             raise Unauthorized("the token is for another audience than this API")
         return await self.service_account(claims)
+
+    async def review(self, token: str, audiences: Sequence[str]) -> tuple[User, dict[str, list[str]]]:
+        """Like `authenticate`, and returns what the token of a service account says about itself: its own id, the Pod
+        that it is bound to, and the Pod's node."""
+        user = await self.authenticate(token, audiences)
+        if not is_service_account_token(token):
+            return user, {}
+        claims = self.service_accounts.read(token)
+        found = {"credential-id": f"JTI={claims.id}"}
+        if claims.pod:
+            found |= {"pod-name": claims.pod, "pod-uid": claims.pod_uid}
+            pod = self._cluster.peek(builtin.POD, Key(claims.namespace, claims.pod))
+            node = self._cluster.peek(builtin.NODE, Key("", str(spec_of(pod or {}).get("nodeName") or "")))
+            if node is not None:
+                found |= {"node-name": name_of(node), "node-uid": uid_of(node)}
+        return user, {f"authentication.kubernetes.io/{name}": [value] for name, value in found.items()}
 
     async def service_account(self, claims: Claims) -> User:
         """Returns the service account of a token, if it and the Pod or Secret of the token still exist."""

@@ -7,7 +7,8 @@ Every namespace gets a `default` service account and the certificate of the API.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -37,8 +38,11 @@ from muster.kube.objects import (
     namespace_of,
     owners_of,
     parse_time,
+    set_condition,
     spec_of,
     split_api_version,
+    status_of,
+    timestamp,
     uid_of,
 )
 
@@ -290,6 +294,23 @@ def namespace_contents(namespace: str, api: ApiAccess | None) -> list[Object]:
     return contents
 
 
+def namespace_conditions(
+    conditions: list[Object], remaining: Mapping[str, int], finalizers: Mapping[str, int], now: str
+) -> list[Object]:
+    """Returns the conditions of a namespace that is being deleted: what is left in it, and which finalizers that waits
+    for."""
+    for problem in ("DiscoveryFailure", "GroupVersionParsingFailure", "ContentFailure"):
+        conditions = set_condition(conditions, f"NamespaceDeletion{problem}", "False", "NoProblems", "", now)
+    left = ", ".join(f"{resource} has {count} resource instances" for resource, count in sorted(remaining.items()))
+    message = f"Some resources are remaining: {left}"
+    conditions = set_condition(conditions, "NamespaceContentRemaining", "True", "SomeResourcesRemain", message, now)
+    held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+    reason, message = "SomeFinalizersRemain", f"Some content has finalizers remaining: {held}"
+    if not held:
+        reason, message = "ContentHasNoFinalizers", "No content waits for a finalizer"
+    return set_condition(conditions, "NamespaceFinalizersRemaining", bool(held), reason, message, now)
+
+
 class NamespaceController:
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -338,10 +359,32 @@ class NamespaceController:
             self._work.enqueue(name)
         if not contents:
             await self._store.write(lambda tx: self._finalize(tx, name))
+        else:
+            await self._store.write(lambda tx: self._say_what_remains(tx, name))
 
     def _names(self, resource: str, namespace: str) -> list[str]:
         bucket = self._store.view.in_namespace(resource, namespace)
         return list(bucket) if bucket is not None else []
+
+    def _say_what_remains(self, tx: Transaction, name: str) -> None:
+        """Keeps the conditions of the namespace current, by which a user sees what its deletion waits for."""
+        namespace = tx.get(NAMESPACES, Key("", name))
+        resources = [resource for resource in self._store.view.resources() if "#" not in resource]
+        remaining = {resource: found for resource in resources if (found := self._names(resource, name))}
+        if namespace is None or not is_deleting(namespace) or not remaining:
+            return
+        finalizers: Counter[str] = Counter(
+            finalizer
+            for resource, names in remaining.items()
+            for each in names
+            for finalizer in meta(tx.get(resource, Key(name, each)) or {}).get("finalizers") or ()
+        )
+        counts, status = {resource: len(names) for resource, names in remaining.items()}, status_of(namespace)
+        before = status.get("conditions") or []
+        conditions = namespace_conditions(before, counts, finalizers, timestamp(self._cluster.now()))
+        if conditions != before:
+            changed = {**status, "phase": "Terminating", "conditions": conditions}
+            tx.put(NAMESPACES, {**namespace, "metadata": {**meta(namespace)}, "status": changed})
 
     def _finalize(self, tx: Transaction, name: str) -> None:
         namespace = tx.get(NAMESPACES, Key("", name))

@@ -32,7 +32,7 @@ LOCALHOST = "127.0.0.1"
 DOMAIN = "svc.cluster.local"
 
 _FIRST, _LAST = (127 << 24) + (1 << 16) + 1, (127 << 24) + (255 << 16) + (255 << 8) + 254
-_HEADER = "# Written by the node agent.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+_HEADER = "# Kubernetes-managed hosts file.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 _FIRST_OF_SERVICES, _LAST_OF_SERVICES = (127 << 24) + (2 << 8) + 1, (127 << 24) + (255 << 8) + 254
 """Apart from those of Pods, which an agent knows again only when it has found the Pods of the one before."""
 _STALE = 64
@@ -174,7 +174,9 @@ def render_hosts(
 
 
 def alias_lines(pod: PodHost) -> str:
-    return "".join(f"{ip} {' '.join(names)}\n" for ip, names in pod.aliases)
+    """Returns the lines for `hostAliases`, under the heading and in the form that a kubelet gives them."""
+    lines = ["\t".join((ip, *names)) + "\n" for ip, names in pod.aliases]
+    return "".join(["\n# Entries added by HostAliases.\n", *lines]) if lines else ""
 
 
 class HostsFiles:

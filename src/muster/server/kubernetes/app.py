@@ -24,6 +24,7 @@ from muster.kube.errors import (
     Forbidden,
     Invalid,
     MethodNotAllowed,
+    NotAcceptable,
     NotFound,
     Unauthorized,
     is_dns_label,
@@ -63,7 +64,7 @@ from muster.server.kubernetes.websocket import offered_token, reject, while_allo
 from muster.server.workers import WorkerPool
 
 _RBAC = "rbac.authorization.k8s.io"
-_IMPERSONATION = (b"impersonate-user", b"impersonate-group")
+_IMPERSONATION = (b"impersonate-user", b"impersonate-group", b"impersonate-uid")
 
 
 class AccessControl:
@@ -187,7 +188,7 @@ class AccessControl:
         for header in request.headers:
             if header.startswith(b"impersonate-") and header not in _IMPERSONATION:
                 raise BadRequest(
-                    f"{header.decode('latin-1')} is not supported; only a user and groups can be impersonated"
+                    f"{header.decode('latin-1')} is not supported; only a user, its uid and groups can be impersonated"
                 )
         namespace, colon, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
         if name.startswith(SERVICE_ACCOUNT_PREFIX) and colon and is_dns_label(namespace) and is_dns_name(account):
@@ -198,7 +199,10 @@ class AccessControl:
             user = User(name, frozenset((AUTHENTICATED,)))
         for group in groups:
             self.require(request.user, Action("impersonate", "", "groups", "", "", group))
-        return User(user.name, user.groups | frozenset(groups))
+        uid = request.header(b"impersonate-uid")
+        if uid:
+            self.require(request.user, Action("impersonate", "authentication.k8s.io", "uids", "", "", uid))
+        return User(user.name, user.groups | frozenset(groups), uid)
 
 
 def _launcher_of(pod: Object) -> str:
@@ -284,10 +288,11 @@ def _rules(identity: Identity, user: User, namespace: str) -> dict[str, Any]:
 async def _token(identity: Identity, spec: Mapping[str, Any]) -> dict[str, Any]:
     audiences = [str(a) for a in spec.get("audiences") or ()] or [AUDIENCE]
     try:
-        user = await identity.authenticate(str(spec.get("token") or ""), audiences)
+        user, extra = await identity.review(str(spec.get("token") or ""), audiences)
     except Unauthorized as error:
         return {"authenticated": False, "error": error.message}
-    return {"authenticated": True, "user": _info(user), "audiences": audiences}
+    info = {**_info(user), "extra": extra} if extra else _info(user)
+    return {"authenticated": True, "user": info, "audiences": audiences}
 
 
 def _info(user: User) -> dict[str, Any]:
@@ -332,7 +337,7 @@ class KubernetesApi:
                 self._socket(request, target) if scope["type"] == "websocket" else self._http(request, target)
             )
         except ApiError as found:
-            error = _as_decoding_error(found, target)
+            error = _as_decoding_error(found, target, request)
             response = error_response(error, _details(request, target, error))
             if scope["type"] == "websocket":
                 self._remember_refusal(request, error)
@@ -409,6 +414,8 @@ class KubernetesApi:
         if request.method != "POST" or target.name:
             raise _not_allowed(request)
         kind = _REVIEW_KINDS[target.group, target.plural]
+        if request.form().shape != "object":
+            raise NotAcceptable(f"a {kind} is not stored, and has no columns: accept application/json")
         body = check_body(await request.document(), REVIEW, kind)
         body |= {"apiVersion": join_api_version(target.group, target.version), "kind": kind}
         reviewed = await review(self._identity, request.user, target.plural, target.namespace, body)
@@ -486,15 +493,21 @@ def _details(request: ApiRequest, target: Target | None, error: ApiError) -> dic
     return {field: value for field, value in details.items() if value}
 
 
-def _as_decoding_error(error: ApiError, target: Target | None) -> ApiError:
+def _as_decoding_error(error: ApiError, target: Target | None, request: ApiRequest) -> ApiError:
     """An unknown field is a 400, as in Kubernetes, where it is found while the body is decoded. The store finds it
-    together with all else that is wrong."""
+    together with all else that is wrong. Clients look for these words, which differ for an apply patch."""
     unknown = [cause for cause in error.causes if cause.message.startswith('unknown field "')]
     if not unknown or target is None or not isinstance(error, Invalid):
         return error
-    told = ", ".join(f'unknown field "{cause.field}"' for cause in unknown)
+    is_apply = request.method == "PATCH" and "apply-patch" in request.header(b"content-type")
+    if is_apply:
+        told = ", ".join(f".{cause.field}: field not declared in schema" for cause in unknown)
+    else:
+        told = ", ".join(f'unknown field "{cause.field}"' for cause in unknown)
     hints = "; ".join(filter(None, (cause.message.partition("; ")[2] for cause in unknown)))
     what = f'{target.plural} in version "{target.version}" cannot be handled: strict decoding error'
+    if is_apply:
+        what = f"the patch of {target.plural} cannot be applied"
     return BadRequest(f"{what}: {told}" + (f" ({hints})" if hints else ""), causes=error.causes)
 
 

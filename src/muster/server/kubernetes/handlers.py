@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
@@ -36,6 +36,8 @@ from muster.kube.objects import (
     name_of,
     namespace_of,
     parse_time,
+    set_condition,
+    status_of,
     timestamp,
     uid_of,
     version_of,
@@ -452,8 +454,20 @@ async def evict(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -
     if name != target.name:
         raise BadRequest(f'the name in the URL ("{target.name}") does not match the name of the Eviction ("{name}")')
     options = delete_options(request.query, body.get("deleteOptions") or {})
+    if not options.dry_run:
+        await _mark_disrupted(cluster, target)
     await cluster.delete(builtin.POD, target.name, target.namespace, **options._asdict())
     return _success(request)
+
+
+async def _mark_disrupted(cluster: EmbeddedCluster, target: Target) -> None:
+    """Says in the status of a Pod that it did not fail by itself. The failure policy of a Job may ignore it then."""
+    pod = await cluster.get(builtin.POD, target.name, target.namespace)
+    now, status = timestamp(), status_of(pod)
+    why = ("EvictionByEvictionAPI", "Eviction API: evicting")
+    conditions = set_condition(status.get("conditions"), "DisruptionTarget", "True", *why, now)
+    with suppress(Conflict):
+        await cluster.update({**pod, "status": {**status, "conditions": conditions}}, subresource="status")
 
 
 async def issue_token(cluster: EmbeddedCluster, identity: Identity, request: ApiRequest, target: Target) -> ApiResponse:

@@ -18,6 +18,7 @@ from muster.kube.schema import OBJECT_META, STRING
 
 _PREFIX = "io.muster.schema"
 _SINGLE = ("items", "additionalProperties")
+_ONLY_METADATA: Schema = {"properties": {"metadata": OBJECT_META}}
 
 _GVK = "x-kubernetes-group-version-kind"
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
@@ -62,8 +63,16 @@ def v3_document(kinds: Iterable[Kind], path: str) -> dict[str, Any] | None:
 def v2_document(kinds: Iterable[Kind]) -> dict[str, Any]:
     """/openapi/v2"""
     known = list(kinds)
-    sharing = SchemaSharing([kind.schema for kind in known], "#/definitions/")
-    definitions = {_name(kind): _definition(kind, _v2_schema(sharing.share(kind.schema))) for kind in known}
+    own = [kind.schema for kind in known if not kind.is_defined]
+    sharing = SchemaSharing([*own, _ONLY_METADATA, _ONLY_METADATA], "#/definitions/")
+    metadata = sharing.share(_ONLY_METADATA)["properties"]["metadata"]
+    definitions = {
+        _name(kind): _definition(
+            kind,
+            _as_defined(kind.schema, metadata) if kind.is_defined else _v2_schema(sharing.share(kind.schema)),
+        )
+        for kind in known
+    }
     shared = {name: _v2_schema(schema) for name, schema in sharing.definitions.items()}
     return {
         "swagger": "2.0",
@@ -138,6 +147,15 @@ def _v2_item(item: dict[str, Any]) -> dict[str, Any]:
         }
         for method, operation in item.items()
     }
+
+
+def _as_defined(schema: Schema, metadata: Schema) -> Schema:
+    """Returns the schema of a CustomResourceDefinition as its author wrote it, so that clients can compare the two. A
+    definition that allows any field is an object of which nothing is known."""
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return {"type": "object", "properties": {"metadata": metadata}}
+    found = _v2_schema(schema)
+    return {**found, "properties": {**found["properties"], "metadata": metadata}}
 
 
 def _v2_schema(schema: Schema) -> Schema:
