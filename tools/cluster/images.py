@@ -33,9 +33,11 @@ PAUSE = "muster-pause:1"
 BUSYBOX = "busybox:1.35"
 ARGOEXEC = f"argoexec:{ARGO.version}"
 PYTHON = "muster-python:3.11"
+BUILDAH = "muster-buildah:1"
 
 DEBIAN = "bookworm"
 _PYTHON_PACKAGES = ("python3", "ca-certificates", "openssh-client")
+_BUILDAH_PACKAGES = ("buildah", "uidmap", "docker-registry")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -81,6 +83,13 @@ def python(name: str = PYTHON, requirements: Sequence[str] = (), debian: Sequenc
     if requirements:
         layers.append(layer("pip", sorted(requirements), lambda folder: _pip(folder, requirements)))
     return Image(name, tuple(layers), command=("python3",))
+
+
+def buildah() -> Image:
+    """Rootless buildah, as its own image has it: a user with subordinate ids; and Debian's registry to push to."""
+    base = python(BUILDAH, debian=_BUILDAH_PACKAGES)
+    *_, packages = base.layers
+    return replace(base, layers=(*base.layers, layer("rootless", [DEBIAN], lambda folder: _rootless(folder, packages))))
 
 
 def with_files(image: Image, name: str, files: Mapping[str, Path]) -> Image:
@@ -230,6 +239,25 @@ def _busybox(folder: Path) -> None:
     (folder / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
     (folder / "etc" / "group").write_text("root:x:0:\nnogroup:x:65534:\n")
     (folder / "etc" / "nsswitch.conf").write_text("hosts: files dns\n")
+
+
+def _rootless(folder: Path, packages: Path) -> None:
+    """A user, and programs that may write its id maps. They have file capabilities: a program with the set-user-id bit
+    is not the owner of the new user namespace, and the kernel refuses it."""
+    for name, content in (
+        ("passwd", "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\nbuild:x:1000:1000::/tmp:/bin/sh\n"),
+        ("group", "root:x:0:\nnogroup:x:65534:\nbuild:x:1000:\n"),
+        ("subuid", "build:100000:65536\n"),
+        ("subgid", "build:100000:65536\n"),
+    ):
+        (folder / "etc").mkdir(exist_ok=True)
+        (folder / "etc" / name).write_text(content)
+    tar = ["tar", "--extract", f"--directory={folder}", f"--file={packages}"]
+    checked([*tar, "./usr/bin/newuidmap", "./usr/bin/newgidmap"])
+    for name, capability in (("newuidmap", "cap_setuid"), ("newgidmap", "cap_setgid")):
+        program_file = folder / "usr" / "bin" / name
+        program_file.chmod(0o755)
+        checked(["setcap", f"{capability}=ep", str(program_file)])
 
 
 def _argoexec(folder: Path, binary: Path) -> None:

@@ -71,6 +71,11 @@ class Layout:
         return self.root / "configuration"
 
     @property
+    def registries(self) -> Path:
+        """For each registry that is not reached by HTTPS, a folder with its `hosts.toml`. It is read for every pull."""
+        return self.configuration / "registries"
+
+    @property
     def containerd_socket(self) -> Path:
         return self.root / "containerd.sock"
 

@@ -16,6 +16,7 @@ from tools.cluster.sources import COREDNS, KUBERNETES_NODE
 
 PACKAGES = (
     "containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "iproute2", "debootstrap",
+    "libcap2-bin",
 )  # fmt: skip
 PLUGINS = Path("/usr/lib/cni")
 
@@ -156,6 +157,9 @@ netns_mounts_under_state_dir = true
 [{cri}.cni]
 bin_dir = "{PLUGINS}"
 conf_dir = "{networks}"
+
+[{cri}.registry]
+config_path = "{layout.registries}"
 
 [{cri}.containerd]
 snapshotter = "overlayfs"

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from muster.kube.kinds import Schema
-from muster.kube.schema import NUMBER, STRING, STRINGS, integer, obj, string
+from muster.kube.schema import BOOLEAN, NUMBER, STRING, STRINGS, integer, obj, string
 
 BuilderChoice: TypeAlias = Literal["auto", "folder", "buildah", "podman", "docker"]
 
@@ -24,6 +24,11 @@ MODULES_SCHEMA: Schema = obj({
     "atOnce": integer(1, 64),
     "localRepositories": STRINGS,
     "sshHosts": STRINGS,
+    "registry": STRING,
+    "registryInsecure": BOOLEAN,
+    "registrySecret": STRING,
+    "builderImage": STRING,
+    "namespace": STRING,
 })  # fmt: skip
 
 
@@ -43,6 +48,16 @@ class ModuleSettings:
     """Hosts for which all users may use the server's own ssh key. Admins may use it for any host."""
     addresses: tuple[str, ...] = ()
     """Hosts on this machine that users who are not admins may use: `artifacts.memberAddresses`."""
+    registry: str = ""
+    """On a real cluster: where images are pushed to, `registry.example/team`."""
+    registry_insecure: bool = False
+    """Whether the registry has no TLS, or a certificate that is not checked."""
+    registry_secret: str = ""
+    """The Secret of type kubernetes.io/dockerconfigjson, in `namespace`, that may push."""
+    builder_image: str = ""
+    """An image with rootless buildah."""
+    namespace: str = "muster-builds"
+    """Where the Jobs that build images run."""
 
 
 def read_module_settings(config: Mapping[str, Any]) -> ModuleSettings:
@@ -56,6 +71,11 @@ def read_module_settings(config: Mapping[str, Any]) -> ModuleSettings:
         at_once=modules.get("atOnce", defaults.at_once),
         local_repositories=tuple(Path(folder) for folder in modules.get("localRepositories") or ()),
         ssh_hosts=tuple(modules.get("sshHosts") or ()),
+        registry=modules.get("registry") or "",
+        registry_insecure=bool(modules.get("registryInsecure")),
+        registry_secret=modules.get("registrySecret") or "",
+        builder_image=modules.get("builderImage") or "",
+        namespace=modules.get("namespace") or defaults.namespace,
         addresses=tuple((config.get("artifacts") or {}).get("memberAddresses") or ()),
     )
 

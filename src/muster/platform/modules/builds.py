@@ -33,6 +33,7 @@ from muster.platform.modules.build_process import (
     run_command,
     size_of,
 )
+from muster.platform.modules.cluster_builds import BuildSource, JobBuilder
 from muster.platform.modules.git_source import (
     CheckoutError,
     fetch,
@@ -100,13 +101,15 @@ class Built:
     folder: str
     """'' if there is an image."""
     size: int
+    image: str = ""
+    """Its name with its digest, if it was pushed to a registry."""
 
 
 async def build_version(
     order: BuildRequest,
     folder: Path,
     settings: ModuleSettings,
-    builder: ImageBuilder | None,
+    builder: ImageBuilder | JobBuilder | None,
     pin: Callable[[str], Awaitable[None]],
 ) -> Built:
     """Builds a version in its own folder, which may contain remains of an interrupted build. Calls `pin` with the
@@ -124,6 +127,11 @@ async def build_version(
         await asyncio.to_thread(shutil.rmtree, root / ".git")
         readme, plan = await asyncio.to_thread(check_source, order, root)
         log.say(f"the source is valid: {order.readme_path} exists, the entry point is {list(plan.entrypoint)}")
+        if isinstance(builder, JobBuilder):
+            source = BuildSource(order.version_id, order.image, root, order.dockerfile, order.build_dir)
+            pushed = await builder.build(source, here)
+            log.say(f"pushed {pushed.image} ({pushed.size / 1_000_000:.1f} MB)")
+            return Built(commit, readme, plan.entrypoint, plan.working_dir, {}, "", pushed.size, pushed.image)
         if builder is not None:
             return await _image(order, root, plan, builder, here, commit, readme)
         return await _folder(order, root, folder, plan, here, commit, readme)
@@ -299,6 +307,7 @@ def store_build(connection: Connection, version_id: str, attempt: int, built: Bu
         connection, version_id, attempt, "built",
         reason="", git_commit=built.commit, entrypoint=list(built.entrypoint), working_dir=built.working_dir,
         image_env=built.env, folder=built.folder, size=built.size, readme=built.readme, built=now(),
+        **({"image": built.image} if built.image else {}),
     )  # fmt: skip
 
 
@@ -358,13 +367,20 @@ class Builds:
     """`folder` contains all files: those of version 2 of a module are in folder/MODULE_ID/2."""
 
     def __init__(
-        self, database: Database, folder: Path, settings: ModuleSettings, runtime: str, engines: ImageEngines
+        self,
+        database: Database,
+        folder: Path,
+        settings: ModuleSettings,
+        runtime: str,
+        engines: ImageEngines,
+        job_builder: JobBuilder | None = None,
     ) -> None:
-        """`runtime` is what runs containers: sandbox, podman or docker."""
+        """`runtime` is what runs containers: sandbox, podman or docker. On a real cluster, `job_builder` builds
+        there."""
         self._database, self._folder, self._settings = database, folder, settings
         self._wanted = builders_for(settings, runtime)
         self._engines = engines
-        self._builder: ImageBuilder | None = None
+        self._builder: ImageBuilder | JobBuilder | None = job_builder
         self._running: dict[str, asyncio.Task[None]] = {}
         self._modules: dict[str, str] = {}
         """The module of each version that is being built."""
@@ -414,7 +430,7 @@ class Builds:
         if images:
             with suppress(BuildFailed):
                 builder = await self._image_builder()
-                if builder is not None:
+                if isinstance(builder, ImageBuilder):
                     await remove_images(builder, images)
 
     def log_path(self, module_id: str, number: int) -> Path:
@@ -490,9 +506,9 @@ class Builds:
     def _place(self, module_id: str, number: int) -> Path:
         return self._folder / path_component(module_id) / str(number)
 
-    async def _image_builder(self) -> ImageBuilder | None:
+    async def _image_builder(self) -> ImageBuilder | JobBuilder | None:
         """Returns the image builder; None if modules run as folders."""
-        if not self._wanted or self._builder is not None:
+        if self._builder is not None or not self._wanted:
             return self._builder
         found = await find_builder(self._wanted, self._engines)
         if isinstance(found, str):

@@ -60,14 +60,15 @@ def module_context(connection: Connection, actor: Actor, document: Document) -> 
 
 
 def available_module(name: str, version: StoredModuleVersion, *, usable: bool) -> AvailableModule:
-    """How a version runs: as its image with the image's entry point, or as a folder with the command."""
+    """How a version runs: as its image, or as a folder. The command is named in both cases: Argo would ask the registry
+    for the entry point of an image."""
     own = {variable.name for variable in version.source.env}
     of_image = (Variable(name, value) for name, value in version.image_env.items() if name not in own)
     return AvailableModule(
         name=name,
         version=str(version.number),
         image=version.image,
-        entrypoint=version.entrypoint if version.folder else (),
+        entrypoint=version.entrypoint,
         inputs=tuple(given.name for given in version.source.inputs),
         outputs=version.source.outputs,
         env=(*of_image, *version.source.env),

@@ -25,6 +25,7 @@ from muster.platform.database.leases import Leases
 from muster.platform.database.queries import new_id
 from muster.platform.jobs.jobs import JobWatch, RunOwner
 from muster.platform.modules.builds import Builds
+from muster.platform.modules.cluster_builds import JobBuilder
 from muster.platform.modules.images import Engine, ImageEngines
 from muster.platform.namespace_objects import POD_SECURITY, NamespaceParts
 from muster.platform.namespaces import Namespaces
@@ -192,7 +193,14 @@ async def create_services(
         leases=leases,
         workers=workers,
         load_context=partial(graph_context, scheduler=await _queue_scheduler(cluster)),
-        builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime, IMAGE_ENGINES),
+        builds=Builds(
+            database,
+            folder / "modules",
+            settings.modules,
+            settings.agent.runtime,
+            IMAGE_ENGINES,
+            None if isinstance(cluster, EmbeddedCluster) else JobBuilder(cluster, settings.modules),
+        ),
     )
 
 
