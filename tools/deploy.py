@@ -9,7 +9,7 @@ files with what this program generates.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -167,8 +167,10 @@ def _added(old: Any, new: Any, path: str = "") -> list[tuple[str, Any]]:
     return []
 
 
-def _kustomization(resources: Iterable[str]) -> dict[str, str]:
-    obj = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": list(resources)}
+def _kustomization(resources: Iterable[str], components: Sequence[str] = ()) -> dict[str, str]:
+    obj: Object = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": [*resources]}
+    if components:
+        obj["components"] = list(components)
     return {"kustomization.yaml": _HEADER + dump(obj)}
 
 
@@ -224,7 +226,7 @@ def _platform() -> dict[str, str]:
         "network.yaml": [platform_manifests.service(options), platform_manifests.network_policy(options)],
     }
     named = {name: _PLATFORM_HEADER + _documents(objects) for name, objects in parts.items()}
-    listed = _kustomization(["../base", *named])
+    listed = _kustomization(["../base", *named], components=["../workspaces"])
     return {f"{PLATFORM}/{name}": text for name, text in {**named, **listed}.items()}
 
 

@@ -50,7 +50,7 @@ def test_options_may_precede_the_command(written: list[str], read: list[str]) ->
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("aply", 'there is no command "aply"; did you mean apply?\n'),
+        ("aply", 'there is no command "aply"; did you mean apply or deploy?\n'),
         ("xyz", 'there is no command "xyz"; `muster --help` lists them all\n'),
     ],
 )

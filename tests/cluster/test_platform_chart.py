@@ -137,7 +137,7 @@ def test_wrong_values_are_refused(values: dict[str, Any], tmp_path: Path) -> Non
 
 def test_the_kustomize_folder_renders_what_deploy_applies(real: RealCluster) -> None:
     built = load_manifests(real.kubectl("kustomize", str(DEPLOY / PLATFORM)), "kustomize")
-    wanted = [*build_manifests(InstallOptions()), *build_platform()]
+    wanted = [*build_manifests(InstallOptions(workspaces=True)), *build_platform()]
     assert comparable([document.object for document in built]) == comparable(wanted)
 
 

@@ -135,6 +135,12 @@ def _load_operator() -> _Commands:
     return {"operator": operator_app}
 
 
+def _load_deploy() -> _Commands:
+    from muster.cli.deploy import deploy
+
+    return {"deploy": deploy}
+
+
 def _load_platform_workflows() -> _Commands:
     from muster.cli.platform_workflows import workflows_app
 
@@ -241,6 +247,7 @@ COMMANDS = {
     "top": Entry(_load_top, "Show the resource usage of nodes or Pods."),
     "metrics": Entry(_load_metrics, "Show the losses and other scalars that runs and jobs have written."),
     "operator": Entry(_load_operator, "Run the training controller on a Kubernetes cluster."),
+    "deploy": Entry(_load_deploy, "Deploy the platform on a Kubernetes cluster, or update it."),
     "dispatch": Entry(_load_dispatch, "Run the jobs of a Python program on this machine, a cluster, AIHC or timaker."),
     "workflows": Entry(_load_platform_workflows, "Manage the platform's workflows and their versions."),
     "runs": Entry(_load_platform_runs, "Manage runs of the platform's workflows."),

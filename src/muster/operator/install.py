@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -79,8 +79,8 @@ async def install(
     for obj in build_manifests(options):
         if obj["kind"] == "Deployment":
             await _wait_established(cluster, seconds)
-        await _apply(cluster, obj, say)
-    await _wait_available(cluster, options, say, seconds)
+        await apply_object(cluster, obj, say)
+    await wait_available(cluster, NAME, options.namespace, SELECTOR, say, seconds)
 
 
 async def uninstall(cluster: Cluster, options: InstallOptions, say: Say, *, definitions: bool = False) -> None:
@@ -149,7 +149,7 @@ async def _stop_operator(cluster: Cluster, other: OtherOperator, say: Say) -> No
     say(f"{other} scaled to 0")
 
 
-async def _apply(cluster: Cluster, obj: Object, say: Say) -> None:
+async def apply_object(cluster: Cluster, obj: Object, say: Say) -> None:
     kind = cluster.catalogue.of_object(obj)
     before = ""
     with suppress(NotFound):
@@ -182,13 +182,16 @@ async def _wait_established(cluster: Cluster, seconds: float) -> None:
         raise InstallError(f"the cluster does not serve {missing} after {seconds:g} s") from None
 
 
-async def _wait_available(cluster: Cluster, options: InstallOptions, say: Say, seconds: float) -> None:
+async def wait_available(
+    cluster: Cluster, name: str, namespace: str, selector: Mapping[str, str], say: Say, seconds: float
+) -> None:
+    """Waits until all replicas of a Deployment are available. Raises InstallError, with the reasons of its Pods."""
     kind, said = cluster.catalogue.of(*_DEPLOYMENT), ""
     obj: Object = {}
     try:
         async with asyncio.timeout(seconds):
             while True:
-                obj = await cluster.get(kind, NAME, options.namespace)
+                obj = await cluster.get(kind, name, namespace)
                 ready, text = deployment_progress(obj)
                 if text != said:
                     said = text
@@ -197,13 +200,13 @@ async def _wait_available(cluster: Cluster, options: InstallOptions, say: Say, s
                     return
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
-        labels = ",".join(f"{name}={value}" for name, value in SELECTOR.items())
-        pods = (await cluster.list(POD, options.namespace, labels=labels)).items
+        labels = ",".join(f"{label}={value}" for label, value in selector.items())
+        pods = (await cluster.list(POD, namespace, labels=labels)).items
         causes = [f"  {name_of(pod)}: {cause}" for pod in pods for cause in diagnose_pod(pod)]
         refused = get_condition(status_of(obj).get("conditions") or [], "ReplicaFailure")
         if refused is not None:
             causes.append(f"  {refused.get('message', '')}")
-        raise InstallError("\n".join([f"the operator is not available after {seconds:g} s", *causes])) from None
+        raise InstallError("\n".join([f"{namespace}/{name} is not available after {seconds:g} s", *causes])) from None
 
 
 def deployment_progress(obj: Object) -> tuple[bool, str]:

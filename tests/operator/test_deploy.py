@@ -1,0 +1,98 @@
+"""What `muster deploy` says about a cluster, as tables; that it asks a real cluster is tested in tests/cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from muster.operator.deploy import Check, DeployOptions, Facts, check_cluster, parse_version
+from muster.operator.install_manifests import InstallOptions
+from muster.operator.platform_manifests import PlatformOptions, build_platform, rules
+
+GOOD = Facts(
+    version="v1.35.4",
+    groups=frozenset({"scheduling.volcano.sh/v1beta1"}),
+    argo_kind=True,
+    argo_images=("quay.io/argoproj/workflow-controller:v4.0.7",),
+    storage_classes={"fast": False, "usual": True},
+    namespace_exists=True,
+    secret_keys=frozenset({"database-url", "encryption-key"}),
+    s3=True,
+    url="https://muster.example",
+)
+
+
+def found(facts: Facts, options: DeployOptions = DeployOptions()) -> dict[str, Check]:  # noqa: B008
+    return {check.name: check for check in check_cluster(facts, options)}
+
+
+def test_a_good_cluster_needs_nothing() -> None:
+    assert {check.state for check in found(GOOD).values()} == {"ok"}
+    assert not any(check.fix for check in found(GOOD).values())
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "state", "fix"),
+    [
+        ({"version": "v1.27.3"}, "Kubernetes", "error", "upgrade the cluster to 1.28"),
+        ({"version": ""}, "Kubernetes", "error", "upgrade"),
+        ({"argo_kind": False}, "Argo Workflows", "error", "install Argo Workflows"),
+        ({"argo_images": ()}, "Argo Workflows", "warning", "check that its controller runs"),
+        ({"argo_images": ("mirror/controller:v3.6.2",)}, "Argo Workflows", "error", "install Argo Workflows"),
+        ({"argo_images": ("mirror/controller:v4.1.0-rc1",)}, "Argo Workflows", "warning", "tested with"),
+        ({"argo_images": ("mirror/controller:latest",)}, "Argo Workflows", "warning", "the tag does not say"),
+        ({"argo_images": ("a:v4.0.0", "b:v4.0.0")}, "Argo Workflows", "warning", "argoInstanceId"),
+        ({"groups": frozenset()}, "gang scheduling", "warning", "install Volcano or Kueue"),
+        ({"storage_classes": {"fast": False}}, "storage class", "warning", "mark one as the default"),
+        ({"denied": ("patch clusterroles",)}, "permissions", "error", "cluster admin"),
+        ({"secret_keys": None}, "Secret", "error", "kubectl create secret generic muster --namespace muster-system"),
+        ({"secret_keys": None, "namespace_exists": False}, "Secret", "error", "kubectl create namespace"),
+        ({"secret_keys": frozenset({"database-url"})}, "Secret", "error", "add encryption-key to it"),
+        ({"other_operators": ("deployment kubeflow/training-operator",)}, "operator", "error", "--replace"),
+        ({"s3": False}, "settings", "warning", "artifacts.s3"),
+        ({"url": ""}, "settings", "warning", "web.url"),
+        ({"url": "http://muster"}, "settings", "warning", "use https"),
+    ],
+)
+def test_what_is_missing_comes_with_its_fix(change: dict[str, Any], name: str, state: str, fix: str) -> None:
+    checks = found(replace(GOOD, **change))
+    assert (checks[name].state, fix in checks[name].fix) == (state, True), checks[name]
+    assert all(check.state == "ok" for other, check in checks.items() if other != name)
+
+
+def test_a_gang_scheduler_that_is_wanted_must_be_there() -> None:
+    options = DeployOptions(operator=InstallOptions(gang="scheduler-plugins:mine"))
+    assert found(GOOD, options)["gang scheduling"].state == "error"
+    assert found(GOOD, DeployOptions(operator=InstallOptions(gang="volcano")))["gang scheduling"].state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("v1.35.4", (1, 35)),
+        ("v1.33.1-eks-5f7d", (1, 33)),
+        ("v1.31.2+k3s1", (1, 31)),
+        ("quay.io/argoproj/workflow-controller:v3.7.2", (3, 7)),
+        ("registry:5000/controller:v4.0.7-debian", (4, 0)),
+        ("registry:5000/controller", None),
+        ("controller@sha256:aa", None),
+        ("", None),
+    ],
+)
+def test_versions(text: str, version: tuple[int, int] | None) -> None:
+    assert parse_version(text) == version
+
+
+def test_the_server_runs_without_rights_on_the_node_or_on_all_kinds() -> None:
+    deployment = next(obj for obj in build_platform(PlatformOptions()) if obj["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    words = {word for rule in rules() for part in ("apiGroups", "resources", "verbs") for word in rule[part]}
+    assert not words & {"*", "escalate", "bind", "impersonate", "deletecollection"}
