@@ -126,7 +126,7 @@ async def test_files_travel_between_a_person_and_a_pod(muster: Whole, ann: Clien
 
     await eventually(is_gone)
     actions = [e["action"] for e in (await muster.admin.get("audit?kind=volume"))["items"]]
-    assert actions == ["delete", "create"]
+    assert actions == ["delete", "upload file", "create folder", "create"]
 
 
 async def test_a_file_is_sent_as_a_download_whole_or_in_parts(ann: Client) -> None:
@@ -188,7 +188,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(muster: Whole, ann: Clie
     await eventually(is_empty)
 
 
-async def test_folders_are_sent_as_archives_and_files_are_renamed_and_deleted(ann: Client) -> None:
+async def test_folders_are_sent_as_archives_and_files_are_renamed_and_deleted(muster: Whole, ann: Client) -> None:
     path = await bound(ann, "tree", team="ml")
     assert path == "volumes/team-ml/tree"
     await ann.post(f"{path}/folders", {"path": "d"})
@@ -212,6 +212,16 @@ async def test_folders_are_sent_as_archives_and_files_are_renamed_and_deleted(an
     assert (await ann("DELETE", f"{path}/files?path=d")).refused(404)["code"] == "volume.missing"
     assert (await ann("DELETE", f"{path}/files")).refused(422)["errors"][0]["code"] == "volume.top"
     assert (await ann.get(f"{path}/files"))["items"] == []
+    entries = (await muster.admin.get("audit?kind=volume"))["items"]
+    noted = [(e["action"], e["details"].get("path")) for e in entries if e["subject_name"] == "tree"]
+    assert noted == [
+        ("delete folder", "d"),
+        ("rename file", "d/one"),
+        ("upload file", "d/one"),
+        ("upload file", "d/one"),
+        ("create folder", "d"),
+        ("create", None),
+    ]
 
 
 async def test_volumes_are_listed_for_those_who_may_see_them(muster: Whole, ann: Client) -> None:

@@ -34,6 +34,7 @@ from muster.server.platform import (
     sessions,
     tensorboards,
     users,
+    volume_files,
     volumes,
     workflows,
     workspaces,
@@ -98,6 +99,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     modules.categories_router,
     resources.router,
     volumes.router,
+    volume_files.router,
     cluster.router,
     dispatch.router,
     workspaces.router,
@@ -129,7 +131,7 @@ def platform_app(services: Services) -> FastAPI:
         https=services.url.startswith("https:"),
         trusted_proxies=services.settings.web.trusted_proxies,
         host=urlsplit(services.url).hostname or "",
-        is_upload=volumes.is_upload,
+        is_upload=volume_files.is_upload,
     )
     return app
 

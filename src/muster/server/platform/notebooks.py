@@ -53,7 +53,7 @@ from muster.server.platform.rest import Paging, RequestBody, Search
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream
-from muster.server.platform.volumes import find_deletable
+from muster.server.platform.volume_access import find_deletable
 from muster.server.platform.workspace_access import (
     FoundWorkspace,
     People,

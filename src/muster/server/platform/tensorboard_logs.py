@@ -29,7 +29,7 @@ from muster.server.platform.jobs import visible_job
 from muster.server.platform.notebook_form import folder_in_mounts, mounts_in
 from muster.server.platform.run_nodes import found_node, node_pods
 from muster.server.platform.services import Services
-from muster.server.platform.volumes import find_room
+from muster.server.platform.volume_access import find_room
 from muster.server.platform.workspace_access import find_workspace, to_problem
 from muster.workspaces.kinds import NOTEBOOK
 from muster.workspaces.mounted_files import EventFile, event_files_of, event_folders_of
