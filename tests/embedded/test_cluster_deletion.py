@@ -52,6 +52,13 @@ async def test_a_finalizer_holds_an_object_until_it_is_taken_away(cluster: Embed
     assert types == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
 
 
+async def test_watchers_see_when_a_pod_was_deleted_that_does_not_run(cluster: EmbeddedCluster) -> None:
+    await cluster.create(pod())
+    gone = await cluster.delete(POD, "p")
+    assert meta(gone)["deletionTimestamp"] and meta(gone)["deletionGracePeriodSeconds"] == 0
+    assert meta((await taken(cluster, POD, 2))[-1].object)["deletionTimestamp"] == meta(gone)["deletionTimestamp"]
+
+
 async def taken(cluster: EmbeddedCluster, kind: Kind, count: int) -> list[Any]:
     found = []
     async for event in cluster.watch(kind, resource_version="1"):

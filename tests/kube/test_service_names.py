@@ -44,7 +44,7 @@ def store(namespace: str) -> list[Object]:
             "kind": "Pod",
             "metadata": {"name": name, "namespace": namespace, "labels": {"app": "store"}},
             "spec": {"containers": [CONTAINER]},
-            "status": {"podIP": address, "conditions": [{"type": "Ready", "status": ready}]},
+            "status": {"phase": "Running", "podIP": address, "conditions": [{"type": "Ready", "status": ready}]},
         }
         for name, address, ready in (("a-waits", "127.1.0.1", "False"), ("b-ready", "127.1.0.2", "True"))
     ]

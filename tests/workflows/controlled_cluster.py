@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -81,7 +81,14 @@ class RecordedEvents:
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
 
-    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def event(
+        self,
+        about: Object,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         self.events.append((reason, message))
 
 

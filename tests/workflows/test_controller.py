@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ async def test_a_workflow_runs_to_its_end_and_its_labels_tell(s: Stage) -> None:
         "workflows.argoproj.io/phase": "Succeeded",
         "workflows.argoproj.io/completed": "true",
     }
-    assert [reason for reason, _ in s.recorder.events] == ["WorkflowRunning", "WorkflowSucceeded"]
+    reasons = [reason for reason, _ in s.recorder.events]
+    assert (reasons[0], reasons[-1]) == ("WorkflowRunning", "WorkflowSucceeded")
+    assert Counter(reasons[1:-1]) == {"WorkflowNodeRunning": 3, "WorkflowNodeSucceeded": 3}
 
 
 async def test_nodes_are_rows_of_their_own(s: Stage) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from muster.kube.builtin import NAMESPACE
 from muster.kube.objects import Object, labels_of, spec_of, status_of
 from muster.kube.pod_security import ISOLATION_LABEL
 from muster.workflows.artifacts.client import repository_of
 from muster.workflows.artifacts.locations import LOCAL
-from muster.workflows.controller_config import ControllerConfig, parse_controller_config, with_defaults
+from muster.workflows.controller_config import NAMESPACE_LIMIT, ControllerConfig, parse_controller_config, with_defaults
 from tests.workflows.controlled_cluster import Stage, stage, task
 
 
@@ -35,6 +36,8 @@ async def configure(s: Stage, **data: str) -> None:
         ({"parallelism": "3"}, ControllerConfig(parallelism=3)),
         ({"config": "parallelism: 2\nartifactRepository: {s3: {bucket: b}}"},
          ControllerConfig({"s3": {"bucket": "b"}}, 2)),
+        ({"namespaceParallelism": '"10"'}, ControllerConfig(namespace_parallelism=10)),
+        ({"nodeEvents": "enabled: false"}, ControllerConfig(node_events=False)),
         ({"config": "parallelism: 2", "parallelism": "4"}, ControllerConfig(parallelism=4)),
         ({"parallelism": "many"}, ControllerConfig(problems=("parallelism: expected a number, 0 or more",))),
         ({"parallelism": "-1"}, ControllerConfig(problems=("parallelism: expected a number, 0 or more",))),
@@ -93,6 +96,29 @@ async def test_only_so_many_workflows_run_at_a_time(s: Stage) -> None:
     await s.launched("a", "b")
     s.executor.tell("b", "b")
     assert await s.ended("b") == "Succeeded"
+
+
+@pytest.mark.parametrize("by_label", [False, True])
+async def test_only_so_many_workflows_of_a_namespace_run_at_a_time(s: Stage, by_label: bool) -> None:
+    await configure(s, namespaceParallelism="1" if not by_label else "5")
+    if by_label:
+        await s.cluster.patch(NAMESPACE, "default", "", {"metadata": {"labels": {NAMESPACE_LIMIT: "1"}}})
+    await s.create("a", task("one"))
+    await s.launched("a")
+    await s.create("b", task("two"))
+    message = "Workflow processing has been postponed because too many workflows are already running"
+    await s.until(lambda: status_of(s.workflow("b")).get("message") == message)
+    s.executor.tell("a", "a")
+    await s.launched("a", "b")
+
+
+async def test_nodes_have_no_events_if_they_are_turned_off(s: Stage) -> None:
+    await configure(s, nodeEvents="enabled: false")
+    await s.create("a", task("one"))
+    await s.launched("a")
+    s.executor.tell("a", "a")
+    await s.ended("a")
+    assert [reason for reason, _ in s.recorder.events] == ["WorkflowRunning", "WorkflowSucceeded"]
 
 
 async def test_workflows_get_the_defaults(s: Stage) -> None:

@@ -85,9 +85,10 @@ class _EventKey(NamedTuple):
 class _Record:
     """The Event object that an event is stored as, and how much of its count is stored."""
 
-    __slots__ = ("about", "count", "first", "name", "stored")
+    __slots__ = ("about", "count", "first", "more_metadata", "name", "stored")
 
-    def __init__(self, about: Object, first: str) -> None:
+    def __init__(self, about: Object, first: str, annotations: Mapping[str, str] | None) -> None:
+        self.more_metadata = {"annotations": dict(annotations)} if annotations else {}
         self.about = _reference(about)  # a reference, so that the object itself is not kept in memory
         self.first = first
         self.name = f"{name_of(about)[:200]}.{next(_names):x}"
@@ -122,14 +123,16 @@ class EventRecorder:
         self._wake = asyncio.Event()
         self._storing = asyncio.Lock()
 
-    def event(self, about: Object, type: Severity, reason: str, message: str) -> None:
+    def event(
+        self, about: Object, type: Severity, reason: str, message: str, annotations: Mapping[str, str] | None = None
+    ) -> None:
         key = _EventKey(uid_of(about) or name_of(about), type, reason, message[:_LONGEST_MESSAGE])
         record = self._records.get(key)
         if record is None and about.get("kind") == "Pod":
             key = self._combine(key)
             record = self._records.get(key)
         if record is None:
-            record = self._records[key] = _Record(about, timestamp())
+            record = self._records[key] = _Record(about, timestamp(), annotations)
             if len(self._records) > _MOST_RECORDS:
                 self._records.popitem(last=False)
         record.count += 1
@@ -183,7 +186,7 @@ class EventRecorder:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": record.name, "namespace": record.namespace},
+            "metadata": {"name": record.name, "namespace": record.namespace, **record.more_metadata},
             "involvedObject": record.about,
             "type": key.type,
             "reason": key.reason,

@@ -19,8 +19,9 @@ _SUFFIXES = (".svc.cluster.local", ".svc")
 
 
 async def resolve_service(cluster: Cluster, namespace: str, host: str, port: int) -> tuple[str, int] | None:
-    """Returns the address and port of a ready Pod of the Service that `host` names, seen from `namespace`; None if
-    there is no such Service. Never returns a Pod of a restricted namespace: its users choose what the status says."""
+    """Returns the address and port of a Pod of the Service that `host` names, seen from `namespace`; None if there is
+    no such Service. Prefers Pods that are ready; one that is not may be so soon. Never returns a Pod of a restricted
+    namespace: its users choose what the status says."""
     found = split_name(host, namespace)
     if found is None:
         return None
@@ -35,10 +36,11 @@ async def resolve_service(cluster: Cluster, namespace: str, host: str, port: int
     if not selector:
         return None
     labels = ",".join(f"{key}={value}" for key, value in selector.items())
-    for pod in (await cluster.list(POD, where, labels=labels)).items:
+    pods = (await cluster.list(POD, where, labels=labels)).items
+    for pod in sorted(pods, key=_is_ready, reverse=True):
         address = str(status_of(pod).get("podIP") or "")
         target = target_port(service, port, pod)
-        if address and target and _is_ready(pod):
+        if address and target and status_of(pod).get("phase") == "Running":
             return address, target
     return None
 

@@ -91,8 +91,11 @@ def start_workflow_controllers(box: Box, settings: Settings) -> WorkflowServices
         }
 
     recorder, budgets = box.recorder("workflow-controller"), box.settings.budgets
+    repository_of = artifacts.repository_status
     box.run_component(
-        WorkflowController(cluster, recorder, leaves, find_problems, metrics, budgets, resolver_for, counters)
+        WorkflowController(
+            cluster, recorder, leaves, find_problems, metrics, budgets, resolver_for, counters, repository_of
+        )
     )
     box.run_component(CronController(cluster, box.recorder("cron-controller"), budgets=budgets, metrics=counters))
     cron_jobs = CronJobController(
@@ -203,6 +206,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
                     artifacts=workflows.artifacts,
                     metrics=workflows.metrics,
                     workers=workers,
+                    recorder=box.recorder("argo-server"),
                 )
                 limits = limits_from(settings.budgets)
                 await stack.enter_async_context(serve_https(apis, listener, certificates, limits))

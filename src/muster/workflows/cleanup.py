@@ -346,8 +346,9 @@ class CleanupController:
         changed, problems = await self._collect(workflow, nodes, strategy)
         for problem in problems:
             self._recorder.event(workflow, "Warning", "ArtifactGCError", problem)
-        if changed:
-            workflow = await self._cluster.write_status_rows(WORKFLOW, workflow, changed, update=dict(workflow))
+        wanted = dict(workflow) if problems else with_processed(workflow, strategy)
+        if changed or wanted != workflow:
+            workflow = await self._cluster.write_status_rows(WORKFLOW, workflow, changed, update=wanted)
         return workflow, not problems
 
     async def _delete_claim(self, workflow: Object, claim: Object) -> None:
@@ -423,6 +424,13 @@ def strategy_of(workflow: Object, artifact: Mapping[str, Any]) -> str:
         if settings and settings.get("strategy"):
             return str(settings["strategy"])
     return "Never"
+
+
+def with_processed(workflow: Object, strategy: Strategy) -> Object:
+    """Returns the workflow with `status.artifactGCStatus` saying that the artifacts of a strategy are deleted."""
+    status = status_of(workflow)
+    known = (status.get("artifactGCStatus") or {}).get("strategiesProcessed") or {}
+    return {**workflow, "status": {**status, "artifactGCStatus": {"strategiesProcessed": {**known, strategy: True}}}}
 
 
 def needs_finalizer(workflow: Object) -> bool:

@@ -11,10 +11,11 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from muster.kube.budgets import Budgets, setting_name
@@ -47,8 +48,10 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
+from muster.workflows.artifacts.locations import ArtifactError
+from muster.workflows.cleanup import needs_finalizer
 from muster.workflows.cluster_view import StoreView, store_memos
-from muster.workflows.controller_config import controller_config, with_defaults
+from muster.workflows.controller_config import controller_config, namespace_limit, with_defaults
 from muster.workflows.controller_metrics import ControllerMetrics
 from muster.workflows.engine.budget import set_aside
 from muster.workflows.engine.run import Run, advance_run
@@ -71,7 +74,9 @@ from muster.workflows.model import (
     Outcome,
     ReportOutcome,
     Stop,
+    WorkflowEvent,
 )
+from muster.workflows.node_events import NodeEvent, phase_events
 from muster.workflows.step_threads import SharedLockTable, StepThreads
 
 Lookup: TypeAlias = Callable[[str, bool], Object | None]
@@ -90,8 +95,11 @@ _MAX_PARALLELISM = (
     "Workflow processing has been postponed due to max parallelism limit (parallelism in ConfigMap "
     "argo/workflow-controller-configmap)"
 )
+_MAX_NAMESPACE_PARALLELISM = "Workflow processing has been postponed because too many workflows are already running"
 _WORKERS, _PER_NAMESPACE = 16, 4
 """Workflows that are looked at at the same time: in all, and of one namespace."""
+_NODE_EVENTS = 25
+"""Of one workflow, as with Argo: Kubernetes' recorder drops what exceeds this number for one object."""
 _LAUNCHES_AT_ONCE = 20
 """Other tasks of the event loop get their turn after so many launches."""
 
@@ -118,6 +126,8 @@ class _Active:
     launching: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     retrying: set[str] = field(default_factory=set)
     """Launches that wait for another attempt."""
+    node_events: int = _NODE_EVENTS
+    """How many more events of its nodes are recorded."""
     row_outdated: bool = False
     """Nodes were stored since the workflow's own row was."""
     write_at: float = 0.0
@@ -134,7 +144,8 @@ class WorkflowController:
     `executors` builds the executor for each kind of leaf, given the function to report outcomes to. `lint` validates a
     workflow before it starts. `metrics` collects the workflows' custom metrics. `budgets` limit what a workflow may
     use. `resolver_for` returns the TaskResolver of workflows that are not written in Argo's language alone. `counters`
-    are the metrics of this controller.
+    are the metrics of this controller. `repository_of` returns the artifact repository that a new workflow is going to
+    use, whatever the settings say later.
     """
 
     def __init__(
@@ -147,6 +158,7 @@ class WorkflowController:
         budgets: Budgets | None = None,
         resolver_for: Callable[[Object], TaskResolver | None] = lambda workflow: None,
         counters: ControllerMetrics | None = None,
+        repository_of: Callable[[Object], Awaitable[Mapping[str, Any]]] | None = None,
     ) -> None:
         self._cluster = cluster
         self._resolver_for = resolver_for
@@ -155,6 +167,7 @@ class WorkflowController:
         self._lint = lint
         self._metrics = metrics or MetricRegistry()
         self._counters = counters or ControllerMetrics()
+        self._repository_of = repository_of
         self._locks = SharedLockTable()
         self._active: dict[Key, _Active] = {}
         self._budgets = budgets or Budgets()
@@ -276,6 +289,8 @@ class WorkflowController:
                 self._release(key, obj)
                 return None
         run = await self._load(obj, nodes)
+        if not nodes and not status_of(obj).get("startedAt"):
+            run.status_builder.set(**await self._artifact_status(obj))
         problem = await self._claim_volumes(obj, run)
         if problem:
             run.problem = "Error", problem
@@ -291,6 +306,16 @@ class WorkflowController:
 
         return await self._threads.run(uid_of(obj), load)
 
+    async def _artifact_status(self, obj: Object) -> dict[str, Any]:
+        """Returns what the status says of artifacts from the start."""
+        if self._repository_of is None:
+            return {}
+        gc = {} if needs_finalizer(obj) else {"notSpecified": True}
+        try:
+            return {"artifactRepositoryRef": await self._repository_of(obj), "artifactGCStatus": gc}
+        except ArtifactError:  # whatever needs the repository fails with the reason
+            return {"artifactGCStatus": gc}
+
     async def _apply_defaults(self, obj: Object) -> Object:
         """Adds what the settings of the controller say for all workflows."""
         defaults = controller_config(self._cluster).workflow_defaults
@@ -305,8 +330,13 @@ class WorkflowController:
             self._postponed[key.namespace][key] = None
             await self._say_pending(obj, _MAX_PARALLELISM)
             return True
+        running = sum(other.namespace == key.namespace for other in {*self._active, *self._starting} - {key})
+        limit = namespace_limit(self._cluster, key.namespace)
+        if limit and running >= limit:
+            self._postponed[key.namespace][key] = None
+            await self._say_pending(obj, _MAX_NAMESPACE_PARALLELISM)
+            return True
         most = self._budgets.member_running_workflows
-        running = sum(other.namespace == key.namespace for other in (*self._active, *self._starting))
         if running < most or not self._view(obj).restricted:
             self._starting.add(key)
             return False
@@ -391,12 +421,12 @@ class WorkflowController:
         self._count_pods(active, outcomes)
         actions = await self._threads.run(uid, lambda: advance_run(active.run, outcomes, view))
         active.memos += actions.remember
+        events = list(islice(phase_events(active.run.nodes, active.stored, actions.changed), active.node_events))
         await self._store(active, actions)
         ended = [node for node, outcome in outcomes.items() if outcome.phase in FINISHED_PHASES]
         for executor in self._executors.values() if ended else ():
             executor.recorded(active.obj, ended)
-        for severity, reason, message in actions.news:
-            self._recorder.event(active.obj, severity, reason, message)
+        self._record_events(active, events, actions.news)
         if active.emitter.has_metrics(active.run):
             emit = partial(active.emitter.emit, active.obj, active.run, actions.changed, datetime.now(UTC))
             for problem in await self._threads.run(uid, emit):
@@ -416,6 +446,18 @@ class WorkflowController:
         if active.row_outdated:
             waits.append(active.write_at - time.monotonic())
         return max(0.0, min(waits)) if waits else None
+
+    def _record_events(self, active: _Active, nodes: Sequence[NodeEvent], news: Sequence[WorkflowEvent]) -> None:
+        """Those of nodes are between the start and the end of the workflow."""
+        begins = [event for event in news if event.reason == "WorkflowRunning"]
+        for severity, reason, message in begins:
+            self._recorder.event(active.obj, severity, reason, message)
+        if nodes and controller_config(self._cluster).node_events:
+            active.node_events -= len(nodes)
+            for event in nodes:
+                self._recorder.event(active.obj, event.severity, event.reason, event.message, event.annotations)
+        for severity, reason, message in (event for event in news if event not in begins):
+            self._recorder.event(active.obj, severity, reason, message)
 
     def _count_pods(self, active: _Active, outcomes: Mapping[str, Outcome]) -> None:
         namespace = namespace_of(active.obj)

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
-from muster.kube.builtin import CONFIG_MAP
+from muster.kube.builtin import CONFIG_MAP, NAMESPACE
 from muster.kube.cluster import StatusRowsCluster
-from muster.kube.objects import Key, Object
+from muster.kube.errors import is_count
+from muster.kube.objects import Key, Object, labels_of
 
+NAMESPACE_LIMIT: Final = "workflows.argoproj.io/parallelism-limit"
+"""The label of a namespace: how many of its workflows run at the same time."""
 CONFIG_KEY = Key("argo", "workflow-controller-configmap")
 
 
@@ -24,6 +27,10 @@ class ControllerConfig:
     """The repository of workflows that name none."""
     parallelism: int = 0
     """How many workflows run at the same time; 0 for any number."""
+    namespace_parallelism: int = 0
+    """How many of one namespace run at the same time; 0 for any number. A label of the namespace has priority."""
+    node_events: bool = True
+    """Whether nodes of workflows have events."""
     workflow_defaults: Mapping[str, Any] = field(default_factory=dict)
     """What workflows have that do not say otherwise."""
     links: tuple[Mapping[str, Any], ...] = ()
@@ -36,6 +43,12 @@ class ControllerConfig:
 
 def controller_config(cluster: StatusRowsCluster) -> ControllerConfig:
     return parse_controller_config(cluster.peek(CONFIG_MAP, CONFIG_KEY))
+
+
+def namespace_limit(cluster: StatusRowsCluster, namespace: str) -> int:
+    """Returns how many workflows of a namespace run at the same time; 0 for any number."""
+    label = labels_of(cluster.peek(NAMESPACE, Key("", namespace)) or {}).get(NAMESPACE_LIMIT, "")
+    return int(label) if is_count(label) else controller_config(cluster).namespace_parallelism
 
 
 def parse_controller_config(config_map: Object | None) -> ControllerConfig:
@@ -58,6 +71,8 @@ def parse_controller_config(config_map: Object | None) -> ControllerConfig:
         value: Any = found.get(key)
         if value is None:
             continue
+        if type_ is int and isinstance(value, str) and is_count(value):
+            value = int(value)
         is_negative = isinstance(value, int) and value < 0
         if isinstance(value, type_) and not isinstance(value, bool) and not is_negative:
             values[key] = value
@@ -66,6 +81,8 @@ def parse_controller_config(config_map: Object | None) -> ControllerConfig:
     return ControllerConfig(
         values.get("artifactRepository") or {},
         values.get("parallelism") or 0,
+        values.get("namespaceParallelism") or 0,
+        (values.get("nodeEvents") or {}).get("enabled") is not False,
         values.get("workflowDefaults") or {},
         tuple(link for link in values.get("links") or () if isinstance(link, dict)),
         _read_retention(values.get("retentionPolicy") or {}, problems),
@@ -112,6 +129,8 @@ def _merge(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
 _TYPES: Mapping[str, type] = {
     "artifactRepository": dict,
     "parallelism": int,
+    "namespaceParallelism": int,
+    "nodeEvents": dict,
     "workflowDefaults": dict,
     "links": list,
     "retentionPolicy": dict,

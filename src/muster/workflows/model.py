@@ -233,4 +233,11 @@ class Executor(Protocol):
 class EventRecorder(Protocol):
     """Records Kubernetes events; see `muster.kube.events`."""
 
-    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
+    def event(
+        self,
+        about: Object,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None: ...

@@ -42,6 +42,7 @@ async def test_resume_ends_suspended_nodes(argo: Argo) -> None:
     await argo.workflow("wf", "Running", WAITING)
     answer = await argo("PUT", "workflows/default/wf/resume", {})
     assert answer["status"]["nodes"]["wf-1"]["phase"] == "Succeeded"
+    assert answer["status"]["nodes"]["wf-1"]["message"] == "Resumed by: map[User:test-admin]"
     wrong = await argo("PUT", "workflows/default/wf/resume", {"nodeFieldSelector": "displayName=ok"}, status=400)
     assert "no suspend nodes matching" in wrong["message"]
 

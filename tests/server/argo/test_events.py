@@ -9,8 +9,10 @@ import pytest
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, labels_of
+from muster.kube.rbac import AUTHENTICATED, Action, User
 from muster.server.argo.events import matches_event, workflow_for_event
 from muster.workflows.kinds import WORKFLOW
+from tests.embedded.waiting import wait_until
 from tests.server.argo.served import Argo, hello
 
 SCOPE = {
@@ -117,6 +119,27 @@ async def test_kubernetes_events_are_not_affected(argo: Argo) -> None:
 async def test_there_are_no_event_sources(argo: Argo) -> None:
     for plural in ("event-sources", "sensors"):
         assert (await argo("GET", f"{plural}/default"))["items"] == []
+
+
+async def test_limits_are_changed_by_those_who_may_update_config_maps(argo: Argo) -> None:
+    """The role of Argo Server grants updates of ConfigMaps, and no patches."""
+    await argo("POST", "sync/default", {"cmName": "limits", "key": "gpu", "limit": 2})
+    where = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "limits", "namespace": "default"}}
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "update"]}]
+    await argo.cluster.create({**where, "kind": "Role", "rules": rules})
+    await argo.cluster.create({
+        **where,
+        "kind": "RoleBinding",
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "limits"},
+        "subjects": [{"kind": "User", "name": "ann", "apiGroup": "rbac.authorization.k8s.io"}],
+    })  # fmt: skip
+    user = User("ann", frozenset((AUTHENTICATED,)))
+    update = Action("update", "", "configmaps", namespace="default", name="limits")
+    await wait_until(lambda: argo.served.identity.is_allowed(user, update))
+    async with argo.served.session(argo.served.identity.tokens.issue("ann", [AUTHENTICATED])) as session:
+        ann = Argo(argo.served, session)
+        assert (await ann("PUT", "sync/default/gpu", {"cmName": "limits", "limit": 3}))["limit"] == 3
+        assert await ann("DELETE", "sync/default/gpu", query={"cmName": "limits"}) == {}
 
 
 async def test_limits_of_semaphores(argo: Argo) -> None:

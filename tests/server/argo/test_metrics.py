@@ -43,6 +43,8 @@ async def test_metrics_need_permission(tmp_path: Path) -> None:
         async for event in server.cluster.watch(WORKFLOW, "default"):
             if status_of(event.object).get("phase") == "Succeeded":
                 break
+        assert status_of(event.object)["artifactRepositoryRef"] == {"default": True}
+        assert status_of(event.object)["artifactGCStatus"] == {"notSpecified": True}
         user = yaml.safe_load((tmp_path / "kubeconfig").read_text())["users"][0]["user"]
         headers = {"Authorization": f"Bearer {user['token']}"}
         async with aiohttp.ClientSession() as session:

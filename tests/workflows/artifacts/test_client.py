@@ -93,6 +93,12 @@ async def test_a_repository_may_be_named(shop: Shop) -> None:
                 await shop.artifacts.repository(workflow)
         else:
             assert await shop.artifacts.repository(workflow) == {"s3": {}, "archiveLogs": True}
+            assert await shop.artifacts.repository_status(workflow) == {
+                "configMap": "mine",
+                "key": "logs",
+                "namespace": "default",
+                "artifactRepository": {"s3": {}, "archiveLogs": True},
+            }
 
 
 def node(name: str, *artifacts: dict[str, Any]) -> Node:

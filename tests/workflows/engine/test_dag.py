@@ -310,3 +310,9 @@ def test_a_dag_of_dags() -> None:
     assert sim.node("wf.B.x")["boundaryID"] == sim.node("wf.B")["id"]
     assert sim.node("wf.A.y")["children"] == [sim.node("wf.B")["id"]]
     assert sim.node("wf.A")["outboundNodes"] == [sim.node("wf.A.y")["id"]]
+
+
+def test_fail_fast_of_the_template_says_so() -> None:
+    text = dag("- {name: a, template: say}\n- {name: b, template: say}").replace("dag:", "failFast: true\n  dag:")
+    sim = run_to_end(text, by_node({"a": failed()}))
+    assert (sim.phase, sim.message) == ("Failed", "template has failed or errored children and failFast enabled")

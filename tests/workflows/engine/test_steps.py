@@ -200,6 +200,12 @@ def test_fail_fast_leaves_the_rest_of_a_group() -> None:
     assert sim.message == "template has failed or errored children and failFast enabled"
 
 
+def test_fail_fast_says_so_even_if_nothing_is_left_out() -> None:
+    text = steps("- - {name: a, template: say}\n  - {name: b, template: say}")
+    sim = run_to_end(text.replace("steps:", "failFast: true\n  steps:"), by_node({"a": failed()}))
+    assert (sim.phase, sim.message) == ("Failed", "template has failed or errored children and failFast enabled")
+
+
 def test_outputs_of_a_template_come_from_its_steps() -> None:
     text = steps(
         "- - {name: a, template: inner}\n- - {name: b, template: say, arguments: {parameters: [{name: m, value: "

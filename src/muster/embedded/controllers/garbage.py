@@ -186,7 +186,7 @@ class GarbageCollector:
             obj = _without_blocking(obj)
         plan = plan_deletion(kind, obj, decision.delete, None, self._cluster.now())
         if plan.remove:
-            tx.remove(kind.resource, obj)
+            tx.remove(kind.resource, plan.object)
         else:
             store_or_remove(tx, kind, obj, plan.object)
 
@@ -509,7 +509,7 @@ async def _bulk_delete(store: Store, kind: Kind | None, resource: str, keys: Seq
             if kind is None or plan is None:
                 tx.remove(resource, obj)
             elif plan.remove:
-                status_rows.remove_object(tx, kind, obj)
+                status_rows.remove_object(tx, kind, plan.object)
             else:
                 store_or_remove(tx, kind, obj, plan.object)
 

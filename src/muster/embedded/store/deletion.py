@@ -32,7 +32,7 @@ def plan_deletion(
     grace = _grace(kind, obj, grace_seconds)
     has_contents = kind.resource == "namespaces" and bool(spec_of(obj).get("finalizers"))
     if not (grace or finalizers or has_contents):
-        return DeletionPlan(True, obj)
+        return DeletionPlan(True, _marked(obj, now) if kind.resource == "pods" and not is_deleting(obj) else obj)
 
     metadata = {**obj["metadata"]}
     _set_or_remove(metadata, "finalizers", finalizers)
@@ -50,6 +50,12 @@ def plan_deletion(
     if has_contents:
         changed["status"] = {**status_of(obj), "phase": "Terminating"}
     return DeletionPlan(False, obj if changed == obj else changed)
+
+
+def _marked(pod: Object, now: datetime) -> Object:
+    """Returns the last state of a Pod that is removed at once. Watchers see when, as of any other Pod."""
+    mark = {"deletionTimestamp": _format_time(now), "deletionGracePeriodSeconds": 0}
+    return {**pod, "metadata": {**pod["metadata"], **mark}}
 
 
 def is_released(kind: Kind, obj: Object) -> bool:

@@ -130,7 +130,7 @@ def delete(
     write_hooks.before_delete(kind, old)
     plan = plan_deletion(kind, old, propagation, grace_seconds, now)
     if plan.remove:
-        return status_rows.remove_object(tx, kind, old)
+        return status_rows.remove_object(tx, kind, plan.object)
     return store_or_remove(tx, kind, old, plan.object)
 
 

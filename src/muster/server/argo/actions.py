@@ -62,7 +62,9 @@ async def suspend(request: Request) -> ApiResponse:
 
 async def resume(request: Request) -> ApiResponse:
     selector = _text(await request.body(ACTION), "nodeFieldSelector")
-    return await _changed(request, "Resume", lambda workflow: control.resume(workflow, selector))
+    # As Argo writes it: what Go prints for a map.
+    message = f"Resumed by: map[User:{request.api.user.name}]"
+    return await _changed(request, "Resume", lambda workflow: control.resume(workflow, selector, message=message))
 
 
 async def stop(request: Request) -> ApiResponse:

@@ -15,6 +15,7 @@ from muster.embedded.auth.identity import Identity
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store.admission import collect_warnings
 from muster.kube.errors import ApiError, MethodNotAllowed, NotFound
+from muster.kube.events import EventRecorder
 from muster.kube.rbac import SERVICE_ACCOUNT_PREFIX
 from muster.server.argo import actions, events, streams, sync, workflows
 from muster.server.argo.access import AuthorizedCluster
@@ -173,10 +174,12 @@ def argo_app(
     artifacts: Reader | None = None,
     metrics: Callable[[datetime], str] | None = None,
     workers: WorkerPool | None = None,
+    recorder: EventRecorder | None = None,
 ) -> ASGIApp:
     """Uses the tokens and roles of the Kubernetes API of `cluster`. Requests that are not Argo's go to `otherwise`.
-    Without `artifacts` there are no downloads, without `metrics` no Prometheus metrics."""
-    routes = _routes()
+    Without `artifacts` there are no downloads, without `metrics` no Prometheus metrics. `recorder` records problems of
+    event bindings."""
+    routes = _routes(recorder)
     if artifacts is not None:
         routes += _downloads(Downloads(artifacts))
     if metrics is not None:
@@ -222,6 +225,8 @@ class _App:
         if call.started:
             log.warning("%s %s was interrupted: %s", call.method, call.path, made.body[:300])
         else:
+            if made.status < 400:
+                made.headers.append((b"grpc-metadata-argo-version", ARGO_VERSION.encode()))
             await send_response(call, made)
 
     async def _answer(self, call: ApiRequest) -> ApiResponse | None:
@@ -234,7 +239,7 @@ class _App:
             return await handler(Request(call, names, api))
 
 
-def _routes() -> list[Route]:
+def _routes(recorder: EventRecorder | None = None) -> list[Route]:
     return [
         route("POST", f"{_V1}/workflows/{{namespace}}/lint", workflows.lint),
         route("POST", f"{_V1}/workflows/{{namespace}}/submit", workflows.submit),
@@ -265,7 +270,7 @@ def _routes() -> list[Route]:
         route("PUT", f"{_V1}/archived-workflows/{{uid}}/resubmit", actions.resubmit_archived),
         route("GET", f"{_V1}/archived-workflows-label-keys", workflows.label_keys),
         route("GET", f"{_V1}/archived-workflows-label-values", workflows.label_values),
-        route("POST", f"{_V1}/events/{{namespace}}/{{discriminator}}", events.receive),
+        route("POST", f"{_V1}/events/{{namespace}}/{{discriminator}}", events.receiver(recorder)),
         route("GET", f"{_V1}/workflow-event-bindings/{{namespace}}", events.list_bindings),
         *(
             route("GET", f"{_V1}/{plural}/{{namespace}}", events.list_nothing)

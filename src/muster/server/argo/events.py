@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
 
 from muster.kube.errors import ApiError, BadRequest
+from muster.kube.events import EventRecorder
 from muster.kube.objects import Object, labels_of, meta, name_of, spec_of
 from muster.server.argo.access import AuthorizedCluster, label_creator, require_valid
 from muster.server.argo.requests import Request
@@ -21,26 +22,33 @@ from muster.workflows.submit import workflow_from_template
 _BINDING_LABEL = "workflows.argoproj.io/workflow-event-binding"
 
 
-async def receive(request: Request) -> ApiResponse:
-    """Starts the workflows of all matching bindings. An error in one binding does not affect the others."""
-    content = await request.call.body()
-    payload = parse_body(content, JSON) if content else None
-    scope = {
-        "namespace": request.namespace,
-        "discriminator": request.names.get("discriminator", ""),
-        "metadata": headers_of(request.call),
-        "payload": payload,
-    }
-    bindings = (await request.api.list(WORKFLOW_EVENT_BINDING, request.namespace)).items
-    failures = []
-    for binding in bindings:
-        try:
-            await _dispatch(request.api, binding, scope, request.namespace)
-        except ApiError as error:
-            failures.append(f"{name_of(binding)}: {error.message}")
-    if failures:
-        raise ApiError(f"failed to dispatch event: {'; '.join(failures)}")
-    return request.answer({})
+def receiver(recorder: EventRecorder | None) -> Callable[[Request], Awaitable[ApiResponse]]:
+    """Returns the handler of events. It records on a binding why it could not be followed."""
+
+    async def receive(request: Request) -> ApiResponse:
+        """Starts the workflows of all matching bindings. An error in one binding does not affect the others."""
+        content = await request.call.body()
+        payload = parse_body(content, JSON) if content else None
+        scope = {
+            "namespace": request.namespace,
+            "discriminator": request.names.get("discriminator", ""),
+            "metadata": headers_of(request.call),
+            "payload": payload,
+        }
+        failures = []
+        for binding in (await request.api.list(WORKFLOW_EVENT_BINDING, request.namespace)).items:
+            try:
+                await _dispatch(request.api, binding, scope, request.namespace)
+            except ApiError as error:
+                failures.append(f"{name_of(binding)}: {error.message}")
+                if recorder is not None:
+                    message = f"failed to dispatch event: {error.message}"
+                    recorder.event(binding, "Warning", "WorkflowEventBindingError", message)
+        if failures:
+            raise ApiError(f"failed to dispatch event: {'; '.join(failures)}")
+        return request.answer({})
+
+    return receive
 
 
 async def list_bindings(request: Request) -> ApiResponse:

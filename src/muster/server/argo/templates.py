@@ -95,5 +95,5 @@ async def resume_cron(request: Request) -> ApiResponse:
 
 
 async def _suspended(request: Request, suspend: bool) -> ApiResponse:
-    patch = {"spec": {"suspend": suspend}}
+    patch = {"spec": {"suspend": suspend or None}}  # as Argo writes it: what is not suspended has no such field
     return request.answer(await request.api.patch(CRON_WORKFLOW, request.name, request.namespace, patch))

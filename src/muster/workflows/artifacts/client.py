@@ -53,24 +53,31 @@ DEFAULT_ANNOTATION = "workflows.argoproj.io/default-artifact-repository"
 async def repository_of(
     cluster: Cluster, workflow: Object, default: Mapping[str, Any] = LOCAL, system_namespace: str = ""
 ) -> Mapping[str, Any]:
-    """Returns the repository that the workflow uses.
-
-    In this order: the one fixed in `status.artifactRepositoryRef`, the one named in `spec.artifactRepositoryRef` (in
-    the workflow's or the system namespace), the ConfigMap `artifact-repositories` of the namespace, the one in the
-    settings of Argo's controller, the default.
-    """
+    """Returns the repository that the workflow uses: the one fixed in `status.artifactRepositoryRef`, the one that
+    `find_repository` finds, the default."""
     fixed = status_of(workflow).get("artifactRepositoryRef") or {}
-    if fixed.get("artifactRepository"):
-        found: Mapping[str, Any] = fixed["artifactRepository"]
-        return found
+    if not fixed.get("artifactRepository"):
+        fixed = await find_repository(cluster, workflow, system_namespace)
+    found: Mapping[str, Any] = fixed.get("artifactRepository") or default
+    return found
+
+
+async def find_repository(cluster: Cluster, workflow: Object, system_namespace: str = "") -> dict[str, Any]:
+    """Returns the repository of a workflow as Argo writes it to `status.artifactRepositoryRef`; without a repository if
+    the default is used.
+
+    In this order: the one named in `spec.artifactRepositoryRef` (in the workflow's or the system namespace), the
+    ConfigMap `artifact-repositories` of the namespace, the one in the settings of Argo's controller.
+    """
     wanted = spec_of(workflow).get("artifactRepositoryRef")
     namespaces = [namespace_of(workflow), *([system_namespace] if wanted and system_namespace else [])]
     for namespace in namespaces:
-        repository = await _parse_repository(cluster, namespace, wanted or {})
-        if repository is not None:
-            return repository if kind_of(repository) else {**LOCAL, **repository}
+        found = await _parse_repository(cluster, namespace, wanted or {})
+        if found is not None:
+            return found
     if not wanted:
-        return await _configured_repository(cluster, namespace_of(workflow)) or default
+        configured = await _configured_repository(cluster, namespace_of(workflow))
+        return {"default": True, **({"artifactRepository": configured} if configured else {})}
     name, key = wanted.get("configMap") or CONFIG_MAP_NAME, wanted.get("key") or "(its default)"
     raise ArtifactError(
         f'spec.artifactRepositoryRef: there is no ConfigMap "{name}" with the key "{key}" in the namespace '
@@ -91,7 +98,7 @@ async def _configured_repository(cluster: Cluster, namespace: str) -> Mapping[st
     return repository if not repository or kind_of(repository) else {**LOCAL, **repository}
 
 
-async def _parse_repository(cluster: Cluster, namespace: str, wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+async def _parse_repository(cluster: Cluster, namespace: str, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     name = wanted.get("configMap") or CONFIG_MAP_NAME
     try:
         config_map = await cluster.get(CONFIG_MAP, name, namespace)
@@ -109,7 +116,8 @@ async def _parse_repository(cluster: Cluster, namespace: str, wanted: Mapping[st
         raise ArtifactError(
             f'ConfigMap "{name}", key "{key}": expected an artifact repository such as s3: {{bucket: ...}}'
         )
-    return repository if kind_of(repository) else {**LOCAL, **repository}
+    repository = repository if kind_of(repository) else {**LOCAL, **repository}
+    return {"configMap": name, "key": key, "namespace": namespace, "artifactRepository": repository}
 
 
 _SHORTEST = 4
@@ -184,6 +192,10 @@ class ArtifactClient:
     async def repository(self, workflow: Object) -> Mapping[str, Any]:
         """Returns the repository that this workflow's keys refer to and its new artifacts go to."""
         return await repository_of(self._cluster, workflow, self._default, self._system_namespace)
+
+    async def repository_status(self, workflow: Object) -> dict[str, Any]:
+        """Returns what `status.artifactRepositoryRef` of a new workflow says. Raises ArtifactError."""
+        return await find_repository(self._cluster, workflow, self._system_namespace)
 
     async def fetch(self, workflow: Object, artifact: Artifact, target: Path) -> None:
         """Fetches the artifact to `target`, unpacked and with the mode it asks for."""

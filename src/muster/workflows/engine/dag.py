@@ -563,7 +563,7 @@ class Dag(CompositeNode):
         if phase == "Succeeded":
             self.succeed()
         else:
-            self.finish(phase)
+            self.finish(phase, FAIL_FAST if phase == "Failed" and self.is_failing_fast else None)
 
     def _conclude_resolved(self) -> None:
         """Every failed task makes the DAG fail, also one that others ran after."""

@@ -243,7 +243,7 @@ class Steps(CompositeNode):
         for child in group.started.values():
             node = self.run.tree.nodes[child.id]
             if has_failed(node) and not continues_on(child.step.get("continueOn"), node["phase"]):
-                return "Failed", f"child '{child.id}' failed"
+                return "Failed", FAIL_FAST if self.is_failing_fast else f"child '{child.id}' failed"
         return "Succeeded", ""
 
     def _add_to_scope(self, index: int) -> None:
