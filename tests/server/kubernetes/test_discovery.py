@@ -33,8 +33,8 @@ def test_the_resources_of_a_version_with_their_subresources() -> None:
     assert found is not None
     lines = {line["name"]: line for line in found["resources"]}
     assert set(lines) == {
-        "nodes", "nodes/status", "pods", "pods/binding", "pods/eviction", "pods/exec", "pods/log",
-        "pods/portforward", "pods/status",
+        "nodes", "nodes/status", "pods", "pods/attach", "pods/binding", "pods/eviction", "pods/exec", "pods/log",
+        "pods/portforward", "pods/proxy", "pods/status",
     }  # fmt: skip
     assert lines["pods"] == {
         "name": "pods",
@@ -64,7 +64,7 @@ def test_aggregated_discovery() -> None:
     assert pods["scope"] == "Namespaced"
     assert pods["responseKind"] == {"group": "", "version": "v1", "kind": "Pod"}
     assert {s["subresource"] for s in pods["subresources"]} == {
-        "binding", "eviction", "exec", "log", "portforward", "status",
+        "attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status",
     }  # fmt: skip
     named = discovery.aggregated_discovery(SERVED, "v2", core=False)
     assert [item["metadata"]["name"] for item in named["items"]] == [

@@ -133,7 +133,11 @@ async def test_an_unknown_field_is_reported(kubectl: Kubectl) -> None:
 
 async def test_explain(kubectl: Kubectl) -> None:
     assert re.search(r"command\s+<\[\]string>", await kubectl("explain", "pod.spec.containers"))
-    assert "VERSION:" in await kubectl("explain", "jobs")
+    jobs = await kubectl("explain", "jobs")
+    assert "VERSION:" in jobs and "until enough of them have succeeded" in jobs
+    if await kubectl.version() >= (1, 27):  # older ones read version 2, which has no descriptions
+        assert "folder that the program starts in" in await kubectl("explain", "pod.spec.containers")
+        assert "or only if it is" in await kubectl("explain", "pod.spec.containers.imagePullPolicy")
 
 
 async def test_objects_that_kubectl_creates(kubectl: Kubectl) -> None:

@@ -46,6 +46,10 @@ def test_schemas_that_occur_once_are_not_shared() -> None:
 
 
 def expanded(schema: Any, definitions: dict[str, Any]) -> Any:
+    """Without descriptions, and with references replaced by what they refer to."""
+    if isinstance(schema, dict) and isinstance(schema.get("description"), str):
+        rest = {key: value for key, value in schema.items() if key != "description"}
+        return expanded(rest["allOf"][0] if rest.keys() == {"allOf"} else rest, definitions)
     if isinstance(schema, dict) and "$ref" in schema:
         return expanded(definitions[schema["$ref"].removeprefix("#/components/schemas/")], definitions)
     if isinstance(schema, dict):
@@ -60,7 +64,7 @@ def test_sharing_does_not_change_the_schemas() -> None:
         schemas = document["components"]["schemas"]
         [told] = [schema for schema in schemas.values() if "x-kubernetes-group-version-kind" in schema]
         for field, schema in (kind.schema.get("properties") or {}).items():
-            assert expanded(told["properties"][field], schemas) == schema
+            assert expanded(told["properties"][field], schemas) == expanded(schema, {})
 
 
 def test_documents_are_small() -> None:

@@ -32,7 +32,7 @@ from muster.server.kubernetes.request import Target, parse_target, required_acti
         ("/apis/batch/v1", None),
         ("/healthz", None),
         ("/openapi/v3/api/v1", None),
-        ("/api/v1/namespaces/a/pods/b/proxy/x/y", None),
+        ("/api/v1/namespaces/a/pods/b/proxy/x/y", Target("", "v1", "pods", "a", "b", "proxy")),
         ("/api/v1//pods", None),
         ("/apis//v1/pods", None),
     ],

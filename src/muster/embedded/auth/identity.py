@@ -215,6 +215,7 @@ def default_roles(kinds: Iterable[Kind]) -> list[Object]:
         *_rules([k for k in namespaced if (k.group, k.plural) in _FOR_CLUSTER_ADMINS], READ),
         _rule("", ["pods/log", "namespaces"], READ),
         _rule("", list(_POD_ACTIONS), ["create", "get"]),
+        _rule("", ["pods/proxy", "services/proxy"], ["get", *_CHANGE]),
         _rule("", ["serviceaccounts/token"], ["create"]),
         _rule("", ["serviceaccounts"], ["impersonate"]),
     ]
@@ -224,6 +225,7 @@ def default_roles(kinds: Iterable[Kind]) -> list[Object]:
         _rule("", ["secrets"], ["get", *_CHANGE]),
         _rule("", ["pods/log", "namespaces"], READ),
         _rule("", list(_POD_ACTIONS), ["create", "get"]),
+        _rule("", ["pods/proxy", "services/proxy"], ["get", *_CHANGE]),
     ]
     admin = [*edit, _rule(_RBAC_GROUP, ["roles", "rolebindings"], [*READ, *WRITE])]
     everything = [

@@ -53,7 +53,7 @@ def plan_slices(service: Object, pods: Iterable[Object]) -> list[Object]:
     """Returns the slices of a Service with a selector. A slice has Pods with the same ports: a named port may have
     different numbers. Names are derived from the content's place, so that a slice is updated rather than replaced."""
     groups: dict[Ports, list[Object]] = {}
-    for pod in sorted(_selected(service, pods), key=name_of):
+    for pod in sorted(select_pods(service, pods), key=name_of):
         groups.setdefault(resolve_ports(service, pod), []).append(_endpoint(service, pod))
     if not groups:
         groups[()] = []
@@ -68,7 +68,7 @@ def plan_slices(service: Object, pods: Iterable[Object]) -> list[Object]:
 def plan_endpoints(service: Object, pods: Iterable[Object]) -> Object:
     """Returns the Endpoints of a Service with a selector: the older form, without Pods that are being deleted."""
     groups: dict[Ports, dict[str, list[Object]]] = {}
-    for pod in sorted(_selected(service, pods), key=name_of):
+    for pod in sorted(select_pods(service, pods), key=name_of):
         if is_deleting(pod):
             continue
         side = "addresses" if _is_ready(service, pod) else "notReadyAddresses"
@@ -108,7 +108,8 @@ def api_endpoints(service: Object, api: ApiAccess) -> tuple[list[Object], Object
     return [made], older
 
 
-def _selected(service: Object, pods: Iterable[Object]) -> list[Object]:
+def select_pods(service: Object, pods: Iterable[Object]) -> list[Object]:
+    """Returns the Pods behind a Service that have an address and have not ended."""
     selector: Mapping[str, str] = spec_of(service).get("selector") or {}
     return [
         pod

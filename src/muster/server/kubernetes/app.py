@@ -16,7 +16,7 @@ from muster.embedded.auth.identity import Identity
 from muster.embedded.auth.tokens import AUDIENCE
 from muster.embedded.cluster import EmbeddedCluster, WriteCheck
 from muster.embedded.store.admission import collect_warnings
-from muster.kube.builtin import NAMESPACE
+from muster.kube.builtin import NAMESPACE, POD
 from muster.kube.errors import (
     ApiError,
     BadRequest,
@@ -44,7 +44,7 @@ from muster.kube.rbac import (
     User,
     service_account_user,
 )
-from muster.server.kubernetes import handlers, pod_exec, port_forward
+from muster.server.kubernetes import handlers, pod_exec, pod_proxy, port_forward
 from muster.server.kubernetes import handlers as subresources
 from muster.server.kubernetes.body_schemas import REVIEW, check_body
 from muster.server.kubernetes.discovery import REVIEWS, ApiDescription
@@ -373,6 +373,14 @@ class KubernetesApi:
             return await handlers.get_metrics(self._cluster, request, kind, target)
         if request.method not in ("GET", "HEAD") or target.subresource == "log" or kind.plural == "secrets":
             self._gate.protect_runs(request.user, kind, target.namespace, target.name)
+        if target.subresource == "proxy":
+            await pod_proxy.proxy(
+                self._cluster,
+                request,
+                target,
+                lambda pod: self._gate.protect_runs(request.user, POD, target.namespace, pod),
+            )
+            return None
         if target.subresource not in ("", "status", "scale"):
             return await self._subresource(request, target)
         match request.method:

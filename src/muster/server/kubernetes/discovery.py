@@ -48,12 +48,15 @@ class GroupVersion(NamedTuple):
 _SUBRESOURCES: dict[tuple[str, str], tuple[tuple[str, str, str, str, tuple[str, ...]], ...]] = {
     # (group, plural) -> (subresource, kind, its group, its version, verbs)
     ("", "pods"): (
+        ("attach", "PodAttachOptions", "", "v1", ("create", "get")),
         ("binding", "Binding", "", "v1", ("create",)),
         ("eviction", "Eviction", "policy", "v1", ("create",)),
         ("exec", "PodExecOptions", "", "v1", ("create", "get")),
         ("log", "Pod", "", "v1", ("get",)),
         ("portforward", "PodPortForwardOptions", "", "v1", ("create", "get")),
+        ("proxy", "PodProxyOptions", "", "v1", ("create", "delete", "get", "patch", "update")),
     ),
+    ("", "services"): (("proxy", "ServiceProxyOptions", "", "v1", ("create", "delete", "get", "patch", "update")),),
     ("", "serviceaccounts"): (("token", "TokenRequest", "authentication.k8s.io", "v1", ("create",)),),
 }
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from muster.kube.field_descriptions import describe_field, describe_kind
 from muster.kube.kinds import Kind, Schema
 from muster.kube.schema import OBJECT_META, STRING
 
@@ -51,12 +52,13 @@ def v3_document(kinds: Iterable[Kind], path: str) -> dict[str, Any] | None:
     if not members:
         return None
     sharing = SchemaSharing([kind.schema for kind in members], "#/components/schemas/")
-    schemas = {_name(kind): _definition(kind, sharing.share(kind.schema)) for kind in members}
+    schemas = {_name(kind): _described(kind, _definition(kind, sharing.share(kind.schema))) for kind in members}
+    shared = {name: _with_descriptions(schema) for name, schema in sharing.definitions.items()}
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.35.0"},
         "paths": {where: item for kind in members for where, item in _paths(kind).items()},
-        "components": {"schemas": {**schemas, **sharing.definitions}},
+        "components": {"schemas": {**schemas, **shared}},
     }
 
 
@@ -100,6 +102,31 @@ def _gvk(kind: Kind) -> dict[str, str]:
 def _definition(kind: Kind, schema: Schema) -> Schema:
     properties = {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META, **(schema.get("properties") or {})}
     return {"type": "object", **schema, "properties": properties, _GVK: [_gvk(kind)]}
+
+
+def _described(kind: Kind, schema: Schema) -> Schema:
+    """Adds descriptions for `kubectl explain`. What the author of a definition wrote stays."""
+    text = schema.get("description") or describe_kind(kind)
+    described = _with_descriptions(schema)
+    return {**described, "description": text} if text else described
+
+
+def _with_descriptions(schema: Schema) -> Schema:
+    found = schema
+    if isinstance(schema.get("properties"), dict):
+        properties = {name: _with_description(name, inner) for name, inner in schema["properties"].items()}
+        found = {**found, "properties": properties}
+    for holder in _SINGLE:
+        if isinstance(schema.get(holder), dict):
+            found = {**found, holder: _with_descriptions(schema[holder])}
+    return found
+
+
+def _with_description(name: str, schema: Schema) -> Schema:
+    if "$ref" in schema:  # nothing else counts beside a reference
+        return {"allOf": [schema], "description": describe_field(name, {})}
+    described = _with_descriptions(schema)
+    return described if schema.get("description") else {**described, "description": describe_field(name, schema)}
 
 
 def _paths(kind: Kind) -> dict[str, dict[str, Any]]:

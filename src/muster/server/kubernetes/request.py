@@ -202,6 +202,7 @@ def _table(
 _NAMESPACE_SUBRESOURCES = frozenset(("status", "finalize"))
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _STREAMED = frozenset(("exec", "attach", "portforward"))
+_PROXIED = ("pods", "services")
 
 
 class Target(NamedTuple):
@@ -224,6 +225,8 @@ def parse_target(path: str) -> Target | None:
         group, rest = parts[1], parts[2:]
     else:
         return None
+    if not group and len(rest) > 5 and rest[1] == "namespaces" and rest[3] in _PROXIED and rest[5] == "proxy":
+        return Target("", rest[0], rest[3], rest[2], rest[4], "proxy") if all(rest[:5]) else None
     if len(rest) < 2 or not all(rest):
         return None
     version, *rest = rest
@@ -238,7 +241,7 @@ def parse_target(path: str) -> Target | None:
 
 def required_action(target: Target, method: str, query: Mapping[str, str]) -> Action:
     """Returns the action that a role has to allow for this request."""
-    name = target.name
+    name = proxied_name(target.name) if target.subresource == "proxy" else target.name
     if target.subresource in _STREAMED:
         # A WebSocket is opened with GET, but it does not only read: it acts in the Pod.
         verb = "create"
@@ -257,6 +260,12 @@ def required_action(target: Target, method: str, query: Mapping[str, str]) -> Ac
     if not target.group and target.plural == "namespaces":
         namespace = target.name
     return Action(verb, target.group, target.plural, target.subresource, namespace, name)
+
+
+def proxied_name(text: str) -> str:
+    """Returns the name of the Pod or Service in `web`, `web:8080` or `http:web:8080`."""
+    parts = text.split(":")
+    return parts[1] if len(parts) == 3 else parts[0]
 
 
 def is_true(value: str | None) -> bool:
