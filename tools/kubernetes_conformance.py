@@ -36,6 +36,7 @@ from muster.server.settings import read_settings
 from tools.cluster.build import build, cache_folder, manifest, program
 from tools.cluster.progress import say
 from tools.cluster.sources import AGNHOST, KUBERNETES, KUBERNETES_E2E
+from tools.schemas import module_folder
 
 ROOT: Final = Path(__file__).parents[1]
 LIST: Final = ROOT / "tests" / "conformance" / "kubernetes.txt"
@@ -344,6 +345,8 @@ def make_rootfs() -> Path:
     (unfinished / "bin" / "bash").symlink_to("bash-static")
     shutil.copy(program(AGNHOST, "agnhost"), unfinished / "agnhost")
     (unfinished / "agnhost-2").symlink_to("agnhost")
+    for name in ("localhost.crt", "localhost.key"):  # of its HTTPS server
+        shutil.copyfile(module_folder(KUBERNETES) / "test/images/agnhost/porter" / name, unfinished / name)
     (unfinished / "etc" / "passwd").write_text(
         "root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"
     )

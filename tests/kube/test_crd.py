@@ -184,7 +184,9 @@ def test_what_is_not_done_is_named() -> None:
     crd = definition()
     assert unsupported_crd_fields(crd) == []
     crd["spec"]["conversion"] = {"strategy": "Webhook"}
-    crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = [{}]
+    crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = [
+        {"rule": "url(self.a).isAbsolute()"}
+    ]
     assert [cause.field for cause in unsupported_crd_fields(crd)] == [
         "spec.conversion",
         "spec.versions[1].schema.openAPIV3Schema.properties[spec]",

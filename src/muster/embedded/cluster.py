@@ -352,6 +352,16 @@ class EmbeddedCluster:
         now = self._now()
         return await self.store.write(lambda tx: writes.bind(tx, kind, bindings, now))
 
+    async def finalize_namespace(self, name: str, finalizers: Sequence[str]) -> Object:
+        """Replaces `spec.finalizers` of a namespace, which an update does not change."""
+        kind = self._catalogue.of("v1", "Namespace")
+
+        def write(tx: Transaction) -> Object:
+            old = writes.get_existing(tx, kind, Key("", name))
+            return writes.store_or_remove(tx, kind, old, {**old, "spec": {"finalizers": list(finalizers)}})
+
+        return await self.store.write(write)
+
     async def logs(self, pod: str, namespace: str, query: LogQuery = LogQuery()) -> AsyncIterator[bytes]:  # noqa: B008
         if self.node is None:
             raise Unavailable("this cluster has no node agent yet, so there are no logs")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from muster.kube.crd_rules import find_rule_problems, rules_of, unevaluated_rules
 from muster.kube.errors import (
     Cause,
     Invalid,
@@ -17,7 +18,7 @@ from muster.kube.errors import (
     not_supported,
     required,
 )
-from muster.kube.kinds import Column, Kind, Scale, Schema
+from muster.kube.kinds import Column, Kind, Rule, Scale, Schema
 from muster.kube.objects import Object, name_of, spec_of
 from muster.kube.schema import (
     ANY,
@@ -92,8 +93,8 @@ def unsupported_crd_fields(crd: Object) -> list[Cause]:
     for number, version in enumerate(spec_of(crd).get("versions") or ()):
         root = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         at = f"spec.versions[{number}].schema.openAPIV3Schema"
-        unevaluated = "CEL expressions (x-kubernetes-validations) are not evaluated"
-        causes += [Cause(path, unevaluated) for path in _find_cel_rules(root, at)]
+        for path, rules in _find_cel_rules(root, at):
+            causes += [Cause(path, f"a CEL rule is not evaluated: {why}") for why in unevaluated_rules(rules)]
     return causes
 
 
@@ -131,6 +132,8 @@ def _validate_structural_schema(schema: Any, path: str, *, is_root: bool = False
             yield required(f"{path}.type", "must not be empty for specified " + ("root" if is_root else "fields"))
     elif is_root and kind != "object":
         yield invalid(f"{path}.type", kind, "must be object at the root")
+    if schema.get("x-kubernetes-validations"):
+        yield from find_rule_problems(schema["x-kubernetes-validations"], f"{path}.x-kubernetes-validations")
     if "$ref" in schema:
         yield forbidden(f"{path}.$ref", "$ref is not supported")
     for name, inner in (schema.get("properties") or {}).items():
@@ -143,11 +146,11 @@ def _validate_structural_schema(schema: Any, path: str, *, is_root: bool = False
         yield required(f"{path}.items", "must be specified")
 
 
-def _find_cel_rules(schema: Any, path: str) -> Iterator[str]:
+def _find_cel_rules(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(schema, dict):
         return
     if schema.get("x-kubernetes-validations"):
-        yield path
+        yield path, schema["x-kubernetes-validations"]
     for name, inner in (schema.get("properties") or {}).items():
         yield from _find_cel_rules(inner, f"{path}.properties[{name}]")
     for key in ("items", "additionalProperties"):
@@ -218,7 +221,7 @@ def _kind_of_version(spec: Object, version: Object) -> Kind:
         has_status=subresources.get("status") is not None,
         scale=_read_scale(subresources.get("scale")),
         default=partial(apply_defaults, schema=schema),
-        validate=validate_metadata,
+        validate=_rule_of(schema),
         is_defined=True,
         selectable_fields={
             path: SelectableField(path)
@@ -226,6 +229,13 @@ def _kind_of_version(spec: Object, version: Object) -> Kind:
             if (path := selectable["jsonPath"].removeprefix("."))
         },
     )
+
+
+def _rule_of(schema: Schema) -> Rule:
+    check = rules_of(schema)
+    if check is None:
+        return validate_metadata
+    return lambda obj, old: [*validate_metadata(obj, old), *check(obj, old)]
 
 
 def _with_metadata(schema: Schema) -> Schema:

@@ -446,7 +446,7 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 def _search(pattern: str, text: str) -> bool:
-    compiled = _compile_pattern(pattern)
+    compiled = compile_pattern(pattern)
     return compiled is None or compiled.search(text) is not None
 
 
@@ -455,7 +455,7 @@ _matches_short = lru_cache(4096)(_search)
 
 
 @lru_cache(1024)
-def _compile_pattern(pattern: str) -> Any:
+def compile_pattern(pattern: str) -> Any:
     """Compiles a pattern with RE2, whose syntax is Go's and whose time is linear in the text. Returns None for a
     pattern that RE2 rejects: no check is better than a wrong one."""
     import re2  # type: ignore[import-untyped]  # here, because most programs need no pattern and save its megabytes

@@ -165,3 +165,24 @@ async def test_a_pod_shows_its_service_account_and_the_volume_with_its_token(
         assert made["spec"]["serviceAccountName"] == made["spec"]["serviceAccount"] == name
         mounts = [mount["mountPath"] for mount in made["spec"]["containers"][0].get("volumeMounts") or ()]
         assert (mounts == [API_ACCESS_FOLDER]) == (mounted or name == "default")
+
+
+async def test_cel_rules_of_a_definition_are_evaluated(cluster: EmbeddedCluster) -> None:
+    made = definition()
+    schema = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    schema["x-kubernetes-validations"] = [
+        {"rule": "self.size <= 10", "message": "at most 10"},
+        {"rule": "self.size >= oldSelf.size", "message": "must not shrink"},
+    ]
+    with collect_warnings() as warnings:
+        await cluster.create(made)
+    assert warnings == []
+    with pytest.raises(Invalid, match=r'spec: Invalid value: "object": at most 10'):
+        await cluster.create(crew(size=11))
+    stored = await cluster.create(crew(size=5))
+    with pytest.raises(Invalid, match="must not shrink"):
+        await cluster.patch(cluster.catalogue.find("crews"), "c", "default", {"spec": {"size": 4}})
+    await cluster.update({**stored, "spec": {"size": 6}})
+    schema["x-kubernetes-validations"] = [{"rule": "self.size <"}]
+    with pytest.raises(Invalid, match=r"x-kubernetes-validations\[0\]\.rule: Invalid value.*compilation failed"):
+        await cluster.create({**made, "metadata": {"name": "others.x.dev"}})

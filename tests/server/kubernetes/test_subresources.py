@@ -113,6 +113,22 @@ async def test_an_evicted_pod_says_that_it_was_disrupted(served: Served) -> None
     assert is_condition_true(status_of(found)["conditions"], "DisruptionTarget")
 
 
+async def test_the_finalizers_of_a_namespace(served: Served) -> None:
+    await served.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    path = "/api/v1/namespaces/team"
+    async with served.session() as http:
+        for finalizers, status in ((["kubernetes", "x.dev/hold"], 200), (7, 400)):
+            body = {"metadata": {"name": "team"}, "spec": {"finalizers": finalizers}}
+            async with http.put(f"{path}/finalize", json=body) as response:
+                await told(response, status)
+        async with http.delete(path) as response:
+            assert (await told(response, 200))["status"]["phase"] == "Terminating"
+        async with http.put(f"{path}/finalize", json={"metadata": {"name": "team"}, "spec": {}}) as response:
+            await told(response, 200)
+        async with http.get(path) as response:
+            await told(response, 404)
+
+
 async def test_a_token_for_a_service_account(served: Served) -> None:
     await served.cluster.create(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot", "namespace": "default"}}

@@ -21,7 +21,7 @@ from muster.embedded.store.deletion import FOREGROUND, ORPHAN, plan_deletion, wi
 from muster.embedded.store.history import Change
 from muster.embedded.store.store import Store
 from muster.embedded.store.view import ResourceKey, Transaction, is_packed
-from muster.embedded.store.write_hooks import CRD_FINALIZER, CRDS, NAMESPACES, PODS
+from muster.embedded.store.write_hooks import CONTENTS_FINALIZER, CRD_FINALIZER, CRDS, NAMESPACES, PODS
 from muster.embedded.store.writes import store_or_remove
 from muster.kube.builtin import CONFIG_MAP, EVENT, NAMESPACE, SERVICE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster, Propagation
@@ -391,8 +391,10 @@ class NamespaceController:
         kind = self._cluster.catalogue.of_resource(NAMESPACES)
         if namespace is None or kind is None or not is_deleting(namespace):
             return
-        emptied: Object = {**namespace, "spec": {**spec_of(namespace), "finalizers": []}}
-        if spec_of(namespace).get("finalizers"):
+        held = spec_of(namespace).get("finalizers") or []
+        rest = [finalizer for finalizer in held if finalizer != CONTENTS_FINALIZER]
+        emptied: Object = {**namespace, "spec": {**spec_of(namespace), "finalizers": rest}}
+        if len(rest) < len(held):
             store_or_remove(tx, kind, namespace, emptied)
 
 

@@ -438,6 +438,8 @@ class KubernetesApi:
                 return await subresources.bind(self._cluster, request, target)
             case "POST", "", "pods", "eviction":
                 return await subresources.evict(self._cluster, request, target)
+            case "PUT", "", "namespaces", "finalize":
+                return await subresources.finalize_namespace(self._cluster, request, target)
             case "POST", "", "serviceaccounts", "token":
                 return await subresources.issue_token(self._cluster, self._identity, request, target)
             case _, "", "pods", stream if stream in _STREAMS:

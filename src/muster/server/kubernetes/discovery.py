@@ -57,6 +57,7 @@ _SUBRESOURCES: dict[tuple[str, str], tuple[tuple[str, str, str, str, tuple[str, 
         ("proxy", "PodProxyOptions", "", "v1", ("create", "delete", "get", "patch", "update")),
     ),
     ("", "services"): (("proxy", "ServiceProxyOptions", "", "v1", ("create", "delete", "get", "patch", "update")),),
+    ("", "namespaces"): (("finalize", "Namespace", "", "v1", ("update",)),),
     ("", "serviceaccounts"): (("token", "TokenRequest", "authentication.k8s.io", "v1", ("create",)),),
 }
 

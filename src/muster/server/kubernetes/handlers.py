@@ -12,7 +12,7 @@ from muster.embedded.cluster import EmbeddedCluster, WriteCheck
 from muster.embedded.node.nodes import is_simulated
 from muster.embedded.store.admission import FieldValidation
 from muster.kube import builtin
-from muster.kube.builtin import NODE, POD
+from muster.kube.builtin import NAMESPACE, NODE, POD
 from muster.kube.cluster import Listing, LogQuery, Propagation, Subresource
 from muster.kube.errors import (
     BadRequest,
@@ -468,6 +468,15 @@ async def _mark_disrupted(cluster: EmbeddedCluster, target: Target) -> None:
     conditions = set_condition(status.get("conditions"), "DisruptionTarget", "True", *why, now)
     with suppress(Conflict):
         await cluster.update({**pod, "status": {**status, "conditions": conditions}}, subresource="status")
+
+
+async def finalize_namespace(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> ApiResponse:
+    """Sets what the deletion of a namespace waits for."""
+    body = fill_from_url(await request.document(), NAMESPACE, target)
+    finalizers = (body.get("spec") or {}).get("finalizers") or []
+    if not isinstance(finalizers, list) or not all(isinstance(each, str) for each in finalizers):
+        raise BadRequest("spec.finalizers must be a list of names")
+    return json_response(await cluster.finalize_namespace(target.name, finalizers), request)
 
 
 async def issue_token(cluster: EmbeddedCluster, identity: Identity, request: ApiRequest, target: Target) -> ApiResponse:
