@@ -63,6 +63,18 @@ recurring run    view             ALTO   read
 recurring run    create           *      write
 recurring run    edit             ALO    write
 recurring run    delete           AO     write
+argo workflow    view             ALTO   read
+argo workflow    stop             ALTO   write
+argo workflow    suspend          ALTO   write
+argo workflow    resume           ALTO   write
+argo workflow    retry            ALTO   write
+argo workflow    copy             ALTO   write
+argo workflow    delete           ALTO   write
+schedule         view             ALTO   read
+schedule         create           *      write
+schedule         edit             ALTO   write
+schedule         run              ALTO   write
+schedule         delete           ALTO   write
 workspace        view             ALTO   read
 workspace        create           *      write
 workspace        open             ALTo   write

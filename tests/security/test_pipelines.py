@@ -19,7 +19,6 @@ from sqlalchemy import select
 from muster.kube.budgets import Budgets
 from muster.kube.errors import TooManyRequests
 from muster.kube.objects import Object, name_of
-from muster.pipelines.compile import RUN_LABEL
 from muster.pipelines.controller import compile_run
 from muster.pipelines.recurring_runs import RecurringController
 from muster.pipelines.runs import RunSource
@@ -29,6 +28,7 @@ from muster.platform.users.namespace_names import namespace_of
 from muster.platform.users.tokens import issue_run_token
 from muster.server.platform.route_rules import PIPELINES_RULES
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
+from muster.workflows.model import PIPELINE_RUN_LABEL
 from tests.pipelines.test_packages import SPEC, YAML
 from tests.server.pipelines.test_app import Api, user_of
 from tests.server.platform.served import Client, Served, serving
@@ -213,7 +213,11 @@ async def test_a_false_workflow_of_a_run(here: Here) -> None:
             {
                 "apiVersion": WORKFLOW.api_version,
                 "kind": "Workflow",
-                "metadata": {"name": chosen, "namespace": namespace, "labels": {RUN_LABEL: here.ids["run_id"]}},
+                "metadata": {
+                    "name": chosen,
+                    "namespace": namespace,
+                    "labels": {PIPELINE_RUN_LABEL: here.ids["run_id"]},
+                },
                 "spec": {"entrypoint": "x", "templates": [{"name": "x", "suspend": {}}]},
                 "status": {"phase": "Failed", "message": CANARY},
             }

@@ -111,7 +111,10 @@ async def scene(
     database = await Database.open(sqlite_url(home / "platform.db"), keys=keys, survives_power_cut=False)
     try:
         kinds = (*training_kinds(), *workflow_kinds(), *workspace_kinds())
-        async with serving(database, home, kinds=kinds) as served, run_components(served.platform.jobs):
+        async with (
+            serving(database, home, kinds=kinds) as served,
+            run_components(served.platform.jobs, served.platform.argo_workflows),
+        ):
             yield await _prepare(served)
     finally:
         database.close()
@@ -142,6 +145,10 @@ async def _prepare(served: Served) -> Scene:
     await ann.post("volumes", {"name": "job", "team": "ml"})  # it has the name of the job, because paths have one
     await ann.post("notebooks", {"name": "job", "team": "ml", "env": {"A": CANARY}})
     await ann.post("tensorboards", {"name": "job", "team": "ml", "logs": [{"name": CANARY, "path": "pvc://job/logs"}]})
+    workflow = await served.platform.cluster.create(_workflow("job", made["namespace"]))
+    spec = {"schedules": ["@daily"], "workflowSpec": workflow["spec"]}
+    cron = {"kind": "CronWorkflow", "metadata": {"name": "job", "namespace": made["namespace"]}, "spec": spec}
+    await served.platform.cluster.create({"apiVersion": workflow["apiVersion"], **cron})
     lab = {"name": "lab", "namespace": made["namespace"], "annotations": {PORT_ANNOTATION: "1"}}
     spec = {"containers": [{"name": "main", "image": "python:3.12"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": lab, "spec": spec}
@@ -181,6 +188,16 @@ def _job(name: str) -> dict[str, Any]:
         "kind": "PyTorchJob",
         "metadata": {"name": name},
         "spec": {"pytorchReplicaSpecs": replicas},
+    }
+
+
+def _workflow(name: str, namespace: str) -> dict[str, Any]:
+    container = {"image": "python:3.12", "command": ["echo", CANARY]}
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "metadata": {"name": name, "namespace": namespace, "annotations": {"note": CANARY}},
+        "spec": {"entrypoint": "main", "templates": [{"name": "main", "container": container}]},
     }
 
 
@@ -248,7 +265,8 @@ async def test_nothing_private_in_what_all_may_read(scene: Scene) -> None:
 
 
 async def _nothing_private_in_what_all_may_read(scene: Scene, key: str) -> None:
-    query = "?to=1" if key.endswith("/diff") else f"?of=run:{scene.ids['run']}" if key == "GET /metrics" else ""
+    queries = {"GET /metrics": f"?of=run:{scene.ids['run']}", "GET /schedules/times": "?schedule=@daily"}
+    query = "?to=1" if key.endswith("/diff") else queries.get(key, "")
     reply = await ask(scene.mallory, key, scene.path(key) + query)
     assert reply.status in (200, 404), reply.body
     assert CANARY not in str(reply.body)
@@ -273,6 +291,7 @@ FOREIGN_TEAM: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"name": "m2", "category": "general", "git_url": "https://git.example/x.git", "git_ref": "main", "team": "ml"},
     ),
     "a job": ("POST", "jobs", {"manifest": "JOB", "team": "ml"}),
+    "a schedule": ("POST", "schedules", {"manifest": "WORKFLOW", "name": "x", "schedules": ["@daily"], "team": "ml"}),
     "a copy of a version": (
         "POST",
         "workflows/plain/versions/1/copy",
@@ -286,6 +305,8 @@ async def test_foreign_teams(scene: Scene, what: str) -> None:
     method, path, body = FOREIGN_TEAM[what]
     if path == "jobs":
         body = {**body, "manifest": orjson.dumps(_job("foreign")).decode()}
+    if path == "schedules":
+        body = {**body, "manifest": orjson.dumps(_workflow("foreign", "")).decode()}
     reply = await scene.mallory(method, path, body)
     assert reply.refused(403)["code"] == "team.foreign"
 

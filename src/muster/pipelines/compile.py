@@ -22,9 +22,8 @@ from muster.pipelines.object_stores import ROOT_KEY, ObjectStores, read_object_s
 from muster.pipelines.spec import Pipeline, PipelineError, check_parameters, parse_pipeline
 from muster.pipelines.task import TASK_INPUTS, RunInfo, TaskFailed, TaskInputs
 from muster.pipelines.values import ValueTypeError
-from muster.workflows.model import PIPELINE_ARGUMENT, Template
+from muster.workflows.model import PIPELINE_ARGUMENT, PIPELINE_RUN_LABEL, Template
 
-RUN_LABEL = "pipeline/runid"
 NAME_ANNOTATION = "pipelines.kubeflow.org/run_name"
 DEFAULT_ROOT = "minio://mlpipeline/v2/artifacts"
 WORKSPACE_VOLUME = "kfp-workspace"
@@ -87,7 +86,7 @@ def to_workflow(
         "metadata": {
             "name": name or workflow_name(pipeline.name, run_id),
             "namespace": namespace,
-            "labels": {**(labels or {}), RUN_LABEL: run_id},
+            "labels": {**(labels or {}), PIPELINE_RUN_LABEL: run_id},
             "annotations": {**(annotations or {}), NAME_ANNOTATION: display_name},
         },
         "spec": spec,

@@ -38,7 +38,7 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
-from muster.pipelines.compile import RUN_LABEL, to_workflow
+from muster.pipelines.compile import to_workflow
 from muster.pipelines.object_stores import CONFIG_MAP as LAUNCHER
 from muster.pipelines.records import ENDED, ArtifactRecord, PipelineRun, State
 from muster.pipelines.runs import (
@@ -70,7 +70,7 @@ from muster.platform.users.audit import write_audit
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.backend import WorkflowBackend
 from muster.workflows.kinds import WORKFLOW
-from muster.workflows.model import KEEP_ANNOTATION
+from muster.workflows.model import KEEP_ANNOTATION, PIPELINE_RUN_LABEL
 from muster.workflows.operations import control
 from muster.workflows.operations.retry import retry as retried
 
@@ -134,7 +134,7 @@ class PipelineController:
         self._changed: dict[str, Object | None] = {}
         self._news = asyncio.Event()
         self._artifacts = artifacts
-        self._workflows = Informer(cluster, WORKFLOW, labels=RUN_LABEL, on_change=self._on_change)
+        self._workflows = Informer(cluster, WORKFLOW, labels=PIPELINE_RUN_LABEL, on_change=self._on_change)
         self._deleting: dict[Key, Object] = {}
         """Workflows that are being deleted and may have the finalizer."""
         self._deletion = asyncio.Event()
@@ -286,14 +286,14 @@ class PipelineController:
     async def _workflow(self, run: PipelineRun) -> Object:
         """Returns the Workflow with its nodes. Raises the cluster's NotFound."""
         workflow = await self._cluster.get(WORKFLOW, run.workflow, run.namespace)
-        if labels_of(workflow).get(RUN_LABEL) != run.id:
+        if labels_of(workflow).get(PIPELINE_RUN_LABEL) != run.id:
             raise NotFound(f'the Workflow "{run.workflow}" is not that of the run')
         return await self._backend.with_nodes(workflow)
 
     # Following the cluster
 
     def _on_change(self, before: Object | None, after: Object | None) -> None:
-        run_id = labels_of(after or before or {}).get(RUN_LABEL, "")
+        run_id = labels_of(after or before or {}).get(PIPELINE_RUN_LABEL, "")
         if not run_id:
             return
         if after is not None and is_deleting(after):
@@ -323,7 +323,7 @@ class PipelineController:
                 if run.state not in ENDED and not await self._is_requested(run_id):
                     await self._end(run_id, _GONE)
                 return
-            if labels_of(workflow).get(RUN_LABEL) != run_id:
+            if labels_of(workflow).get(PIPELINE_RUN_LABEL) != run_id:
                 return  # a user has made a Workflow of this name
             seen = read_status(workflow, run)
             if seen.state in ENDED:
@@ -341,11 +341,11 @@ class PipelineController:
             deleting, self._deleting = self._deleting, {}
             for workflow in deleting.values():
                 if FINALIZER in (meta(workflow).get("finalizers") or ()):
-                    await _alone(labels_of(workflow)[RUN_LABEL], self._finalize(workflow))
+                    await _alone(labels_of(workflow)[PIPELINE_RUN_LABEL], self._finalize(workflow))
 
     async def _finalize(self, workflow: Object) -> None:
         """Stores what the run did, and its logs, before its Workflow goes."""
-        run_id = labels_of(workflow)[RUN_LABEL]
+        run_id = labels_of(workflow)[PIPELINE_RUN_LABEL]
         async with self._leases.hold(f"run/{run_id}"):
             run = await self._database.read(lambda connection: find_run(connection, run_id))
             if run is not None and (run.workflow, run.namespace) == (name_of(workflow), namespace_of(workflow)):

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection, case, delete, insert, literal, select, update
+from sqlalchemy import Connection, case, delete, func, insert, literal, select, update
 
 from muster.kube.budgets import Budgets, setting_name
 from muster.kube.errors import ApiError, BadRequest, TooManyRequests, Unavailable
@@ -24,13 +24,13 @@ from muster.pipelines.controller import PipelineController
 from muster.pipelines.experiments import check_description, check_name, check_not_archived, get_experiment, in_namespace
 from muster.pipelines.list_query import ListFields, ListRequest, list_rows
 from muster.pipelines.pipelines import forget_spec, get_spec, store_spec
-from muster.pipelines.records import RECURRING_RUN, RecurringRun, new_uuid
+from muster.pipelines.records import ENDED, RECURRING_RUN, RecurringRun, new_uuid
 from muster.pipelines.runs import NewRun, RunSource, count_active, find_experiment, find_spec, insert_run
 from muster.pipelines.ticks import Trigger, fill_macros, next_tick, shortest_gap, ticks
 from muster.platform.database.database import Database
-from muster.platform.database.pipeline_tables import pipeline_runs, recurring_runs
+from muster.platform.database.pipeline_tables import pipeline_runs, pipelines, recurring_runs
 from muster.platform.database.queries import AnyRow, as_record, record_columns
-from muster.platform.database.tables import now, users
+from muster.platform.database.tables import now, teams, users
 from muster.platform.errors import (
     InvalidProblem,
     NotFoundProblem,
@@ -166,6 +166,38 @@ def list_recurring_runs(
     else:
         conditions = in_namespace(connection, actor, RECURRING_RUN, recurring_runs, namespace)
     return list_rows(connection, _RECURRING.where(*conditions), wanted, _FIELDS).map(_recurring)
+
+
+def list_all_recurring_runs(
+    connection: Connection, actor: Actor
+) -> list[tuple[RecurringRun, str, str, str | None, int]]:
+    """Those of all namespaces that the user may see, with the names of the pipeline, the owner and the team, and the
+    number of runs that have not ended."""
+    table = recurring_runs.c
+    active = (
+        select(func.count())
+        .where(
+            pipeline_runs.c.recurring_run_id == table.id, pipeline_runs.c.state.not_in(ENDED), ~pipeline_runs.c.deleted
+        )
+        .correlate(recurring_runs)
+        .scalar_subquery()
+    )
+    query = (
+        _RECURRING.add_columns(
+            pipelines.c.display_name.label("pipeline_name"),
+            users.c.name.label("owner_name"),
+            teams.c.name.label("team_name"),
+            active.label("active"),
+        )
+        .outerjoin(pipelines, pipelines.c.id == table.pipeline_id)
+        .outerjoin(users, users.c.id == table.owner_id)
+        .outerjoin(teams, teams.c.id == table.team_id)
+        .where(visible(actor, RECURRING_RUN, owner=table.owner_id, team=table.team_id))
+    )
+    return [
+        (_recurring(row), row.pipeline_name or "", row.owner_name or "", row.team_name, row.active)
+        for row in connection.execute(query)
+    ]
 
 
 def enable_recurring_run(connection: Connection, actor: Actor, identifier: str, *, enabled: bool) -> None:

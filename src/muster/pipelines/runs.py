@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, false, func, insert, or_, select, update
 
 from muster.kube.objects import Key, Object, timestamp
 from muster.pipelines.experiments import (
@@ -32,12 +32,21 @@ from muster.platform.database.pipeline_tables import (
     pipeline_artifacts,
     pipeline_run_tasks,
     pipeline_runs,
+    pipelines,
 )
-from muster.platform.database.queries import AnyRow, as_record, record_columns
-from muster.platform.database.tables import now, users
+from muster.platform.database.queries import (
+    AnyRow,
+    PageRequest,
+    as_record,
+    contains_words,
+    record_columns,
+    select_page,
+)
+from muster.platform.database.tables import now, teams, users
 from muster.platform.errors import BadRequestProblem, ConflictProblem, InvalidProblem, NotFoundProblem
 from muster.platform.permissions import Actor, require, visible
 from muster.platform.quotas import check_count
+from muster.platform.records.argo import AnyRunState
 from muster.platform.records.common import Page, Subject
 from muster.platform.users.audit import write_audit
 
@@ -199,6 +208,83 @@ def list_runs(
     else:
         conditions = in_namespace(connection, actor, RUN, pipeline_runs, namespace)
     return list_rows(connection, _RUNS.where(*conditions), wanted, _FIELDS).map(_run)
+
+
+@dataclass(frozen=True, slots=True)
+class RecentFilter:
+    """What is left of all pipeline runs in the list of everything that ran."""
+
+    q: str = ""
+    states: tuple[AnyRunState, ...] = ()
+    """Empty for all."""
+    owner: str = ""
+    """The id or name of a user."""
+    recurring_run_id: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecentRun:
+    run: PipelineRun
+    state: AnyRunState
+    pipeline_name: str
+    """'' if it was created from a spec, or if the pipeline was deleted."""
+    owner_name: str
+    team_name: str | None
+
+
+def list_recent(connection: Connection, actor: Actor, wanted: PageRequest, only: RecentFilter) -> Page[RecentRun]:
+    """Lists the runs of all namespaces that the user may see, without archived ones, by created."""
+    table = pipeline_runs.c
+    conditions = [visible(actor, RUN, owner=table.owner_id, team=table.team_id), ~table.archived]
+    if only.q:
+        conditions.append(contains_words(only.q, table.name))
+    if only.states:
+        conditions.append(or_(false(), *(_STATE_CONDITIONS[each] for each in only.states if each in _STATE_CONDITIONS)))
+    if only.owner:
+        conditions.append(or_(table.owner_id == only.owner, users.c.name == only.owner))
+    if only.recurring_run_id:
+        conditions.append(table.recurring_run_id == only.recurring_run_id)
+    if only.since is not None:
+        conditions.append(table.created >= only.since)
+    if only.until is not None:
+        conditions.append(table.created < only.until)
+    query = (
+        _RUNS.add_columns(
+            pipelines.c.display_name.label("pipeline_name"),
+            users.c.name.label("owner_name"),
+            teams.c.name.label("team_name"),
+        )
+        .outerjoin(pipelines, pipelines.c.id == table.pipeline_id)
+        .outerjoin(users, users.c.id == table.owner_id)
+        .outerjoin(teams, teams.c.id == table.team_id)
+        .where(*conditions)
+    )
+    page = select_page(connection, query, wanted, key=table.id, sortable={"created": table.created}, usual="-created")
+    return page.map(_recent)
+
+
+def _recent(row: AnyRow) -> RecentRun:
+    run = _run(row)
+    state: AnyRunState = "stopped" if run.state == "FAILED" and run.stopped_by else _STATES[run.state]
+    return RecentRun(run, state, row.pipeline_name or "", row.owner_name or "", row.team_name)
+
+
+_STATES: Final[Mapping[str, AnyRunState]] = {
+    "PENDING": "waiting",
+    "RUNNING": "running",
+    "CANCELING": "running",
+    "SUCCEEDED": "succeeded",
+    "FAILED": "failed",
+}
+_STATE_CONDITIONS: Final[Mapping[AnyRunState, ColumnElement[bool]]] = {
+    "waiting": pipeline_runs.c.state == "PENDING",
+    "running": pipeline_runs.c.state.in_(["RUNNING", "CANCELING"]),
+    "succeeded": pipeline_runs.c.state == "SUCCEEDED",
+    "failed": and_(pipeline_runs.c.state == "FAILED", pipeline_runs.c.stopped_by == ""),
+    "stopped": and_(pipeline_runs.c.state == "FAILED", pipeline_runs.c.stopped_by != ""),
+}
 
 
 def archive_run(connection: Connection, actor: Actor, identifier: str, *, archived: bool) -> None:

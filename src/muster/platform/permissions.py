@@ -144,6 +144,20 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("recurring run", "create"): Rule(_ALL, "write"),
     ("recurring run", "edit"): Rule(_A | _L | _O, "write"),
     ("recurring run", "delete"): Rule(_A | _O, "write"),
+    # Workflows and CronWorkflows of the cluster that are no runs of the platform belong to the user or the team of
+    # their namespace. All members of the team may change them, as RBAC lets them do with argo and kubectl.
+    ("argo workflow", "view"): Rule(_A | _L | _T | _O, "read"),
+    ("argo workflow", "stop"): Rule(_A | _L | _T | _O, "write"),
+    ("argo workflow", "suspend"): Rule(_A | _L | _T | _O, "write"),
+    ("argo workflow", "resume"): Rule(_A | _L | _T | _O, "write"),
+    ("argo workflow", "retry"): Rule(_A | _L | _T | _O, "write"),
+    ("argo workflow", "copy"): Rule(_A | _L | _T | _O, "write"),
+    ("argo workflow", "delete"): Rule(_A | _L | _T | _O, "write"),
+    ("schedule", "view"): Rule(_A | _L | _T | _O, "read"),
+    ("schedule", "create"): Rule(_ALL, "write"),
+    ("schedule", "edit"): Rule(_A | _L | _T | _O, "write"),
+    ("schedule", "run"): Rule(_A | _L | _T | _O, "write"),
+    ("schedule", "delete"): Rule(_A | _L | _T | _O, "write"),
     # A notebook or TensorBoard runs what its visitors write, with all that the namespace of its user or team may use.
     ("workspace", "view"): Rule(_A | _L | _T | _O, "read"),
     ("workspace", "create"): Rule(_ALL, "write"),

@@ -26,6 +26,8 @@ PIPELINE_ARGUMENT = "kubeflow-pipeline"
 """The argument of a workflow whose tasks are decided by a TaskResolver: the compiled pipeline, as JSON."""
 KEEP_ANNOTATION = "workflows.muster.dev/keep-artifacts"
 """Of a workflow whose artifacts outlive it, until `ArtifactClient.release` is called."""
+PIPELINE_RUN_LABEL = "pipeline/runid"
+"""On the workflow of a pipeline run: the id of the run."""
 FINISHED_PHASES: frozenset[str] = frozenset(("Succeeded", "Failed", "Error"))
 """Of a workflow."""
 

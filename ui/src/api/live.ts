@@ -41,19 +41,19 @@ export function useLiveList<T>(events: string, key: QueryKey, isSame: (a: T, b: 
   }, [events])
 }
 
-/** Calls `take` with every version of one thing. Returns true when it was deleted. */
-export function useLiveOne<T>(events: string, take: (found: T) => void): boolean {
+/** Calls `take` with every version of one thing. Returns true when it was deleted. `name` is that of the events. */
+export function useLiveOne<T>(events: string, take: (found: T) => void, name = "job"): boolean {
   const [gone, setGone] = useState(false)
   const taken = useEffectEvent(take)
   useEffect(() => {
     setGone(false)
     const source = new EventSource(events)
-    source.addEventListener("job", (event) => taken(JSON.parse(event.data as string) as T))
+    source.addEventListener(name, (event) => taken(JSON.parse(event.data as string) as T))
     source.addEventListener("gone", () => {
       source.close()
       setGone(true)
     })
     return () => source.close()
-  }, [events])
+  }, [events, name])
   return gone
 }

@@ -125,6 +125,7 @@ export async function deleteRun(run: string): Promise<unknown> {
 async function changed<T>(work: Promise<T>): Promise<T> {
   const answer = await work
   void queryClient.invalidateQueries({ queryKey: ["runs"] })
+  void queryClient.invalidateQueries({ queryKey: ["all runs"] })
   return answer
 }
 

@@ -109,8 +109,15 @@ const diff = createRoute({
 const runs = createRoute({
   getParentRoute: () => shell,
   path: "/runs",
-  validateSearch: texts("q", "state", "workflow", "owner", "sort", "pages"),
+  validateSearch: texts("q", "state", "origin", "workflow", "owner", "sort", "pages"),
   component: lazyRouteComponent(() => import("@/pages/runs/list"), "RunList"),
+})
+
+const argoWorkflow = createRoute({
+  getParentRoute: () => shell,
+  path: "/runs/argo/$namespace/$name",
+  validateSearch: texts("node", "tab", "view", "q", "failed"),
+  component: lazyRouteComponent(() => import("@/pages/runs/argo"), "ArgoWorkflowPage"),
 })
 
 const newRun = createRoute({
@@ -165,6 +172,26 @@ const review = createRoute({
   path: "/reviews/$review",
   validateSearch: texts("tab"),
   component: lazyRouteComponent(() => import("@/pages/reviews/detail"), "ReviewDetail"),
+})
+
+const schedules = createRoute({
+  getParentRoute: () => shell,
+  path: "/schedules",
+  validateSearch: texts("q", "kind", "state", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/schedules/list"), "ScheduleList"),
+})
+
+const newSchedule = createRoute({
+  getParentRoute: () => shell,
+  path: "/schedules/new",
+  component: lazyRouteComponent(() => import("@/pages/schedules/new"), "NewSchedule"),
+})
+
+const schedule = createRoute({
+  getParentRoute: () => shell,
+  path: "/schedules/$namespace/$name",
+  validateSearch: texts("tab", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/schedules/detail"), "SchedulePage"),
 })
 
 const pipelines = createRoute({
@@ -426,6 +453,10 @@ const tree = root.addChildren([
     runs,
     newRun,
     run,
+    argoWorkflow,
+    schedules,
+    newSchedule,
+    schedule,
     ...pipelineRoutes,
     ...moduleRoutes,
     ...adminRoutes,

@@ -3,6 +3,7 @@
 import { Link, Outlet, useNavigate } from "@tanstack/react-router"
 import {
   Boxes,
+  CalendarClock,
   ChartSpline,
   Compass,
   HardDrive,
@@ -48,6 +49,7 @@ export const NAVIGATION: NavigationItem[] = [
   { to: "/", word: "home", icon: House },
   { to: "/workflows", word: "workflows", icon: Workflow },
   { to: "/runs", word: "runs", icon: Play },
+  { to: "/schedules", word: "schedules", icon: CalendarClock },
   { to: "/pipelines", word: "pipelines", icon: Waypoints },
   { to: "/modules", word: "modules", icon: Boxes },
   { to: "/reviews", word: "reviews", icon: ListChecks },

@@ -5,6 +5,7 @@ import {
   Ban,
   CircleCheck,
   CircleDashed,
+  CirclePause,
   CircleX,
   Eye,
   Hourglass,
@@ -55,12 +56,21 @@ export function Badge({
   )
 }
 
-export type RunStateName = "waiting" | "running" | "succeeded" | "failed" | "stopped" | "skipped" | "stopping"
+export type RunStateName =
+  | "waiting"
+  | "running"
+  | "suspended"
+  | "succeeded"
+  | "failed"
+  | "stopped"
+  | "skipped"
+  | "stopping"
 
 const RUN_LOOKS: Record<RunStateName, { tone: Tone; icon: typeof Ban }> = {
   waiting: { tone: "waiting", icon: CircleDashed },
   running: { tone: "running", icon: LoaderCircle },
   stopping: { tone: "waiting", icon: LoaderCircle },
+  suspended: { tone: "warning", icon: CirclePause },
   succeeded: { tone: "succeeded", icon: CircleCheck },
   failed: { tone: "failed", icon: CircleX },
   stopped: { tone: "waiting", icon: Ban },

@@ -6,17 +6,20 @@ import type { Column } from "@/components/data-table"
 import { metricTexts } from "@/i18n/metrics"
 import { type Translate, useTexts } from "@/i18n/translate"
 
-/** A column of ticks. `subject` is how the comparison names a row. */
+/** A column of ticks. `subject` is how the comparison names a row; undefined for one that cannot be compared. */
 export function compareColumn<T>(
   w: Translate<keyof typeof metricTexts>,
-  subject: (row: T) => { subject: string; name: string },
+  subject: (row: T) => { subject: string; name: string } | undefined,
 ): Column<T> {
   return {
     id: "compare",
     header: w("compare"),
     hideHeader: true,
     className: "w-8 pr-0",
-    cell: (row) => <CompareTick {...subject(row)} />,
+    cell: (row) => {
+      const found = subject(row)
+      return found && <CompareTick {...found} />
+    },
   }
 }
 

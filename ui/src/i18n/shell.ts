@@ -6,6 +6,7 @@ export const shellTexts = texts({
   home: ["Home", "首页"],
   workflows: ["Workflows", "工作流"],
   runs: ["Runs", "运行实例"],
+  schedules: ["Schedules", "定时计划"],
   pipelines: ["Pipelines", "流水线"],
   modules: ["Modules", "模块管理"],
   reviews: ["Reviews", "模块审核"],

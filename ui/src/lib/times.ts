@@ -62,3 +62,17 @@ export function fromLocalInput(local: string): string | undefined {
   const at = new Date(local)
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString()
 }
+
+const SECOND = 1000
+const AXIS_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400]
+
+/** Where an axis of this length has its labels, in milliseconds from its start: at most `most` round times. */
+export function axisTicks(length: number, most = 5): number[] {
+  const days = 86_400 * SECOND
+  const step =
+    AXIS_STEPS.map((seconds) => seconds * SECOND).find((each) => length / each < most) ??
+    Math.ceil(length / days / most) * days
+  const ticks: number[] = []
+  for (let at = 0; at <= length * 0.97; at += step) ticks.push(at)
+  return ticks
+}

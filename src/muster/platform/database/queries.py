@@ -135,6 +135,23 @@ def paginate(
     return Page(piece, _encode(sort, value_of(piece[-1]), key(piece[-1])) if more else None, len(found))
 
 
+def merge_pages(
+    pages: Sequence[Page[T]], wanted: PageRequest, *, key: Callable[[T], str], value_of: Callable[[T], Any], usual: str
+) -> Page[T]:
+    """Returns one page of several lists that are in the same order. Each of `pages` was requested with the same
+    cursor: `key` and `value_of` give what the lists are sorted by."""
+    sort = wanted.sort or usual
+    found = sorted(
+        (item for page in pages for item in page.items),
+        key=lambda item: (value_of(item), key(item)),
+        reverse=sort.startswith("-"),
+    )
+    piece = found[: wanted.limit]
+    more = len(found) > wanted.limit or any(page.next is not None for page in pages)
+    after = _encode(sort, value_of(piece[-1]), key(piece[-1])) if more and piece else None
+    return Page(piece, after, sum(page.total for page in pages))
+
+
 def contains_words(text: str, *columns: ColumnElement[Any]) -> ColumnElement[bool]:
     """A condition: every word of `text` occurs in one of the columns, in upper or lower case."""
     found = (or_(*(_Contains(column, f"%{_LIKE.sub(_escape, word)}%") for column in columns)) for word in text.split())

@@ -81,6 +81,7 @@ def describe_job(job_kind: JobKind, obj: Object) -> Job:
         team_name=None,
         run_id=run or None,
         run_name=None,
+        workflow=workflow_of(obj),
         replicas=job.size,
         running=sum(count.get("active", count.get("running", 0)) for count in counts),
         succeeded=sum(count.get("succeeded", 0) for count in counts),
@@ -120,10 +121,15 @@ def subject_of(job: Job, runs: Mapping[str, RunOwner], find_owner: FindOwner) ->
 
 def run_of(obj: Object) -> str:
     """Returns the id of the run whose Workflow owns the job. A label proves nothing: any manifest may have one."""
+    name = workflow_of(obj)
+    return name.removeprefix(_RUN) if name.startswith(_RUN) else ""
+
+
+def workflow_of(obj: Object) -> str:
+    """Returns the name of the Workflow that owns the job; '' if none does."""
     for owner in owners_of(obj):
         if (owner.get("apiVersion"), owner.get("kind")) == (WORKFLOW.api_version, WORKFLOW.kind):
-            name = str(owner.get("name") or "")
-            return name.removeprefix(_RUN) if name.startswith(_RUN) else ""
+            return str(owner.get("name") or "")
     return ""
 
 

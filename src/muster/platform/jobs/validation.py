@@ -111,8 +111,8 @@ def templates_in(obj: Object) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def secrets_in(obj: Object) -> set[str]:
-    """Returns the names of all Secrets that its Pods use."""
-    return {name for _, template in templates_in(obj) for name in _secret_names(template)}
+    """Returns the names of all Secrets that the Pods of a job or a Workflow use."""
+    return set(_secret_names(obj.get("spec")))
 
 
 def _reserved(obj: Object, *, owned: bool) -> Iterator[FieldError]:

@@ -33,6 +33,8 @@ class Job:
     run_id: str | None
     """The run that created it; the job then belongs to the owner of the run."""
     run_name: str | None
+    workflow: str
+    """The name of the Workflow that created it; '' if none did."""
     replicas: int
     running: int
     succeeded: int

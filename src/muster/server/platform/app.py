@@ -20,6 +20,8 @@ from muster import __version__
 from muster.kube.errors import Unavailable
 from muster.platform.database.leases import LeaseLost
 from muster.server.platform import (
+    all_runs,
+    argo_workflows,
     cluster,
     dispatch,
     jobs,
@@ -31,6 +33,7 @@ from muster.server.platform import (
     resources,
     run_nodes,
     runs,
+    schedules,
     sessions,
     tensorboards,
     users,
@@ -81,12 +84,15 @@ async def get_openapi(who: Who) -> dict[str, Any]:
 
 ROUTERS: tuple[APIRouter, ...] = (
     # Searched in this order: what is requested most comes first.
+    all_runs.router,
     runs.router,
     run_nodes.router,
     logs.run_logs_router,
     workflows.workflows_router,
     workflows.versions_router,
     jobs.router,
+    argo_workflows.router,
+    schedules.router,
     modules.modules_router,
     module_versions.module_versions_router,
     module_versions.reviews_router,
@@ -148,6 +154,7 @@ def background_tasks(services: Services) -> list[BackgroundTask]:
         ("owners of namespaces", services.namespaces.follow),
         ("changes of other servers", partial(follow_other_servers, services.database, services.run_feed)),
         ("job watch", services.jobs.run),
+        ("workflow watch", services.argo_workflows.run),
         # Jobs of the dispatcher have leases of their own, so that servers share them.
         ("dispatcher", services.dispatch.run),
     ]

@@ -309,13 +309,13 @@ async def _answers(here: Services, who: Actor, jobs: Sequence[Job]) -> list[Job]
             team_id=subject.team or None,
             team_name=known.teams.get(subject.team),
             run_name=known.runs.get(job.run_id or ""),
-            may=_may(who, job, subject),
+            may=allowed_actions(who, job, subject),
         )
         for job, subject in zip(jobs, subjects, strict=True)
     ]
 
 
-def _may(who: Actor, job: Job, subject: Subject) -> list[str]:
+def allowed_actions(who: Actor, job: Job, subject: Subject) -> list[str]:
     """The actions that are permitted and possible now."""
     job_kind = job_kind_named(job.word)
     pauses = job_kind is not None and can_be_suspended(job_kind) and job.state not in ("succeeded", "failed")

@@ -37,7 +37,7 @@ from muster.server.downloads import DOWNLOAD_HEADERS, content_disposition
 from muster.server.platform.rest import build_record, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
-from muster.server.platform.streams import download
+from muster.server.platform.streams import Check, download
 from muster.server.platform.workflows import look_of
 from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing
 from muster.workflows.artifacts.single_file import HEAD_BYTES, find_single_file, unpack_single_file
@@ -124,7 +124,18 @@ async def content_of_output(run: str, node: str, output: str, request: Request, 
         text = (await here.runs.masks(run)).text(str(value["value"]))
         return Response(text, media_type="text/plain", headers=DOWNLOAD_HEADERS)
     artifact = artifact_in(workflow, node, output) if workflow is not None else None
-    if artifact is None or workflow is None or here.artifacts is None:
+    if artifact is None or workflow is None:
+        raise NotFoundProblem.of("run.file", name=output)
+    check = partial(found_node, here, who, run, node)
+    return await artifact_response(request, here, check, workflow, artifact, str(value["path"]))
+
+
+async def artifact_response(
+    request: Request, here: Services, check: Check, workflow: Object, artifact: dict[str, Any], path: str
+) -> Response:
+    """A stored artifact: the file as it is, or the folder as an archive."""
+    output = str(artifact.get("name"))
+    if here.artifacts is None:
         raise NotFoundProblem.of("run.file", name=output)
     pieces, head = here.artifacts.read(workflow, artifact), b""
     try:
@@ -140,14 +151,13 @@ async def content_of_output(run: str, node: str, output: str, request: Request, 
         async for piece in pieces:
             yield piece
 
-    check = partial(found_node, here, who, run, node)
     file = find_single_file(head)
     if file is None:
         headers = {**DOWNLOAD_HEADERS, "Content-Disposition": content_disposition(f"{output}.tgz")}
         return download(request, content(), check, media_type="application/gzip", headers=headers)
     headers = {
         **DOWNLOAD_HEADERS,
-        "Content-Disposition": content_disposition(PurePosixPath(str(value["path"])).name or file.name),
+        "Content-Disposition": content_disposition(PurePosixPath(path).name or file.name),
         "Content-Length": str(file.size),
     }
     unpacked = unpack_single_file(content(), file)

@@ -20,10 +20,13 @@ from muster.kube.objects import Object
 from muster.pipelines.controller import PipelineController, compile_run
 from muster.pipelines.recurring_runs import RecurringController
 from muster.pipelines.runs import RunSource
+from muster.platform.argo.workflows import WorkflowWatch
+from muster.platform.argo.workflows import subject_of as workflow_subject
 from muster.platform.database.database import Database
 from muster.platform.database.leases import Leases
 from muster.platform.database.queries import new_id
 from muster.platform.jobs.jobs import JobWatch, RunOwner
+from muster.platform.jobs.jobs import subject_of as job_subject
 from muster.platform.modules.builds import Builds
 from muster.platform.modules.cluster_builds import JobBuilder
 from muster.platform.modules.images import Engine, ImageEngines
@@ -84,6 +87,13 @@ class Services:
     jobs: JobWatch
     job_feed: EventFeed
     """Changes of all training jobs."""
+    argo_workflows: WorkflowWatch
+    argo_feed: EventFeed
+    """Changes of all Workflows, as the subjects that changed."""
+    all_runs_feed: EventFeed
+    """Changes of everything that ran, as the subjects that changed."""
+    backend: WorkflowBackend
+    """Runs the Workflows."""
     builds: Builds
     dispatch: DispatchService
     pipeline_runs: PipelineController
@@ -139,13 +149,22 @@ async def create_services(
     await database.write(lambda connection: ensure_local_admin(connection, folder, shared_namespace=is_embedded))
     await database.read(lambda connection: forget_used_link(connection, folder))
     oidc = settings.web.oidc
-    run_feed, job_feed, dispatch_feed = (EventFeed(_EVENTS_KEPT, epoch=f"{new_id()}-") for _ in range(3))
+    feeds = (EventFeed(_EVENTS_KEPT, epoch=f"{new_id()}-") for _ in range(5))
+    run_feed, job_feed, dispatch_feed, argo_feed, all_runs_feed = feeds
 
     def publish_run(stored: StoredRun) -> None:
         run_feed.publish(stored, "run")
+        all_runs_feed.publish(stored.run.subject)
 
     def publish_job(job: Job, deleted: bool) -> None:
         job_feed.publish(job, "gone" if deleted else "job")
+        if not job.workflow:
+            all_runs_feed.publish(job_subject(job, {}, namespaces.owner_of))
+
+    def publish_workflow(namespace: str, uid: str) -> None:
+        subject = workflow_subject(namespace, uid, namespaces.owner_of)
+        argo_feed.publish(subject)
+        all_runs_feed.publish(subject)
 
     leases = Leases(database)
     parts = NamespaceParts(repository=settings.s3)
@@ -184,6 +203,10 @@ async def create_services(
         run_feed=run_feed,
         jobs=JobWatch(cluster, publish_job),
         job_feed=job_feed,
+        argo_workflows=WorkflowWatch(cluster, publish_workflow),
+        argo_feed=argo_feed,
+        all_runs_feed=all_runs_feed,
+        backend=backend,
         dispatch=dispatch,
         pipeline_runs=pipeline_runs,
         recurring_runs=RecurringController(database, pipeline_runs, compile_tick, settings.budgets),

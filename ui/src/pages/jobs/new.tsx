@@ -227,7 +227,7 @@ export function NewJob() {
   )
 }
 
-function TeamChoice({ value, onChange }: { value: string; onChange: (team: string) => void }) {
+export function TeamChoice({ value, onChange }: { value: string; onChange: (team: string) => void }) {
   const w = useTexts(jobTexts)
   const c = useTexts(commonTexts)
   const me = useMe()

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { lazy, Suspense, useCallback, useEffect, useMemo, useState } from "react"
 import { type RunDetail, runGraphQuery, runQuery, useLiveRun } from "@/api/runs"
+import { StateBadge } from "@/components/badge"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Input, Tick } from "@/components/form"
 import { Page } from "@/components/page"
@@ -18,9 +19,8 @@ import { useTexts } from "@/i18n/translate"
 import { filterNodes } from "@/lib/run-nodes"
 import { RunActions } from "./actions"
 import { RunBanner } from "./banner"
-import { RunStateBadge } from "./list"
 import { NodePanel } from "./node-panel"
-import { Timeline } from "./timeline"
+import { type TimedNode, Timeline } from "./timeline"
 
 const route = getRouteApi("/shell/runs/$run")
 const MetricsPanel = lazy(() =>
@@ -55,6 +55,7 @@ export function RunPage() {
     )
   if (!found.data) return <Loading />
   const run = found.data
+  const isActive = run.state === "running" || run.state === "waiting"
   const inspects = run.may.includes("inspect")
   const filter = { q: search.q, failedOnly: search.failed === "true" }
   const shown = filterNodes(run.node_states, filter)
@@ -83,7 +84,16 @@ export function RunPage() {
     {
       id: "timeline",
       label: w("timeline"),
-      content: <Timeline run={run} nodes={shown} select={select} selected={search.node} />,
+      content: (
+        <Timeline
+          all={run.node_states.map(timed)}
+          shown={new Set(shown.map((node) => node.name))}
+          started={run.started}
+          goes={run.state === "running"}
+          select={select}
+          selected={search.node}
+        />
+      ),
     },
     ...(inspects
       ? [
@@ -118,7 +128,7 @@ export function RunPage() {
     <Page
       wide
       title={run.name}
-      aside={<RunStateBadge run={run} />}
+      aside={<StateBadge state={run.stopping && isActive ? "stopping" : run.state} />}
       above={
         <Link to="/runs" className="hover:underline">
           {w("title")}
@@ -183,8 +193,12 @@ export function RunPage() {
   )
 }
 
+function timed(node: RunDetail["node_states"][number]): TimedNode {
+  return { ...node, id: node.name }
+}
+
 /** Enter goes to the next node that was found. */
-function NodeSearch({
+export function NodeSearch({
   q,
   failedOnly,
   count,

@@ -1,15 +1,15 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { Play } from "lucide-react"
-import { useMemo } from "react"
-import { type Run, type RunState, runsQuery, useLiveRuns } from "@/api/runs"
+import { CalendarClock, Network, Play, SquareTerminal, Waypoints, Workflow, X } from "lucide-react"
+import { type ComponentType, type ReactNode, useMemo } from "react"
+import { type AnyRun, type AnyRunState, allRunsQuery, type Origin, useLiveAllRuns } from "@/api/argo"
 import { CreateLink } from "@/components/actions"
 import { StateBadge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { CompareBar, compareColumn } from "@/components/compare"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
+import { ChoiceFilter, Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
@@ -18,76 +18,53 @@ import { metricTexts } from "@/i18n/metrics"
 import { runTexts } from "@/i18n/runs"
 import { useTexts } from "@/i18n/translate"
 import { listState } from "@/lib/pagination"
-import { RunActions } from "./actions"
+import { AnyRunActions } from "./actions"
 
 const route = getRouteApi("/shell/runs")
-const STATES: RunState[] = ["waiting", "running", "succeeded", "failed", "stopped"]
+const STATES: AnyRunState[] = ["waiting", "running", "suspended", "succeeded", "failed", "stopped"]
+
+export const ORIGINS: Record<Origin, { word: keyof typeof runTexts; icon: ComponentType<{ className?: string }> }> = {
+  workflow: { word: "originWorkflow", icon: Workflow },
+  argo: { word: "originArgo", icon: SquareTerminal },
+  cron: { word: "originCron", icon: CalendarClock },
+  pipeline: { word: "originPipeline", icon: Waypoints },
+  job: { word: "originJob", icon: Network },
+}
+const ORIGIN_NAMES = Object.keys(ORIGINS) as Origin[]
 
 export function RunList() {
   const w = useTexts(runTexts)
-  const c = useTexts(commonTexts)
-  const m = useTexts(metricTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const { filter, asked, shown } = listState(search, navigate, "-created")
   const state = STATES.find((each) => each === search.state)
-  useLiveRuns()
+  const origin = ORIGIN_NAMES.find((each) => each === search.origin)
+  useLiveAllRuns()
   const found = useQuery({
-    ...runsQuery({
+    ...allRunsQuery({
       q: search.q,
       owner: search.owner,
       workflow: search.workflow,
       ...(state ? { state: [state] } : {}),
+      ...(origin ? { origin: [origin] } : {}),
       ...asked,
     }),
     placeholderData: keepPreviousData,
   })
-  const columns = useMemo(
-    (): Column<Run>[] => [
-      compareColumn(m, (run) => ({ subject: `run:${run.id}`, name: run.name })),
-      {
-        id: "name",
-        header: c("name"),
-        sort: "name",
-        cell: (run) => (
-          <Link to="/runs/$run" params={{ run: run.id }} className="font-medium text-primary hover:underline">
-            {run.name}
-          </Link>
-        ),
-      },
-      { id: "state", header: w("state"), sort: "state", cell: (run) => <RunStateBadge run={run} /> },
-      { id: "progress", header: w("progress"), cell: (run) => `${run.done}/${run.nodes}` },
-      {
-        id: "workflow",
-        header: w("workflow"),
-        sort: "workflow",
-        cell: (run) => (
-          <Link
-            to="/workflows/$workflow/versions/$version"
-            params={{ workflow: run.workflow_id, version: String(run.version_number) }}
-            className="hover:underline"
-          >
-            {run.workflow_name} <span className="text-muted-foreground">{run.version_name}</span>
-          </Link>
-        ),
-      },
-      { id: "owner", header: c("owner"), sort: "owner", cell: (run) => run.owner_name },
-      { id: "created", header: c("created"), sort: "created", cell: (run) => <Time at={run.created} /> },
-      {
-        id: "duration",
-        header: w("duration"),
-        cell: (run) => <Duration started={run.started} finished={run.finished} />,
-      },
-      actionsColumn(c("actions"), (run) => <RunActions run={run} />),
-    ],
-    [w, c, m],
-  )
+  const columns = useAnyRunColumns()
   const create = <CreateLink to="/runs/new">{w("create")}</CreateLink>
-  const filtered = search.q || search.state || search.owner || search.workflow
+  const filtered = search.q || search.state || search.owner || search.workflow || search.origin
   return (
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <ChoiceFilter
+          label={w("origin")}
+          all={w("allOrigins")}
+          choices={ORIGIN_NAMES.map((value) => ({ value, label: w(ORIGINS[value].word) }))}
+          value={origin}
+          onChange={(origin) => filter({ origin })}
+        />
         <StateFilter
           label={w("state")}
           all={w("allStates")}
@@ -97,6 +74,12 @@ export function RunList() {
           onChange={(state) => filter({ state })}
         />
         <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
+        {search.workflow && (
+          <Button size="small" onClick={() => filter({ workflow: undefined })}>
+            {w("ofWorkflow", { name: found.data?.items[0]?.source ?? search.workflow })}
+            <X />
+          </Button>
+        )}
       </Filters>
       <Listing
         label={w("title")}
@@ -124,7 +107,125 @@ export function RunList() {
   )
 }
 
-export function RunStateBadge({ run }: { run: Pick<Run, "state" | "stopping"> }) {
-  const ends = run.stopping && (run.state === "running" || run.state === "waiting")
-  return <StateBadge state={ends ? "stopping" : run.state} />
+/** The columns of a list of everything that ran. */
+export function useAnyRunColumns(): Column<AnyRun>[] {
+  const w = useTexts(runTexts)
+  const c = useTexts(commonTexts)
+  const m = useTexts(metricTexts)
+  return useMemo(
+    (): Column<AnyRun>[] => [
+      compareColumn(m, (run) => compared(run)),
+      {
+        id: "name",
+        header: c("name"),
+        cell: (run) => (
+          <RunLink run={run} className="font-medium break-all text-primary hover:underline">
+            {run.name}
+          </RunLink>
+        ),
+      },
+      {
+        id: "state",
+        header: w("state"),
+        cell: (run) => <StateBadge state={run.stopping ? "stopping" : run.state} />,
+      },
+      { id: "origin", header: w("origin"), cell: (run) => <OriginCell run={run} /> },
+      {
+        id: "progress",
+        header: w("progress"),
+        cell: (run) => (run.nodes ? `${run.done}/${run.nodes}` : <span className="text-muted-foreground">–</span>),
+      },
+      { id: "owner", header: c("owner"), cell: (run) => run.owner_name ?? run.team_name ?? run.namespace },
+      { id: "created", header: c("created"), sort: "created", cell: (run) => <Time at={run.created} /> },
+      {
+        id: "duration",
+        header: w("duration"),
+        cell: (run) => <Duration started={run.started} finished={run.finished} />,
+      },
+      actionsColumn(c("actions"), (run) => <AnyRunActions run={run} />),
+    ],
+    [w, c, m],
+  )
+}
+
+/** Only runs of the platform and training jobs write metrics. */
+function compared({ origin, id, namespace, kind, name }: AnyRun): { subject: string; name: string } | undefined {
+  if (origin === "workflow") return { subject: `run:${id}`, name }
+  if (origin === "job") return { subject: `job:${namespace}/${kind}/${name}`, name }
+  return undefined
+}
+
+/** The page of a run, wherever it came from. */
+export function RunLink({ run, className, children }: { run: AnyRun; className?: string; children: ReactNode }) {
+  const { origin, id, namespace, name, kind } = run
+  if (origin === "workflow")
+    return (
+      <Link to="/runs/$run" params={{ run: id }} className={className}>
+        {children}
+      </Link>
+    )
+  if (origin === "pipeline")
+    return (
+      <Link to="/pipelines/runs/$run" params={{ run: id }} className={className}>
+        {children}
+      </Link>
+    )
+  if (origin === "job")
+    return (
+      <Link to="/jobs/$namespace/$kind/$name" params={{ namespace, kind, name }} className={className}>
+        {children}
+      </Link>
+    )
+  return (
+    <Link to="/runs/argo/$namespace/$name" params={{ namespace, name }} className={className}>
+      {children}
+    </Link>
+  )
+}
+
+/** What started it: an icon, the kind, and the name of what it was started from. */
+function OriginCell({ run }: { run: AnyRun }) {
+  const w = useTexts(runTexts)
+  const { word, icon: Icon } = ORIGINS[run.origin]
+  return (
+    <span className="flex items-center gap-2">
+      <span title={w(word)} className="shrink-0 text-muted-foreground">
+        <Icon className="size-4" aria-hidden />
+        <span className="sr-only">{w(word)}</span>
+      </span>
+      <span className="min-w-0 break-words">
+        <Source run={run} otherwise={w(word)} />
+      </span>
+      {run.scheduled && run.origin !== "cron" && (
+        <span title={w("scheduledRun")} className="shrink-0 text-muted-foreground">
+          <CalendarClock className="size-3.5" aria-hidden />
+          <span className="sr-only">{w("scheduledRun")}</span>
+        </span>
+      )}
+    </span>
+  )
+}
+
+function Source({ run, otherwise }: { run: AnyRun; otherwise: string }) {
+  const { origin, source, source_id: id, version, version_name: versionName, namespace } = run
+  if (!source) return <span className="text-muted-foreground">{otherwise}</span>
+  if (origin === "workflow")
+    return (
+      <Link to="/workflows/$workflow/versions/$version" params={{ workflow: id, version }} className="hover:underline">
+        {source} <span className="text-muted-foreground">{versionName}</span>
+      </Link>
+    )
+  if (origin === "pipeline" && id)
+    return (
+      <Link to="/pipelines/$pipeline" params={{ pipeline: id }} className="hover:underline">
+        {source}
+      </Link>
+    )
+  if (origin === "cron")
+    return (
+      <Link to="/schedules/$namespace/$name" params={{ namespace, name: source }} className="hover:underline">
+        {source}
+      </Link>
+    )
+  return source
 }

@@ -1,8 +1,9 @@
 /** The panel of one node of a run. */
-import { useQuery } from "@tanstack/react-query"
+import { type UseQueryResult, useQuery } from "@tanstack/react-query"
 import { getRouteApi } from "@tanstack/react-router"
 import { Download } from "lucide-react"
 import { lazy, type ReactNode, Suspense, useState } from "react"
+import type { Schema } from "@/api/client"
 import { runLog } from "@/api/log"
 import {
   outputAddress,
@@ -33,7 +34,10 @@ const route = getRouteApi("/shell/runs/$run")
 const MetricsPanel = lazy(() =>
   import("@/components/metrics-panel").then(({ MetricsPanel }) => ({ default: MetricsPanel })),
 )
-const OVER = new Set(["succeeded", "failed", "stopped", "skipped"])
+type PodSummary = Schema<"PodSummary">
+type KubernetesEvent = Schema<"KubernetesEvent">
+
+export const OVER = new Set(["succeeded", "failed", "stopped", "skipped"])
 
 export function NodePanel({ run, node: name }: { run: RunDetail; node: string }) {
   const language = usePreferences((all) => all.language)
@@ -89,7 +93,7 @@ export function NodePanel({ run, node: name }: { run: RunDetail; node: string })
   )
 }
 
-function Block({ title, children }: { title: string; children: ReactNode }) {
+export function Block({ title, children }: { title: string; children: ReactNode }) {
   return (
     <section className="flex flex-col gap-1.5 border-b px-4 py-3 last:border-0">
       <h3 className="text-[13px] font-semibold">{title}</h3>
@@ -98,12 +102,12 @@ function Block({ title, children }: { title: string; children: ReactNode }) {
   )
 }
 
-function None({ text }: { text?: string }) {
+export function None({ text }: { text?: string }) {
   const w = useTexts(runTexts)
   return <p className="text-[13px] text-muted-foreground">{text ?? w("none")}</p>
 }
 
-function Value({ children }: { children: ReactNode }) {
+export function Value({ children }: { children: ReactNode }) {
   return (
     <pre className="max-h-48 overflow-auto rounded bg-muted px-2 py-1 font-mono text-xs break-all whitespace-pre-wrap">
       {children}
@@ -278,8 +282,12 @@ const CONTAINER_STATES: Record<string, keyof typeof runTexts> = {
 }
 
 function Containers({ run, node }: { run: RunDetail; node: string }) {
+  return <PodList pods={useQuery(runNodePodsQuery(run.id, node))} namespace={run.namespace} />
+}
+
+/** Pods with their containers, and a terminal in those that run. */
+export function PodList({ pods, namespace }: { pods: UseQueryResult<PodSummary[]>; namespace: string }) {
   const w = useTexts(runTexts)
-  const pods = useQuery(runNodePodsQuery(run.id, node))
   if (pods.error)
     return (
       <div className="p-4">
@@ -300,7 +308,7 @@ function Containers({ run, node }: { run: RunDetail; node: string }) {
       </p>
       {["Running", "Failed"].includes(pod.phase) && (
         <div>
-          <TerminalButton place={{ namespace: run.namespace, pod: pod.name }} />
+          <TerminalButton place={{ namespace, pod: pod.name }} />
           {pod.phase === "Failed" && <p className="text-xs text-muted-foreground">{w("terminalOfFailed")}</p>}
         </div>
       )}
@@ -322,7 +330,10 @@ function Containers({ run, node }: { run: RunDetail; node: string }) {
 }
 
 function Events({ run, node }: { run: string; node: string }) {
-  const events = useQuery(runNodeEventsQuery(run, node))
+  return <PodEvents events={useQuery(runNodeEventsQuery(run, node))} />
+}
+
+export function PodEvents({ events }: { events: UseQueryResult<KubernetesEvent[]> }) {
   if (events.data && events.data.length > 0) return <EventList events={events.data} className="divide-y" />
   return <div className="p-4">{events.data ? <EventList events={[]} /> : <Pending error={events.error} />}</div>
 }

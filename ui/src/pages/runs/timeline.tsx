@@ -1,74 +1,122 @@
-/** When each node ran. */
+/** When each node ran, below an axis of times since the start. */
 import { useEffect, useState } from "react"
-import type { RunDetail, RunNode } from "@/api/runs"
-import { StateBadge } from "@/components/badge"
+import { usePreferences } from "@/app/preferences"
+import { type RunStateName, StateBadge } from "@/components/badge"
+import { runTexts } from "@/i18n/runs"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { duration } from "@/lib/times"
+import { axisTicks, duration, moment } from "@/lib/times"
 
 const BARS: Record<string, string> = {
   running: "bg-fill-running",
   succeeded: "bg-fill-succeeded",
   failed: "bg-fill-failed",
 }
+const COLUMNS =
+  "grid grid-cols-[11rem_6.5rem_1fr_4rem] items-center gap-3 px-3 max-sm:grid-cols-[6rem_1fr_3.5rem] max-sm:gap-2"
 
-interface Props {
-  run: RunDetail
-  /** Those to show. */
-  nodes: readonly RunNode[]
-  selected?: string
-  select: (node: string) => void
+export interface TimedNode {
+  id: string
+  name: string
+  state: RunStateName
+  attempts: number
+  started: string | null
+  finished: string | null
 }
 
-export function Timeline({ run, nodes: shown, selected, select }: Props) {
+interface Props {
+  /** They decide how long the axis is. */
+  all: readonly TimedNode[]
+  /** The ids of those to show. */
+  shown: ReadonlySet<string>
+  started: string | null
+  goes: boolean
+  selected?: string
+  select: (id: string) => void
+}
+
+export function Timeline({ all, shown, started, goes, selected, select }: Props) {
+  const w = useTexts(runTexts)
+  const language = usePreferences((chosen) => chosen.language)
   const [now, setNow] = useState(Date.now)
-  const goes = run.state === "running"
   useEffect(() => {
     if (!goes) return
     const timer = setInterval(() => setNow(Date.now()), 1000)
     return () => clearInterval(timer)
   }, [goes])
   const time = (at: string | null) => (at ? new Date(at).getTime() : undefined)
-  const starts = run.node_states.flatMap((node) => time(node.started) ?? [])
-  const first = Math.min(...starts, time(run.started) ?? now)
-  const last = Math.max(first + 1000, ...run.node_states.map((node) => time(node.finished) ?? (node.started ? now : 0)))
-  const nodes = [...shown].sort((a, b) => (time(a.started) ?? Infinity) - (time(b.started) ?? Infinity))
+  const starts = all.flatMap((node) => time(node.started) ?? [])
+  const first = Math.min(...starts, time(started) ?? now)
+  const last = Math.max(first + 1000, ...all.map((node) => time(node.finished) ?? (node.started ? now : 0)))
+  const share = (at: number) => ((at - first) / (last - first)) * 100
+  const ticks = axisTicks(last - first)
+  const nodes = all
+    .filter((node) => shown.has(node.id))
+    .sort((a, b) => (time(a.started) ?? Infinity) - (time(b.started) ?? Infinity))
   return (
-    <ul className="flex max-h-[calc(100vh-14rem)] flex-col overflow-y-auto rounded-lg border bg-card py-1">
-      {nodes.map((node) => {
-        const start = time(node.started)
-        const end = time(node.finished) ?? now
-        const left = start === undefined ? 0 : ((start - first) / (last - first)) * 100
-        const width = start === undefined ? 0 : Math.max(0.5, ((end - start) / (last - first)) * 100)
-        return (
-          <li key={node.name}>
-            <button
-              type="button"
-              onClick={() => select(node.name)}
-              className={classes(
-                "grid w-full grid-cols-[11rem_6.5rem_1fr_4rem] items-center gap-3 px-3 py-1.5 text-left hover:bg-muted/60",
-                node.name === selected && "bg-accent",
-              )}
+    <div className="max-h-[calc(100vh-14rem)] overflow-y-auto rounded-lg border bg-card">
+      <div className={classes(COLUMNS, "sticky top-0 z-10 border-b bg-card py-1 text-xs text-muted-foreground")}>
+        <span className="col-span-2 truncate max-sm:col-span-1">
+          {starts.length > 0 && w("since", { time: moment(new Date(first).toISOString(), language) })}
+        </span>
+        <span aria-hidden className="relative h-4">
+          {ticks.map((tick) => (
+            <span
+              key={tick}
+              className={classes("absolute whitespace-nowrap", tick > 0 && "-translate-x-1/2")}
+              style={{ left: `${share(first + tick)}%` }}
             >
-              <span className="truncate">
-                {node.name}
-                {node.attempts > 1 && <span className="ml-1 text-muted-foreground">({node.attempts - 1})</span>}
-              </span>
-              <span>
-                <StateBadge state={node.state} />
-              </span>
-              <span aria-hidden className="relative h-4 rounded bg-muted">
-                <span
-                  className={classes("absolute inset-y-0 rounded", BARS[node.state] ?? "bg-waiting")}
-                  style={{ left: `${left}%`, width: `${Math.min(width, 100 - left)}%` }}
-                />
-              </span>
-              <span className="text-right text-[13px] text-muted-foreground tabular-nums">
-                {start === undefined ? "–" : duration(end - start)}
-              </span>
-            </button>
-          </li>
-        )
-      })}
-    </ul>
+              {tick === 0 ? "0" : duration(tick)}
+            </span>
+          ))}
+        </span>
+        <span className="text-right">{w("duration")}</span>
+      </div>
+      <ul className="flex flex-col py-1">
+        {nodes.map((node) => {
+          const start = time(node.started)
+          const end = time(node.finished) ?? now
+          const left = start === undefined ? 0 : share(start)
+          const width = start === undefined ? 0 : Math.max(0.5, share(end) - left)
+          return (
+            <li key={node.id}>
+              <button
+                type="button"
+                onClick={() => select(node.id)}
+                className={classes(
+                  COLUMNS,
+                  "w-full py-1.5 text-left hover:bg-muted/60",
+                  node.id === selected && "bg-accent",
+                )}
+              >
+                <span className="truncate" title={node.name}>
+                  {node.name}
+                  {node.attempts > 1 && <span className="ml-1 text-muted-foreground">({node.attempts - 1})</span>}
+                </span>
+                <span className="max-sm:hidden">
+                  <StateBadge state={node.state} />
+                </span>
+                <span aria-hidden className="relative h-4 overflow-hidden rounded bg-muted">
+                  {ticks.slice(1).map((tick) => (
+                    <span
+                      key={tick}
+                      className="absolute inset-y-0 w-px bg-border"
+                      style={{ left: `${share(first + tick)}%` }}
+                    />
+                  ))}
+                  <span
+                    className={classes("absolute inset-y-0 rounded", BARS[node.state] ?? "bg-waiting")}
+                    style={{ left: `${left}%`, width: `${Math.min(width, 100 - left)}%` }}
+                  />
+                </span>
+                <span className="text-right text-[13px] text-muted-foreground tabular-nums">
+                  {start === undefined ? "–" : duration(end - start)}
+                </span>
+              </button>
+            </li>
+          )
+        })}
+      </ul>
+    </div>
   )
 }

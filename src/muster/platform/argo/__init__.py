@@ -1,0 +1,1 @@
+"""Workflows and CronWorkflows of the cluster that are no runs of the platform."""
