@@ -18,7 +18,7 @@ UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/t
 API_SOURCES := $(wildcard src/muster/server/platform/*.py)
 BENCHES := store pods scheduler kill restart training workflows pipelines platform_lists training_operator hostile dispatch event_files proxy notebooks
 
-.PHONY: help setup ui test-ui screenshots demo up down test test-all test-frameworks fuzz test-cluster cluster-up cluster-down cluster-status schemas conformance test-conformance lock lint format bench clean
+.PHONY: help setup ui test-ui screenshots demo up down test test-all test-frameworks fuzz test-cluster cluster-up cluster-down cluster-status schemas conformance test-conformance test-argo-suites lock lint format bench clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ conformance: $(STAMPS)/dev ## run the workflows that other people wrote, and rep
 
 test-conformance: $(STAMPS)/dev ## Kubernetes' own conformance suite on the embedded cluster (root; the first time builds it, with Go)
 	$(BIN)/python -m tools.kubernetes_conformance
+
+test-argo-suites: $(STAMPS)/dev ## Argo Workflows' own end-to-end suites on the embedded cluster (root; the first time builds them, with Go)
+	@scripts/apt-install busybox-static bash-static
+	$(BIN)/python -m tools.argo_suites
 
 lock: $(STAMPS)/dev ## renew the lock of the Python dependencies (requirements/); needs Python 3.11, 3.12 and 3.13
 	$(BIN)/python -m tools.lock

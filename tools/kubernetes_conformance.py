@@ -225,9 +225,9 @@ def describe(specs: Sequence[Spec], listed: set[str]) -> str:
 
 
 def with_section(text: str, section: str) -> str:
-    """Returns the page with its section about Kubernetes replaced, or added at its end."""
+    """Returns the page with the section of that heading replaced, or added at its end."""
     text = text or "# Conformance\n\nOther people's test suites, run against Muster.\n"
-    start = text.find(f"{HEADING}\n")
+    start = text.find(f"{section.partition(chr(10))[0]}\n")
     if start < 0:
         return f"{text.rstrip()}\n\n{section}"
     end = text.find("\n## ", start + 1)

@@ -477,6 +477,8 @@ class WorkflowController:
         is_due = run.finished or begun >= active.write_at or _must_be_visible(active.obj, run.status)
         if not active.row_outdated or not (changed or is_due):
             return
+        if is_due and not run.finished:
+            changed |= {name: run.nodes[name] for name in run.refresh_progress()}
         if is_due and active.memos:
             await self._store_memos(active)
         await self._write(active, changed, with_row=is_due)

@@ -316,3 +316,14 @@ def test_fail_fast_of_the_template_says_so() -> None:
     text = dag("- {name: a, template: say}\n- {name: b, template: say}").replace("dag:", "failFast: true\n  dag:")
     sim = run_to_end(text, by_node({"a": failed()}))
     assert (sim.phase, sim.message) == ("Failed", "template has failed or errored children and failFast enabled")
+
+
+def test_what_runs_shows_the_progress_of_what_is_in_it() -> None:
+    inner = "- name: inner\n  steps:\n  - - {name: b, template: say}\n"
+    sim = Simulation(dag("- {name: a, template: say}\n- {name: c, template: inner}", more=inner))
+    sim.step()
+    nodes = {node["displayName"]: node["id"] for node in sim.run.nodes.values()}
+    sim.step({nodes["a"]: Outcome("Running", progress="30/100")})
+    assert sim.run.refresh_progress() == [nodes["c"], nodes["wf"]]
+    assert [sim.run.nodes[nodes[name]]["progress"] for name in ("c", "wf")] == ["0/1", "30/101"]
+    assert sim.run.refresh_progress() == []
