@@ -44,6 +44,7 @@ async def test_a_workflow_runs_to_its_end_and_its_labels_tell(s: Stage) -> None:
         "workflows.argoproj.io/phase": "Succeeded",
         "workflows.argoproj.io/completed": "true",
     }
+    await s.until(lambda: s.recorder.events[-1][0] == "WorkflowSucceeded")  # they are recorded after the status
     reasons = [reason for reason, _ in s.recorder.events]
     assert (reasons[0], reasons[-1]) == ("WorkflowRunning", "WorkflowSucceeded")
     assert Counter(reasons[1:-1]) == {"WorkflowNodeRunning": 3, "WorkflowNodeSucceeded": 3}

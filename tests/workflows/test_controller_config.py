@@ -118,6 +118,7 @@ async def test_nodes_have_no_events_if_they_are_turned_off(s: Stage) -> None:
     await s.launched("a")
     s.executor.tell("a", "a")
     await s.ended("a")
+    await s.until(lambda: s.recorder.events[-1][0] == "WorkflowSucceeded")
     assert [reason for reason, _ in s.recorder.events] == ["WorkflowRunning", "WorkflowSucceeded"]
 
 
