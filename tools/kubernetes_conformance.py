@@ -89,6 +89,7 @@ _NEEDS_APPS = "creates a Deployment, ReplicaSet or ReplicationController, which 
 PARTLY: Final[Mapping[str, str]] = {
     "apimachinery/aggregated_discovery.go": _DISCOVERY,
     "apimachinery/chunking.go": "a list can always be continued: tokens do not expire",
+    "apimachinery/crd_publish_openapi.go": "wants Kubernetes' own sentences in `kubectl explain`",
     "apimachinery/crd_selectable_fields.go": _NEEDS_APPS,
     "apimachinery/discovery.go": _DISCOVERY,
     "apimachinery/field_validation.go": f"{_NEEDS_APPS}; a duplicate key of YAML is reported in other words",
@@ -102,6 +103,7 @@ PARTLY: Final[Mapping[str, str]] = {
     "network/proxy.go": f"{_NEEDS_APPS}; HTTPS with Pods",
     "network/service.go": f"Services have no cluster address of their own; {_NEEDS_APPS}",
     "network/service_latency.go": _NEEDS_APPS,
+    "node/taints.go": "a taint does not evict Pods that run",
 }
 """The same for files of which some specs cannot pass."""
 
@@ -345,6 +347,8 @@ def make_rootfs() -> Path:
     (unfinished / "bin" / "bash").symlink_to("bash-static")
     shutil.copy(program(AGNHOST, "agnhost"), unfinished / "agnhost")
     (unfinished / "agnhost-2").symlink_to("agnhost")
+    shutil.copy(program(AGNHOST, "nnp"), unfinished / "usr/local/bin/nnp")
+    (unfinished / "usr/local/bin/nnp").chmod(0o6755)  # it says whether it runs as root in spite of its user
     for name in ("localhost.crt", "localhost.key"):  # of its HTTPS server
         shutil.copyfile(module_folder(KUBERNETES) / "test/images/agnhost/porter" / name, unfinished / name)
     (unfinished / "etc" / "passwd").write_text(
@@ -365,6 +369,7 @@ def images(rootfs: Path) -> dict[str, Any]:
         "registry.k8s.io/e2e-test-images/busybox:*": {**base, "args": ["sh"]},
         "registry.k8s.io/pause:*": {**base, "command": ["/agnhost", "pause"]},
         "registry.k8s.io/e2e-test-images/nginx:*": {**base, "command": ["/agnhost"], "args": ["test-webserver"]},
+        "registry.k8s.io/e2e-test-images/nonewprivs:*": {**base, "args": ["/usr/local/bin/nnp"]},
         "registry.k8s.io/e2e-test-images/nonroot:*": {**base, "command": ["/bin/id", "-u"]},
     }
 

@@ -65,8 +65,12 @@ KUBERNETES_E2E = replace(
 )
 """Not part of the cluster: Kubernetes' own end-to-end tests (`make test-conformance`)."""
 
-AGNHOST = replace(KUBERNETES, name="agnhost", programs={"agnhost": "test/images/agnhost"})
-"""The program of the image that those tests run in most of their Pods."""
+AGNHOST = replace(
+    KUBERNETES,
+    name="agnhost",
+    programs={"agnhost": "test/images/agnhost", "nnp": "test/images/nonewprivs"},
+)
+"""The programs of the images that those tests run in their Pods."""
 
 KUBERNETES_NODE = replace(KUBERNETES, programs={name: f"cmd/{name}" for name in ("kubelet", "kube-proxy")})
 """Needed only for a real node."""

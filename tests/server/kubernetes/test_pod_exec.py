@@ -201,3 +201,18 @@ async def test_attach_refuses_what_it_cannot_do(
         # kubectl tries again over SPDY, and shows that error.
         async with http.post(path, params=query, headers={"Upgrade": "SPDY/3.1"}) as response:
             assert message in (await response.json())["message"]
+
+
+async def test_a_log_over_a_websocket(served: Served) -> None:
+    for line in (b"one\n", b"two\n"):
+        served.node.write("default", "talks", line)
+    path = "/api/v1/namespaces/default/pods/talks/log"
+    async with served.session() as http:
+        async with http.ws_connect(path, protocols=["binary.k8s.io"]) as socket:
+            assert b"".join([message.data async for message in socket]) == b"one\ntwo\n"
+            assert socket.close_code == 1000
+        async with http.ws_connect(path, params={"follow": "true"}, protocols=["binary.k8s.io"]) as socket:
+            assert await socket.receive_bytes() == b"one\n"
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await http.ws_connect(path.replace("talks", "none"), protocols=["binary.k8s.io"])
+        assert refused.value.status == 404

@@ -450,13 +450,16 @@ class KubernetesApi:
 
     async def _socket(self, request: ApiRequest, target: Target | None) -> None:
         await request.receive()
-        if target is None or (target.group, target.plural) != ("", "pods") or target.subresource not in _STREAMS:
-            raise BadRequest("only exec, attach and portforward of a Pod are served over WebSocket")
+        streams = (*_STREAMS, "log")
+        if target is None or (target.group, target.plural) != ("", "pods") or target.subresource not in streams:
+            raise BadRequest("only exec, attach, portforward and log of a Pod are served over WebSocket")
         await self._authorize(request, target)
         self._gate.protect_runs(request.user, self._kind(target), target.namespace, target.name)
         match target.subresource:
             case "exec":
                 await while_allowed(request, pod_exec.exec_in_pod(self._cluster, request, target))
+            case "log":
+                await while_allowed(request, pod_exec.send_log(self._cluster, request, target))
             case "portforward":
                 await while_allowed(request, port_forward.forward_ports(self._cluster, request, target))
             case _:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
 import orjson
@@ -14,6 +15,7 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.cluster import LogQuery, Process
 from muster.kube.errors import ApiError, BadRequest
 from muster.kube.remote.exec_stream import ERROR, STDERR, STDOUT, V4, V5, encode_frame, exit_status_of, pass_input
+from muster.server.kubernetes.handlers import log_query
 from muster.server.kubernetes.request import ApiRequest, Target, is_true
 from muster.server.kubernetes.websocket import Socket, WebSocketClosed, choose_protocol
 
@@ -60,6 +62,39 @@ async def attach_to_pod(cluster: EmbeddedCluster, request: ApiRequest, target: T
     if first.done():
         first.result()
     await _serve(request, _Attached(first, output), protocol)
+
+
+async def send_log(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
+    """Sends a log as messages, for clients that read it over a WebSocket."""
+    protocol = choose_protocol(request, ("binary.k8s.io",))
+    output = cluster.logs(target.name, target.namespace, log_query(request, datetime.now(UTC)))
+    first = asyncio.ensure_future(anext(output, b""))
+    await asyncio.wait((first,), timeout=_FIRST_OUTPUT_SECONDS)
+    if first.done():
+        first.result()
+    log = _Attached(first, output)
+    socket = Socket(request)
+    try:
+        await socket.accept(protocol)
+        sending = asyncio.create_task(_send_log(socket, log), name="log output")
+        leaving = asyncio.create_task(_receive_input(socket, log), name="log input")
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+                await socket.close()
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+    finally:
+        await log.close()
+
+
+async def _send_log(socket: Socket, log: _Attached) -> None:
+    async for _, piece in log.output():
+        if piece:
+            await socket.send(piece)
 
 
 class _Attached:
