@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.kube.builtin import CONFIG_MAP, NAMESPACE, ROLE, SECRET, new_catalogue
+from muster.kube.builtin import CONFIG_MAP, NAMESPACE, ROLE, SECRET, SERVICE_ACCOUNT, new_catalogue
 from muster.kube.objects import Object, name_of
 from muster.platform.namespace_objects import (
     NamespaceParts,
@@ -92,12 +92,27 @@ async def test_the_cluster_follows(tmp_path: Path) -> None:
     async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as cluster:
         await cluster.create({"apiVersion": NAMESPACE.api_version, "kind": "Namespace", "metadata": {"name": "a"}})
         parts = NamespaceParts(run_account=True, repository=S3)
-        assert await sync_objects(cluster, parts.objects("a")) == {}
+        assert await sync_objects(cluster, parts.objects("a"), {"a"}) == {}
         before = await cluster.get(ROLE, "muster-run", "a")
-        assert await sync_objects(cluster, parts.objects("a")) == {}
+        assert await sync_objects(cluster, parts.objects("a"), {"a"}) == {}
         assert await cluster.get(ROLE, "muster-run", "a") == before, "nothing was written"
         other = NamespaceParts(run_account=True, repository=S3Settings("new:1", "b", secret_name="own"))
-        assert await sync_objects(cluster, other.objects("a")) == {}
+        assert await sync_objects(cluster, other.objects("a"), {"a"}) == {}
         assert "new:1" in (await cluster.get(CONFIG_MAP, "artifact-repositories", "a"))["data"]["muster"]
         assert not (await cluster.list(SECRET, "a")).items, "keys that are no longer used are removed"
-        assert set(await sync_objects(cluster, parts.objects("missing"))) == {"missing"}
+        assert set(await sync_objects(cluster, parts.objects("missing"), {"missing"})) == {"missing"}
+
+
+async def test_namespaces_of_another_platform_are_left_alone(tmp_path: Path) -> None:
+    """Two platforms may share a cluster. A service account that is deleted and made again has tokens that no longer
+    count, and Pods that run with them fail."""
+    async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as cluster:
+        for name in ("mine", "theirs"):
+            await cluster.create({"apiVersion": NAMESPACE.api_version, "kind": "Namespace", "metadata": {"name": name}})
+        parts = NamespaceParts(run_account=True, repository=S3)
+        assert await sync_objects(cluster, parts.objects("theirs"), {"theirs"}) == {}
+        before = await cluster.get(SERVICE_ACCOUNT, "muster-run", "theirs")
+        assert await sync_objects(cluster, parts.objects("mine"), {"mine"}) == {}
+        assert await cluster.get(SERVICE_ACCOUNT, "muster-run", "theirs") == before
+        assert await sync_objects(cluster, [], {"mine"}) == {}
+        assert not [each for each in (await cluster.list(SERVICE_ACCOUNT, "mine")).items if name_of(each) != "default"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
@@ -139,14 +139,16 @@ def plan_objects(there: Iterable[Object], wanted: Iterable[Object]) -> ObjectCha
     return changes
 
 
-async def sync_objects(cluster: Cluster, wanted: Iterable[Object]) -> dict[str, str]:
-    """Returns why namespaces do not have all that they should, by namespace."""
+async def sync_objects(cluster: Cluster, wanted: Iterable[Object], namespaces: Container[str]) -> dict[str, str]:
+    """Makes what these namespaces hold as it should be. Others are left alone: they may be those of another platform on
+    the same cluster, or not be ready. Returns why namespaces do not have all that they should, by namespace."""
     by_kind: dict[str, list[Object]] = {kind.kind: [] for kind in _KINDS}
     for obj in wanted:
         by_kind[obj["kind"]].append(obj)
     failed: dict[str, str] = {}
     for kind in _KINDS:
-        there = (await cluster.list(kind, labels=MANAGED_LABEL)).items
+        listed = (await cluster.list(kind, labels=MANAGED_LABEL)).items
+        there = [obj for obj in listed if namespace_of(obj) in namespaces]
         changes = plan_objects(there, by_kind[kind.kind])
         for obj in (*changes.delete, *changes.replace):
             await _try(failed, obj, cluster.delete(kind, name_of(obj), namespace_of(obj), uid=uid_of(obj)))

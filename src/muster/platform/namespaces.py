@@ -274,7 +274,7 @@ class Namespaces:
                 await self._bind(ready)
             await self._share(ready)
             wanted = [obj for each in ready for obj in self._parts.objects(each.name)]
-            refused = await sync_objects(self._cluster, wanted)
+            refused = await sync_objects(self._cluster, wanted, {each.name for each in ready})
             failed |= {each.owner.user: refused[each.name] for each in ready if each.name in refused}
             for name in plan.left:
                 await self._remove(name, there.get(name))
@@ -376,7 +376,10 @@ class Namespaces:
         for kind in _SHARED_KINDS:
             originals = (await self._cluster.list(kind, SHARED_NAMESPACE, labels=SHARED)).items
             roots = [] if kind is not PERSISTENT_VOLUME_CLAIM else await self._claims_of_roots(targets, originals)
-            copies = (await self._cluster.list(kind, labels=COPY_LABEL)).items
+            # Those in other namespaces may be copies of another platform on the same cluster.
+            names = {each.name for each in targets}
+            listed = (await self._cluster.list(kind, labels=COPY_LABEL)).items
+            copies = [copy for copy in listed if namespace_of(copy) in names]
             wanted = {
                 (each.name, name_of(original)): original
                 for each in targets
