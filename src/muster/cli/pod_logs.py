@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError
-from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
+from muster.kube.objects import Object, labels_of, name_of, namespace_of, spec_of, status_of, uid_of
 from muster.kube.pod_diagnosis import find_failed_containers
 
 _TAIL_TIMEOUT = 5.0
@@ -91,15 +91,16 @@ class LogFollower:
         self._streams: dict[tuple[str, str], _Stream] = {}
 
     def update(self, pod: Object) -> None:
-        alone = len(spec_of(pod).get("containers") or ()) + len(spec_of(pod).get("initContainers") or ()) == 1
+        executor = executor_containers(pod)
+        alone = len(_container_names(pod) - executor) == 1
         ended = status_of(pod).get("phase") in ("Succeeded", "Failed")
         for attempt in container_attempts(pod):
-            if self._container and attempt.container != self._container:
+            if attempt.container != self._container if self._container else attempt.container in executor:
                 continue
             stream = self._streams.get((uid_of(pod), attempt.container))
             if stream is None:
                 source = LogSource(namespace_of(pod), name_of(pod), attempt.container, alone)
-                stream = _Stream(self._cluster, source, self._emit, self._first)
+                stream = _Stream(self._cluster, source, self._emit, self._first, has_executor_lines=bool(executor))
                 self._streams[uid_of(pod), attempt.container] = stream
             stream.update(attempt)
         if ended:
@@ -136,6 +137,21 @@ class ContainerAttempt(NamedTuple):
     over: bool
 
 
+_EXECUTOR = frozenset({"init", "wait"})
+"""The containers that Argo adds to the Pods of workflows on a real cluster. No other may have these names there."""
+
+
+def executor_containers(pod: Object) -> frozenset[str]:
+    """Returns the containers of Argo's executor, whose logs are not the user's; none for Pods without one."""
+    is_argo = "wait" in _container_names(pod) and "workflows.argoproj.io/workflow" in labels_of(pod)
+    return _EXECUTOR if is_argo else frozenset()
+
+
+def _container_names(pod: Object) -> set[str]:
+    spec = spec_of(pod)
+    return {str(each.get("name")) for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))}
+
+
 def container_attempts(pod: Object) -> Iterator[ContainerAttempt]:
     """Yields the latest attempt of every container that has started, in start order."""
     status = status_of(pod)
@@ -151,10 +167,20 @@ def split_timestamp(line: str) -> LogLine:
     return LogLine(stamp, visible_text(text))
 
 
+def _executor_lines() -> Callable[[bytes], bytes | None]:
+    from muster.platform.runs.logs import ExecutorLines  # only for real clusters
+
+    return ExecutorLines().drop
+
+
 class _Stream:
     """Reads the log of one container, attempt by attempt."""
 
-    def __init__(self, cluster: Cluster, source: LogSource, emit: Emit, first: LogQuery) -> None:
+    def __init__(
+        self, cluster: Cluster, source: LogSource, emit: Emit, first: LogQuery, *, has_executor_lines: bool = False
+    ) -> None:
+        """`has_executor_lines`: Argo's executor writes lines of its own into the log, which are left out."""
+        self._drop = _executor_lines() if has_executor_lines else None
         self._cluster = cluster
         self._source = source
         self._emit = emit
@@ -231,6 +257,10 @@ class _Stream:
             self._put(rest, already)
 
     def _put(self, data: bytes, already: str) -> None:
+        own = data if self._drop is None else self._drop(data)
+        if own is None:
+            return
+        data = own
         lines = [split_timestamp(line) for line in data.decode(errors="replace").split("\n")]
         fresh = [line for line in lines if line.stamp > already]
         if fresh:
