@@ -9,7 +9,7 @@ import pytest
 
 from muster.operator.deploy import Check, DeployOptions, Facts, check_cluster, parse_version
 from muster.operator.install_manifests import InstallOptions
-from muster.operator.platform_manifests import PlatformOptions, build_platform, rules
+from muster.operator.platform_manifests import PlatformOptions, build_platform, egress_ports, rules
 
 GOOD = Facts(
     version="v1.35.4",
@@ -83,6 +83,22 @@ def test_a_gang_scheduler_that_is_wanted_must_be_there() -> None:
 )
 def test_versions(text: str, version: tuple[int, int] | None) -> None:
     assert parse_version(text) == version
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "ports"),
+    [
+        ({}, (), (443, 5432, 6443)),
+        ({"artifacts": {"s3": {"endpoint": "http://minio:9000"}}}, (6432,), (443, 5432, 6432, 6443, 9000)),
+        ({"artifacts": {"s3": {"endpoint": "http://minio"}}}, (), (80, 443, 5432, 6443)),
+        ({"oidc": {"issuer": "https://id:8443/x"}}, (), (443, 5432, 6443, 8443)),
+        ({"kubernetes": {"argoServer": "https://argo-server.argo:2746"}}, (), (443, 2746, 5432, 6443)),
+    ],
+)
+def test_the_servers_may_connect_to_what_the_settings_name(
+    config: dict[str, Any], more: tuple[int, ...], ports: tuple[int, ...]
+) -> None:
+    assert egress_ports(config, more) == ports
 
 
 def test_the_server_runs_without_rights_on_the_node_or_on_all_kinds() -> None:

@@ -39,8 +39,9 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
-    """Runs in its own directory and listens on a socket there. Skips the test if PostgreSQL cannot run."""
+def postgres_server(address: str = "", port: int = 5432) -> Iterator[PostgresServer]:
+    """Runs in its own directory and listens on a socket there, and at an address if one is given. Skips the test if
+    PostgreSQL cannot run."""
     programs = _programs()
     # A short path: sockets have a length limit, and pytest's directories come close to it.
     folder = Path(mkdtemp(prefix="pg-", dir="/tmp"))
@@ -50,13 +51,17 @@ def postgres_server() -> Iterator[PostgresServer]:
             os.chown(folder, user.pw_uid, user.pw_gid)
         _run([programs / "initdb", "-D", folder / "data", "-U", "muster", "-A", "trust", "-E", "UTF8", "-N"], user)
         settings = {
-            "listen_addresses": "''",
+            "listen_addresses": address or "''",
+            "port": port,
             "max_connections": 200,
             "fsync": "off",
             "full_page_writes": "off",
             "wal_level": "minimal",
             "max_wal_senders": 0,
         }
+        if address:
+            with (folder / "data" / "pg_hba.conf").open("a") as rules:
+                rules.write("host all muster 0.0.0.0/0 trust\n")
         options = " ".join([f"-k {folder}", *(f"-c {name}={value}" for name, value in settings.items())])
         server = [programs / "pg_ctl", "-D", folder / "data", "-l", folder / "log"]
         _run([*server, "-w", "-o", options, "start"], user)

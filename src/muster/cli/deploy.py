@@ -40,6 +40,14 @@ def deploy(
         str,
         typer.Option("--gang-scheduler-name", help="none, volcano or scheduler-plugins. Makes every job a gang."),
     ] = "none",
+    egress: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--egress-port",
+            help="Another port to which the servers may connect, such as that of PostgreSQL if it is not 5432; may be "
+            "repeated. Ports in the settings are known.",
+        ),
+    ] = None,
     without_operator: Annotated[
         bool, typer.Option("--without-operator", help="Do not install the operator of training jobs.")
     ] = False,
@@ -61,12 +69,18 @@ def deploy(
     from muster.operator.deploy import deploy as put
     from muster.operator.install import InstallError
     from muster.operator.install_manifests import InstallOptions
-    from muster.operator.platform_manifests import PlatformOptions
+    from muster.operator.platform_manifests import PlatformOptions, egress_ports
 
     image = image or platform_manifests.IMAGE
+    settings = _read_config(config)
     options = DeployOptions(
         PlatformOptions(
-            namespace=namespace, image=image, replicas=replicas, secret=secret, config=_read_config(config)
+            namespace=namespace,
+            image=image,
+            replicas=replicas,
+            secret=secret,
+            config=settings,
+            egress_ports=egress_ports(settings, egress or ()),
         ),
         None
         if without_operator

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from muster import __version__
 from muster.kube.manifests import dump
@@ -87,6 +88,20 @@ def server_config(extra: Mapping[str, Any]) -> dict[str, Any]:
     if oidc and not {"clientSecret", "clientSecretFile"} & oidc.keys():
         config["oidc"] = {**oidc, "clientSecretFile": f"{SECRETS}/oidc-client-secret"}
     return config
+
+
+def egress_ports(config: Mapping[str, Any], more: Sequence[int] = ()) -> tuple[int, ...]:
+    """The ports that the server needs: the usual ones, those of addresses in the settings, and `more`."""
+    addresses = [
+        ((config.get("artifacts") or {}).get("s3") or {}).get("endpoint"),
+        (config.get("oidc") or {}).get("issuer"),
+        (config.get("kubernetes") or {}).get("argoServer"),
+    ]
+    named = {
+        address.port or (443 if address.scheme == "https" else 80)
+        for address in (urlsplit(each) for each in addresses if each)
+    }
+    return tuple(sorted({*PlatformOptions().egress_ports, *named, *more}))
 
 
 def account(options: PlatformOptions) -> Object:
@@ -271,6 +286,9 @@ def rules() -> list[Object]:
         # Runs. The service account of runs reports results of nodes, and one may only grant what one has.
         _rule("argoproj.io", ["workflows"], (*_KEEP, "update", "watch")),
         _rule("argoproj.io", ["workflowtaskresults"], ("create", "list", "patch")),
+        # Schedules, and the templates that they name.
+        _rule("argoproj.io", ["cronworkflows"], (*_KEEP, "update", "watch")),
+        _rule("argoproj.io", ["clusterworkflowtemplates", "workflowtemplates"], ("get", "list")),
         # Training jobs, notebooks and TensorBoards, of users and of nodes of runs.
         *(_rule(group, sorted(plurals), (*_KEEP, "update", "watch")) for group, plurals in sorted(jobs.items())),
         _rule("batch", ["jobs"], (*_KEEP, "watch")),

@@ -9,7 +9,6 @@ The server passes the text of this file to `python3 -c`, so it is alone: standar
 from __future__ import annotations
 
 import compileall
-import ensurepip
 import glob
 import json
 import os
@@ -73,6 +72,8 @@ def site_packages(folder: str) -> str:
 
 def bundled_wheels() -> list[str]:
     """Debian keeps them in a folder of its own."""
+    import ensurepip  # Debian has a package of its own for it, which a server on a real cluster does not need
+
     for place in (f"{os.path.dirname(ensurepip.__file__)}/_bundled", "/usr/share/python-wheels"):
         found = [path for name in ("pip", "setuptools") for path in sorted(glob.glob(f"{place}/{name}-*.whl"))[-1:]]
         if found:
