@@ -81,6 +81,9 @@ async def test_selectors_and_watches_use_the_names_of_the_group(cluster: Embedde
     await cluster.create(newer("b", regarding={"kind": "Pod", "namespace": "default", "name": "q"}))
     found = await cluster.list(NEWER_EVENT, "default", fields="regarding.name=q,reportingController=muster.dev/test")
     assert [event["metadata"]["name"] for event in found.items] == ["b"]
+    for source, names in (("muster.dev/test", ["a", "b"]), ("other", [])):
+        core = await cluster.list(EVENT, "default", fields=f"source={source}")
+        assert [event["metadata"]["name"] for event in core.items] == names, "who reports it, if there is no source"
     with pytest.raises(BadRequest, match=r"involvedObject\.name"):
         await cluster.list(NEWER_EVENT, fields="involvedObject.name=q")
 

@@ -41,7 +41,7 @@ _POD_FIELDS = {
 _EVENT_FIELDS = _fields(
     *(f"involvedObject.{name}" for name in
       ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")),
-    "reason", "reportingComponent", "type", source=SelectableField("source.component"),
+    "reason", "reportingComponent", "type", source=SelectableField("source.component", instead="reportingComponent"),
 )  # fmt: skip
 
 

@@ -62,6 +62,22 @@ class SelectableField(NamedTuple):
     """Where its value is, which the name does not always say."""
     default: str = ""
     """The value of an object without the field."""
+    instead: str = ""
+    """Another path, for objects without a value at the first one."""
+
+
+class _FieldTest(NamedTuple):
+    path: tuple[str, ...]
+    equal: bool
+    value: str
+    default: str = ""
+    instead: tuple[str, ...] = ()
+
+
+def _text_at(obj: Any, path: tuple[str, ...]) -> str:
+    for step in path:
+        obj = obj.get(step) if isinstance(obj, dict) else None
+    return obj if isinstance(obj, str) else _as_text(obj)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,15 +86,13 @@ class FieldSelector:
 
     requirements: tuple[tuple[str, bool, str], ...]
     """(path, whether it must be equal, value)"""
-    _tests: tuple[tuple[tuple[str, ...], bool, str, str], ...]
+    _tests: tuple[_FieldTest, ...]
 
     def matches(self, obj: Object) -> bool:
-        for path, equal, value, default in self._tests:
-            found: Any = obj
-            for step in path:
-                found = found.get(step) if isinstance(found, dict) else None
-            if not isinstance(found, str):
-                found = _as_text(found)
+        for path, equal, value, default, instead in self._tests:
+            found = _text_at(obj, path)
+            if instead and not found:
+                found = _text_at(obj, instead)
             if ((found or default) == value) is not equal:
                 return False
         return True
@@ -94,7 +108,13 @@ class FieldSelector:
         return FieldSelector(
             self.requirements,
             tuple(
-                (tuple(known[name].path.split(".")), equal, value, known[name].default)
+                _FieldTest(
+                    tuple(known[name].path.split(".")),
+                    equal,
+                    value,
+                    known[name].default,
+                    tuple(known[name].instead.split(".")) if known[name].instead else (),
+                )
                 for name, equal, value in self.requirements
             ),
         )
@@ -183,7 +203,7 @@ def parse_fields(text: str) -> FieldSelector:
 @lru_cache(maxsize=4096)
 def _parse_fields(text: str) -> FieldSelector:
     found = [_field_requirement(term, text) for term in _split_terms(text) if term.strip()]
-    tests = tuple((tuple(path.split(".")), equal, value, "") for path, equal, value in found)
+    tests = tuple(_FieldTest(tuple(path.split(".")), equal, value) for path, equal, value in found)
     return FieldSelector(tuple(found), tests)
 
 
