@@ -7,6 +7,7 @@ import { filledIn } from "./workflows"
 
 export type Notebook = Schema<"Notebook">
 export type NotebookBody = Schema<"NotebookBody">
+export type NotebookChange = Schema<"NotebookChange">
 export type NotebookMount = NonNullable<NotebookBody["mounts"]>[number]
 export type TensorBoard = Schema<"TensorBoard">
 export type TensorBoardBody = Schema<"TensorBoardBody">
@@ -84,6 +85,13 @@ export function workspaceLog(kind: WorkspaceKind, place: WorkspacePlace): LogSou
 
 export async function createNotebook(body: NotebookBody): Promise<Notebook> {
   return changed("notebooks", api.POST("/api/v1/notebooks", { body }).then(data))
+}
+
+/** What is left out stays. */
+export async function editNotebook(workspace: Notebook, changes: Partial<NotebookChange>): Promise<Notebook> {
+  const params = { path: placeOfWorkspace(workspace) }
+  const body = changes as NotebookChange
+  return changed("notebooks", api.PATCH("/api/v1/notebooks/{namespace}/{name}", { params, body }).then(data))
 }
 
 export async function createTensorBoard(body: Partial<TensorBoardBody>): Promise<TensorBoard> {

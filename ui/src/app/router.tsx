@@ -420,6 +420,12 @@ const notebook = createRoute({
   component: lazyRouteComponent(() => import("@/pages/notebooks/detail"), "NotebookPage"),
 })
 
+const editNotebook = createRoute({
+  getParentRoute: () => shell,
+  path: "/notebooks/$namespace/$name/edit",
+  component: lazyRouteComponent(() => import("@/pages/notebooks/new"), "EditNotebook"),
+})
+
 const tensorBoards = createRoute({
   getParentRoute: () => shell,
   path: "/tensorboards",
@@ -434,7 +440,16 @@ const tensorBoard = createRoute({
   component: lazyRouteComponent(() => import("@/pages/tensorboards/detail"), "TensorBoardPage"),
 })
 
-const workspaceRoutes = [volumes, volume, notebooks, newNotebook, notebook, tensorBoards, tensorBoard] as const
+const workspaceRoutes = [
+  volumes,
+  volume,
+  notebooks,
+  newNotebook,
+  notebook,
+  editNotebook,
+  tensorBoards,
+  tensorBoard,
+] as const
 
 const jobRoutes = [jobs, newJob, job, compare, dispatch, dispatchJob] as const
 

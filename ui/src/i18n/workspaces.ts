@@ -147,6 +147,18 @@ export const notebookTexts = texts({
     "It starts at once, and you can open it in the browser. Stop it whenever you like; your files stay.",
     "创建后立即启动，可在浏览器中打开。可以随时停止，文件会保留。",
   ],
+  edit: ["Edit", "编辑"],
+  editTitle: ["Edit “{name}”", "编辑“{name}”"],
+  editLead: [
+    "If anything but the idle time changes, the notebook is restarted. Files in volumes stay; the state of kernels does not.",
+    "除空闲时间外，任何改动都会重启该 Notebook。存储卷中的文件会保留，内核状态会丢失。",
+  ],
+  editLeadStopped: ["Changes take effect when it is started.", "改动在下次启动时生效。"],
+  edited: ["Saved “{name}”", "已保存“{name}”"],
+  mountsStay: [
+    "Its storage was not chosen in this form, and stays as it is.",
+    "其存储不是通过此表单配置的，将保持不变。",
+  ],
   empty: ["No notebooks yet", "还没有 Notebook"],
   emptyHelp: [
     "Create a notebook to write and run Python, to clone code and to train in a terminal.",

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, useNavigate } from "@tanstack/react-router"
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import { Plus, X } from "lucide-react"
 import { type FormEvent, type ReactNode, useState } from "react"
 import { clustersQuery, rootsQuery } from "@/api/options"
@@ -7,8 +7,12 @@ import { asProblem, withoutField } from "@/api/problem"
 import { volumesQuery } from "@/api/volumes"
 import {
   createNotebook,
+  editNotebook,
   imagesQuery,
+  type Notebook,
+  type NotebookBody,
   type NotebookMount,
+  notebookQuery,
   placeOfWorkspace,
   type WorkspaceImage,
 } from "@/api/workspaces"
@@ -31,16 +35,60 @@ const IDLE = ["", "0", "60", "240", "1440"] as const
 
 export function NewNotebook() {
   const w = useTexts(notebookTexts)
+  return (
+    <Page
+      title={w("create")}
+      lead={w("createLead")}
+      above={
+        <Link to="/notebooks" className="hover:underline">
+          {w("title")}
+        </Link>
+      }
+    >
+      <NotebookForm />
+    </Page>
+  )
+}
+
+const route = getRouteApi("/shell/notebooks/$namespace/$name/edit")
+
+export function EditNotebook() {
+  const w = useTexts(notebookTexts)
+  const place = route.useParams()
+  const found = useQuery(notebookQuery(place))
+  const roots = useQuery(rootsQuery)
+  if (found.error) return <ProblemView error={found.error} retry={() => void found.refetch()} />
+  if (roots.error) return <ProblemView error={roots.error} retry={() => void roots.refetch()} />
+  if (!found.data || !roots.data) return <Loading />
+  return (
+    <Page
+      title={w("editTitle", { name: place.name })}
+      lead={w(found.data.state === "stopped" ? "editLeadStopped" : "editLead")}
+      above={
+        <Link to="/notebooks/$namespace/$name" params={place} className="hover:underline">
+          {place.name}
+        </Link>
+      }
+    >
+      <NotebookForm of={found.data} roots={roots.data.items} />
+    </Page>
+  )
+}
+
+/** The form of a new notebook, or of one that exists: its name, team and home volume stay. */
+function NotebookForm({ of, roots = [] }: { of?: Notebook; roots?: MountRoot[] }) {
+  const w = useTexts(notebookTexts)
   const c = useTexts(commonTexts)
   const navigate = useNavigate()
   const language = usePreferences((all) => all.language)
   const images = useQuery(imagesQuery)
   const clusters = useQuery(clustersQuery).data?.items.filter(({ usable }) => usable) ?? []
   const volumes = useQuery(volumesQuery({ limit: 200 })).data?.items ?? []
-  const [image, setImage] = useState<string>()
-  const [cluster, setCluster] = useState("")
+  const before = of && formMounts(of, roots)
+  const [image, setImage] = useState<string | undefined>(of && (of.image_name || OTHER))
+  const [cluster, setCluster] = useState(of?.cluster ?? "")
   const [home, setHome] = useState("new")
-  const [mounts, setMounts] = useState<Mount[]>([])
+  const [mounts, setMounts] = useState<Mount[]>(before ?? [])
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
   const problem = error ? asProblem(error) : undefined
@@ -52,106 +100,116 @@ export function NewNotebook() {
     event.preventDefault()
     const form = new FormData(event.currentTarget)
     const idle = text(form, "idle")
+    const changes = {
+      image: chosen === OTHER ? text(form, "image") : chosen,
+      cluster,
+      skus: cluster ? Number(text(form, "skus") || 1) : 0,
+      cpu: text(form, "cpu"),
+      memory: text(form, "memory"),
+      gpus: Number(text(form, "gpus") || 0),
+      mounts: mounts.map(toMount),
+      cull_idle_minutes: idle === "" ? null : Number(idle),
+    }
     setBusy(true)
     setError(undefined)
     try {
-      const made = await createNotebook({
-        name: text(form, "name"),
-        team: text(form, "team"),
-        image: chosen === OTHER ? text(form, "image") : chosen,
-        cluster,
-        skus: cluster ? Number(text(form, "skus") || 1) : 0,
-        cpu: text(form, "cpu"),
-        memory: text(form, "memory"),
-        gpus: Number(text(form, "gpus") || 0),
-        home: home !== "none",
-        home_claim: home === "new" || home === "none" ? "" : home,
-        home_size: text(form, "home_size"),
-        mounts: mounts.map(toMount),
-        env: {},
-        cull_idle_minutes: idle === "" ? null : Number(idle),
-      })
-      note(w("created", { name: made.name }))
+      const made = of
+        ? await editNotebook(of, onlyChanges(of, changes, before))
+        : await createNotebook({
+            ...changes,
+            name: text(form, "name"),
+            team: text(form, "team"),
+            home: home !== "none",
+            home_claim: home === "new" || home === "none" ? "" : home,
+            home_size: text(form, "home_size"),
+            env: {},
+          })
+      note(w(of ? "edited" : "created", { name: made.name }))
       void navigate({ to: "/notebooks/$namespace/$name", params: placeOfWorkspace(made) })
     } catch (thrown) {
       setError(thrown)
       setBusy(false)
     }
   }
+  const amounts = amountsOf(of)
   const elsewhere =
     problem && (problem.fields.length === 0 || problem.fields.some(({ field }) => !FIELDS.includes(field)))
   return (
-    <Page
-      title={w("create")}
-      lead={w("createLead")}
-      above={
-        <Link to="/notebooks" className="hover:underline">
-          {w("title")}
-        </Link>
-      }
+    <form
+      className="flex max-w-3xl flex-col gap-6"
+      onSubmit={(event) => void submit(event)}
+      onInput={({ target }) => error !== undefined && setError(withoutField(error, (target as HTMLInputElement).name))}
     >
-      <form
-        className="flex max-w-3xl flex-col gap-6"
-        onSubmit={(event) => void submit(event)}
-        onInput={({ target }) =>
-          error !== undefined && setError(withoutField(error, (target as HTMLInputElement).name))
-        }
-      >
+      {!of && (
         <div className="grid gap-4 sm:grid-cols-2">
           <Field label={c("name")} hint={w("nameHint")} error={fault("name")}>
             {(field) => <Input {...field} name="name" required autoFocus autoComplete="off" spellCheck={false} />}
           </Field>
           <OwnTeamField error={fault("team")} hint={w("teamHint")} />
         </div>
-        <Group legend={w("image")}>
-          <ImageCards images={images.data} value={chosen} onChange={setImage} />
-          {chosen === OTHER && (
-            <Field label={w("otherImage")} hint={w("otherImageHint")} error={fault("image")}>
-              {(field) => <Input {...field} name="image" required className="font-mono" spellCheck={false} />}
+      )}
+      <Group legend={w("image")}>
+        <ImageCards images={images.data} value={chosen} onChange={setImage} />
+        {chosen === OTHER && (
+          <Field label={w("otherImage")} hint={w("otherImageHint")} error={fault("image")}>
+            {(field) => (
+              <Input
+                {...field}
+                name="image"
+                required
+                className="font-mono"
+                spellCheck={false}
+                defaultValue={of?.image_name ? "" : of?.image}
+              />
+            )}
+          </Field>
+        )}
+      </Group>
+      <Group legend={w("resources")}>
+        <div className="grid gap-4 sm:grid-cols-3">
+          {clusters.length > 0 && (
+            <Field label={w("cluster")} error={fault("cluster")} className="sm:col-span-2">
+              {(field) => (
+                <Select {...field} name="cluster" value={cluster} onChange={(event) => setCluster(event.target.value)}>
+                  <option value="">{w("noCluster")}</option>
+                  {clusters.map(({ id, name, sku }) => (
+                    <option key={id} value={name}>
+                      {name} ({skuText(sku, language)})
+                    </option>
+                  ))}
+                </Select>
+              )}
             </Field>
           )}
-        </Group>
-        <Group legend={w("resources")}>
-          <div className="grid gap-4 sm:grid-cols-3">
-            {clusters.length > 0 && (
-              <Field label={w("cluster")} error={fault("cluster")} className="sm:col-span-2">
+          {cluster ? (
+            <Field label={w("skus")} error={fault("skus")}>
+              {(field) => (
+                <Input {...field} name="skus" type="number" min={1} max={1000} defaultValue={of?.skus || 1} />
+              )}
+            </Field>
+          ) : (
+            <>
+              <Field label={w("cpu")} hint={w("amountHint")} error={fault("cpu")} className="sm:col-start-1">
                 {(field) => (
-                  <Select
-                    {...field}
-                    name="cluster"
-                    value={cluster}
-                    onChange={(event) => setCluster(event.target.value)}
-                  >
-                    <option value="">{w("noCluster")}</option>
-                    {clusters.map(({ id, name, sku }) => (
-                      <option key={id} value={name}>
-                        {name} ({skuText(sku, language)})
-                      </option>
-                    ))}
-                  </Select>
+                  <Input {...field} name="cpu" placeholder="500m" spellCheck={false} defaultValue={amounts.cpu} />
                 )}
               </Field>
-            )}
-            {cluster ? (
-              <Field label={w("skus")} error={fault("skus")}>
-                {(field) => <Input {...field} name="skus" type="number" min={1} max={1000} defaultValue={1} />}
+              <Field label={w("memory")} hint={w("memoryHint")} error={fault("memory")}>
+                {(field) => (
+                  <Input {...field} name="memory" placeholder="1Gi" spellCheck={false} defaultValue={amounts.memory} />
+                )}
               </Field>
-            ) : (
-              <>
-                <Field label={w("cpu")} hint={w("amountHint")} error={fault("cpu")} className="sm:col-start-1">
-                  {(field) => <Input {...field} name="cpu" placeholder="500m" spellCheck={false} />}
-                </Field>
-                <Field label={w("memory")} hint={w("memoryHint")} error={fault("memory")}>
-                  {(field) => <Input {...field} name="memory" placeholder="1Gi" spellCheck={false} />}
-                </Field>
-                <Field label={w("gpus")} error={fault("gpus")}>
-                  {(field) => <Input {...field} name="gpus" type="number" min={0} max={1000} defaultValue={0} />}
-                </Field>
-              </>
-            )}
-          </div>
-        </Group>
-        <Group legend={w("storage")}>
+              <Field label={w("gpus")} error={fault("gpus")}>
+                {(field) => (
+                  <Input {...field} name="gpus" type="number" min={0} max={1000} defaultValue={amounts.gpus} />
+                )}
+              </Field>
+            </>
+          )}
+        </div>
+      </Group>
+      <Group legend={w("storage")}>
+        {!of && (
           <div className="grid gap-4 sm:grid-cols-3">
             <Field label={w("home")} error={fault("home_claim")} className="sm:col-span-2">
               {(field) => (
@@ -172,45 +230,109 @@ export function NewNotebook() {
               </Field>
             )}
           </div>
+        )}
+        {of && !before ? (
+          <p className="text-muted-foreground">{w("mountsStay")}</p>
+        ) : (
           <Mounts
             mounts={mounts}
-            volumes={volumes.map(({ name }) => name)}
+            volumes={volumes.filter((each) => !of || each.namespace === of.namespace).map(({ name }) => name)}
             onChange={(changed) => {
               setMounts(changed)
               setError(undefined)
             }}
           />
-        </Group>
-        <Field label={w("idle")} className="max-w-xs">
-          {(field) => (
-            <Select {...field} name="idle">
-              {IDLE.map((minutes) => (
-                <option key={minutes} value={minutes}>
-                  {minutes === ""
-                    ? w("idleUsual")
-                    : minutes === "0"
-                      ? w("idleNever")
-                      : minutes === "60"
-                        ? w("idleHour")
+        )}
+      </Group>
+      <Field label={w("idle")} className="max-w-xs">
+        {(field) => (
+          <Select {...field} name="idle" defaultValue={of ? String(of.cull_idle_minutes) : ""}>
+            {idleChoices(of).map((minutes) => (
+              <option key={minutes} value={minutes}>
+                {minutes === ""
+                  ? w("idleUsual")
+                  : minutes === "0"
+                    ? w("idleNever")
+                    : minutes === "60"
+                      ? w("idleHour")
+                      : Number(minutes) % 60
+                        ? w("idleMinutes", { n: Number(minutes) })
                         : w("idleHours", { n: Number(minutes) / 60 })}
-                </option>
-              ))}
-            </Select>
-          )}
-        </Field>
-        {elsewhere && <ProblemView error={error} except={FIELDS} />}
-        <div className="flex gap-2">
-          <Button type="submit" look="primary" disabled={busy}>
-            {c("create")}
-          </Button>
-          <Button asChild>
+              </option>
+            ))}
+          </Select>
+        )}
+      </Field>
+      {elsewhere && <ProblemView error={error} except={FIELDS} />}
+      <div className="flex gap-2">
+        <Button type="submit" look="primary" disabled={busy}>
+          {of ? c("save") : c("create")}
+        </Button>
+        <Button asChild>
+          {of ? (
+            <Link to="/notebooks/$namespace/$name" params={placeOfWorkspace(of)}>
+              {c("cancel")}
+            </Link>
+          ) : (
             <Link to="/notebooks">{c("cancel")}</Link>
-          </Button>
-        </div>
-      </form>
-    </Page>
+          )}
+        </Button>
+      </div>
+    </form>
   )
 }
+
+function amountsOf(of?: Notebook): { cpu: string; memory: string; gpus: number } {
+  if (!of || of.cluster) return { cpu: "", memory: "", gpus: 0 }
+  return { cpu: of.resources.cpu ?? "", memory: of.resources.memory ?? "", gpus: of.gpus }
+}
+
+/** The times to choose from, and the one that the notebook has. */
+function idleChoices(of?: Notebook): string[] {
+  if (!of) return [...IDLE]
+  const own = String(of.cull_idle_minutes)
+  const usual = IDLE.filter((minutes) => minutes !== "")
+  return usual.some((minutes) => minutes === own) ? usual : [own, ...usual]
+}
+
+type Changes = Pick<
+  NotebookBody,
+  "image" | "cluster" | "skus" | "cpu" | "memory" | "gpus" | "mounts" | "cull_idle_minutes"
+>
+
+/** What of a form differs from the notebook. Anything else would restart it for nothing. */
+export function onlyChanges(of: Notebook, form: Changes, mounts: Omit<Mount, "id">[] | undefined): Partial<Changes> {
+  const { image, mounts: wanted, cull_idle_minutes, ...resources } = form
+  const old = { cluster: of.cluster, skus: of.cluster ? of.skus : 0, ...amountsOf(of) }
+  const amounts = of.cluster || resources.cluster ? ["cluster", "skus"] : ["cpu", "memory", "gpus"]
+  const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
+  const differs = amounts.some((key) => !same(old[key as keyof typeof old], resources[key as keyof typeof old]))
+  return {
+    ...(image === (of.image_name || of.image) ? {} : { image }),
+    ...(differs ? resources : {}),
+    ...(mounts && !same(mounts.map(toMount), wanted) ? { mounts: wanted } : {}),
+    ...(cull_idle_minutes === of.cull_idle_minutes ? {} : { cull_idle_minutes }),
+  }
+}
+
+interface MountRoot {
+  name: string
+  path: string
+}
+
+/** What a notebook mounts besides its home, as the form has it; undefined if the form cannot express it. */
+export function formMounts(of: Notebook, roots: MountRoot[]): Mount[] | undefined {
+  const found = of.mounts
+    .filter(({ claim, path }) => !(claim === of.home && path === HOME))
+    .map(({ claim, path, sub_path, read_only }, id): Mount | undefined => {
+      const root = roots.find((each) => each.path === path)
+      if (root) return { id, source: `root:${root.name}`, path, readOnly: read_only }
+      return claim && !sub_path ? { id, source: `claim:${claim}`, path, readOnly: read_only } : undefined
+    })
+  return found.every((mount) => mount !== undefined) ? found : undefined
+}
+
+const HOME = "/home/jovyan"
 
 const OTHER = "(other)"
 

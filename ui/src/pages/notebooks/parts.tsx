@@ -6,6 +6,7 @@ import {
   CircleX,
   ExternalLink,
   LoaderCircle,
+  Pencil,
   Play,
   RotateCw,
   Square,
@@ -194,6 +195,13 @@ export function WorkspaceActions({ kind, workspace, home, open }: ActionsProps) 
           confirm: ask("restartTitle", "restartHelp"),
           run: () => changeWorkspace(kind, place, "restart"),
         }),
+        isNotebook
+          ? allowed("edit", {
+              label: n("edit"),
+              icon: <Pencil />,
+              run: () => navigate({ to: "/notebooks/$namespace/$name/edit", params: place }),
+            })
+          : undefined,
         allowed("delete", {
           label: w("delete"),
           icon: <Trash2 />,
