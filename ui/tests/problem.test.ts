@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest"
+import { grpcProblem } from "@/api/pipelines"
 import { Problem, withoutField } from "@/api/problem"
 
 const field = (name: string) => ({ field: name, message: "wrong" })
@@ -19,4 +20,25 @@ it("a missing object has a kind", () => {
   const missing = new Problem(404, "not-found", "", "x", [], { code: "missing", arguments: { kind: "run" } })
   expect(missing.missingKind).toBe("run")
   expect(problem().missingKind).toBeUndefined()
+})
+
+describe("an error of the pipelines' API", () => {
+  const body = (...details: object[]) => JSON.stringify({ code: 3, message: "said in English", details })
+
+  it("has the code and the values of its message", () => {
+    const metadata = { message: "x", arguments: JSON.stringify({ kind: "pipeline run", name: "r" }) }
+    const found = grpcProblem(404, "", body({ reason: "missing", metadata }))
+    expect([found.code, found.missingKind, found.fields]).toEqual(["missing", "pipeline run", []])
+  })
+
+  it("names the fields that are wrong", () => {
+    const wrong = (field: string) => ({ reason: "pipelines.type", metadata: { field, message: "this must be text" } })
+    const found = grpcProblem(400, "", body(wrong("a"), wrong("b")))
+    expect(found.fields.map(({ field }) => field)).toEqual(["a", "b"])
+    expect([found.kind, found.code, found.detail]).toEqual(["invalid", undefined, "said in English"])
+  })
+
+  it("may be from a proxy", () => {
+    expect(grpcProblem(502, "Bad Gateway", "<html>").detail).toBe("<html>")
+  })
 })

@@ -99,6 +99,7 @@ async def test_an_experiment_from_creation_to_deletion(served: Served) -> None:
         "created_at": made["created_at"],
         "namespace": "user-bea",
         "storage_state": "AVAILABLE",
+        "may": ["archive", "delete"],
     }
     assert await user.get(f"experiments/{identifier}") == made
     taken = await user("POST", "experiments", {"displayName": "first"})
@@ -145,6 +146,31 @@ async def test_a_wrong_request_gets_a_clear_error(
     assert reply.status == status, reply.body
     assert set(reply.body) == {"code", "message", "details"}
     assert message in reply.body["message"]
+
+
+async def test_an_error_has_codes_and_values_for_other_languages(ann: Api) -> None:
+    missing = (await ann("GET", "experiments/nothing")).body["details"]
+    assert [each["reason"] for each in missing] == ["missing"]
+    assert json.loads(missing[0]["metadata"]["arguments"]) == {"kind": "experiment", "name": "nothing"}
+    wrong = (await ann("POST", "experiments", {"display_name": 3, "description": []})).body["details"]
+    assert [(each["reason"], each["metadata"]["field"]) for each in wrong] == [
+        ("pipelines.type", "display_name"),
+        ("pipelines.type", "description"),
+    ]
+
+
+async def test_an_answer_says_what_the_user_may_do(served: Served) -> None:
+    team = (await served.admin.post("teams", {"name": "mays"}))["id"]
+    owner, other = await user_of(served, "may-owner"), await user_of(served, "may-other")
+    for name in ("may-owner", "may-other"):
+        (await served.admin("PUT", f"teams/{team}/members/{name}", {"role": "member"})).ok()
+    made = await owner.post("pipelines", {"display_name": "shared", "namespace": "team-mays"})
+    assert made["may"] == ["edit", "delete"]
+    [found] = (await other.get("pipelines", namespace="team-mays"))["pipelines"]
+    assert found["may"] == ["edit"]
+    experiment = await owner.post("experiments", {"display_name": "e", "namespace": "team-mays"})
+    assert experiment["may"] == ["archive", "delete"]
+    assert "may" not in await other.get(f"experiments/{experiment['experiment_id']}")
 
 
 async def test_lists_are_filtered_sorted_and_paged(served: Served) -> None:

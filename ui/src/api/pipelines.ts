@@ -18,6 +18,8 @@ export interface Pipeline {
   description?: string
   created_at: string
   namespace: string
+  /** What the user may do, by the names of the rules; none if it is left out. */
+  may?: string[]
 }
 
 export interface PipelineVersion {
@@ -38,6 +40,8 @@ export interface Experiment {
   namespace: string
   storage_state: StorageState
   last_run_created_at?: string
+  /** What the user may do, by the names of the rules; none if it is left out. */
+  may?: string[]
 }
 
 /** What runs and recurring runs are made from. */
@@ -60,6 +64,11 @@ export interface PipelineRun extends Source {
   state: RunState
   error?: { message: string }
   recurring_run_id?: string
+  namespace?: string
+  /** How often it was retried. */
+  retries?: number
+  /** What the user may do, by the names of the rules; none if it is left out. */
+  may?: string[]
   state_history?: { update_time: string; state: RunState; error?: { message: string } }[]
 }
 
@@ -78,6 +87,8 @@ export interface RecurringRun extends Source {
   status: "ENABLED" | "DISABLED"
   error?: { message: string }
   namespace: string
+  /** What the user may do, by the names of the rules; none if it is left out. */
+  may?: string[]
 }
 
 export interface Artifact {
@@ -122,6 +133,8 @@ interface ListQuery {
   /** Equal to these values. */
   where?: Record<string, string | undefined>
   experiment?: string
+  /** Everything that the user may see, unless one is given; '' for their own. */
+  namespace?: string
   /** `name`, or `-name` for descending. */
   sort?: string
   cursor?: string
@@ -129,7 +142,8 @@ interface ListQuery {
 }
 
 /** The query parameters of a list: a search is a filter on the name. */
-export function listParameters({ q, where = {}, experiment, sort = "", cursor, limit = 50 }: ListQuery) {
+export function listParameters(query: ListQuery) {
+  const { q, where = {}, experiment, namespace = "-", sort = "", cursor, limit = 50 } = query
   const predicates = Object.entries(where)
     .filter(([, value]) => value)
     .map(([key, value]) => ({ operation: "EQUALS", key, string_value: value }))
@@ -137,7 +151,7 @@ export function listParameters({ q, where = {}, experiment, sort = "", cursor, l
   const all = [...predicates, ...search]
   const order = sort.startsWith("-") ? `${sort.slice(1)} desc` : sort
   return new URLSearchParams({
-    ...(experiment ? { experiment_id: experiment } : { namespace: "-" }),
+    ...(experiment ? { experiment_id: experiment } : { namespace }),
     page_size: String(limit),
     ...(order ? { sort_by: order } : {}),
     ...(all.length ? { filter: JSON.stringify({ predicates: all }) } : {}),
@@ -169,17 +183,41 @@ const KINDS: Record<number, string> = {
   503: "unavailable",
 }
 
-/** This API has errors of gRPC: `{code, message, details}`. */
+interface ErrorInfo {
+  reason?: string
+  metadata?: { field?: string; message?: string; arguments?: string }
+}
+
 async function problemOf(response: Response): Promise<Problem> {
   if (response.status === 401) sessionExpired()
-  const text = await response.text()
-  let message = text.slice(0, 500)
+  return grpcProblem(response.status, response.statusText, await response.text())
+}
+
+/** This API has errors of gRPC: `{code, message, details}`. A detail has the code of a message, and its values. */
+export function grpcProblem(status: number, title: string, text: string): Problem {
+  const kind = KINDS[status] ?? "http"
   try {
-    message = String((JSON.parse(text) as { message?: string }).message ?? "")
+    const said = JSON.parse(text) as { message?: string; details?: ErrorInfo[] }
+    const errors = (said.details ?? []).map(({ reason, metadata }) => ({
+      field: metadata?.field ?? "",
+      message: metadata?.message ?? "",
+      code: reason,
+      arguments: metadata?.arguments ? (JSON.parse(metadata.arguments) as Record<string, unknown>) : null,
+    }))
+    const [first] = errors
+    const sentence = errors.length === 1 && first ? { code: first.code, arguments: first.arguments } : {}
+    return new Problem(
+      status,
+      kind,
+      title,
+      String(said.message ?? ""),
+      errors.filter(({ field }) => field),
+      sentence,
+    )
   } catch {
     // It is not from this API: for example from a proxy in front of it.
+    return new Problem(status, kind, title, text.slice(0, 500))
   }
-  return new Problem(response.status, KINDS[response.status] ?? "http", response.statusText, message)
 }
 
 const part = (text: string) => encodeURIComponent(text)
@@ -216,11 +254,17 @@ export const recurringRunQuery = (id: string) => oneQuery<RecurringRun>("recurri
 
 /** What a form offers: the first ones by name. */
 export const pipelineOptionsQuery = pipelinesQuery({ sort: "display_name", limit: OPTIONS })
-export const experimentOptionsQuery = experimentsQuery({
-  sort: "display_name",
-  limit: OPTIONS,
-  where: { storage_state: "AVAILABLE" },
-})
+export const experimentOptionsQuery = experimentOptions()
+
+/** Those of one namespace, or all. */
+export function experimentOptions(namespace?: string) {
+  return experimentsQuery({
+    sort: "display_name",
+    limit: OPTIONS,
+    where: { storage_state: "AVAILABLE" },
+    ...(namespace === undefined ? {} : { namespace }),
+  })
+}
 
 export const runsQuery = (query: ListQuery) => ({
   ...listQuery<PipelineRun>("runs", "runs", query),
@@ -275,8 +319,10 @@ export const logQuery = (address: string) =>
     refetchInterval: POLL_MILLISECONDS,
   })
 
-export function logAddress(run: string, task: string, attempt: number): string {
-  return `${ROOT}runs/${part(run)}/nodes/${part(task)}/log?attempt=${attempt}`
+/** `round`: how often the run had been retried, if the log is of a Pod that a retry replaced. */
+export function logAddress(run: string, task: string, attempt: number, round?: number): string {
+  const earlier = round === undefined ? "" : `&round=${round}`
+  return `${ROOT}runs/${part(run)}/nodes/${part(task)}/log?attempt=${attempt}${earlier}`
 }
 
 /** The content of an output artifact. `at` is its position, if the output is a list. */

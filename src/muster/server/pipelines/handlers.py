@@ -72,7 +72,9 @@ async def list_experiments(call: Call) -> dict[str, Any]:
     page = await call.here.database.read(
         lambda connection: experiments.list_experiments(connection, call.user, wanted, call.query("namespace"))
     )
-    return list_answer("experiments", [experiment_answer(each) for each in page.items], page.total, page.next)
+    return list_answer(
+        "experiments", [experiment_answer(each, call.user) for each in page.items], page.total, page.next
+    )
 
 
 async def create_experiment(call: Call) -> dict[str, Any]:
@@ -87,14 +89,14 @@ async def create_experiment(call: Call) -> dict[str, Any]:
             given.get("namespace", ""),
         )
     )
-    return experiment_answer(made)
+    return experiment_answer(made, call.user)
 
 
 async def get_experiment(call: Call) -> dict[str, Any]:
     found = await call.here.database.read(
         lambda connection: experiments.get_experiment(connection, call.user, call.path("experiment_id"))
     )
-    return experiment_answer(found)
+    return experiment_answer(found, call.user)
 
 
 async def archive_experiment(call: Call) -> dict[str, Any]:
@@ -142,7 +144,7 @@ async def list_pipelines(call: Call) -> dict[str, Any]:
     page = await call.here.database.read(
         lambda connection: pipelines.list_pipelines(connection, call.user, wanted, call.query("namespace"))
     )
-    return list_answer("pipelines", [pipeline_answer(each) for each in page.items], page.total, page.next)
+    return list_answer("pipelines", [pipeline_answer(each, call.user) for each in page.items], page.total, page.next)
 
 
 async def create_pipeline(call: Call) -> dict[str, Any]:
@@ -151,7 +153,7 @@ async def create_pipeline(call: Call) -> dict[str, Any]:
             connection, call.user, _names(call.body), call.body.get("namespace", "")
         )
     )
-    return pipeline_answer(made)
+    return pipeline_answer(made, call.user)
 
 
 async def create_pipeline_and_version(call: Call) -> dict[str, Any]:
@@ -159,7 +161,7 @@ async def create_pipeline_and_version(call: Call) -> dict[str, Any]:
     spec = await _spec_of(call, about)
     named = _names(about) if about.get("name") or about.get("display_name") else _names(given)
     made = await _create_both(call, _names(given), named, spec, given.get("namespace", ""))
-    return pipeline_answer(made)
+    return pipeline_answer(made, call.user)
 
 
 async def upload_pipeline(call: Call) -> dict[str, Any]:
@@ -168,7 +170,7 @@ async def upload_pipeline(call: Call) -> dict[str, Any]:
     made = await _create_both(
         call, new, NewNames(new.name, new.display_name, new.description), spec, call.query("namespace")
     )
-    return pipeline_answer(made)
+    return pipeline_answer(made, call.user)
 
 
 async def upload_version(call: Call) -> dict[str, Any]:
@@ -188,7 +190,7 @@ async def get_pipeline(call: Call) -> dict[str, Any]:
     found = await call.here.database.read(
         lambda connection: pipelines.get_pipeline(connection, call.user, call.path("pipeline_id"))
     )
-    return pipeline_answer(found)
+    return pipeline_answer(found, call.user)
 
 
 async def get_pipeline_by_name(call: Call) -> dict[str, Any]:
@@ -197,14 +199,14 @@ async def get_pipeline_by_name(call: Call) -> dict[str, Any]:
             connection, call.user, call.path("name"), call.query("namespace")
         )
     )
-    return pipeline_answer(found)
+    return pipeline_answer(found, call.user)
 
 
 async def edit_pipeline(call: Call) -> dict[str, Any]:
     found = await call.here.database.write(
         lambda connection: pipelines.edit_pipeline(connection, call.user, call.path("pipeline_id"), call.body)
     )
-    return pipeline_answer(found)
+    return pipeline_answer(found, call.user)
 
 
 async def delete_pipeline(call: Call) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
+import orjson
+
 from muster.kube.objects import parse_time, timestamp
 from muster.pipelines.records import (
     ArtifactRecord,
@@ -21,6 +23,8 @@ from muster.pipelines.records import (
 )
 from muster.platform.errors import InvalidProblem, Problem
 from muster.platform.messages import FieldError, field_error
+from muster.platform.permissions import RULES, Actor, may
+from muster.platform.records.common import Subject
 
 Fields: TypeAlias = Mapping[str, Any]
 """By name: "text", "time", "bool", "int64", "struct" (any object), "tags" (texts by name), "any" (ignored), a tuple of
@@ -45,7 +49,7 @@ EXPERIMENT: Final[Fields] = {
     "display_name": "text",
     "description": "text",
     "namespace": "text",
-    **dict.fromkeys(("experiment_id", "created_at", "storage_state", "last_run_created_at"), "any"),
+    **dict.fromkeys(("experiment_id", "created_at", "storage_state", "last_run_created_at", "may"), "any"),
 }
 PIPELINE: Final[Fields] = {
     "display_name": "text",
@@ -53,7 +57,7 @@ PIPELINE: Final[Fields] = {
     "description": "text",
     "namespace": "text",
     "tags": "tags",
-    **dict.fromkeys(("pipeline_id", "created_at", "error"), "any"),
+    **dict.fromkeys(("pipeline_id", "created_at", "error", "may"), "any"),
 }
 VERSION: Final[Fields] = {
     "display_name": "text",
@@ -71,7 +75,7 @@ RUN: Final[Fields] = {
     **dict.fromkeys(
         (
             "run_id", "storage_state", "scheduled_at", "finished_at", "state", "run_details", "recurring_run_id",
-            "state_history", "plugins_output",
+            "state_history", "plugins_output", "namespace", "retries", "may",
         ),
         "any",
     ),
@@ -85,7 +89,7 @@ RECURRING_RUN: Final[Fields] = {
     "mode": ("MODE_UNSPECIFIED", "ENABLE", "DISABLE"),
     "max_concurrency": "int64",
     "no_catchup": "bool",
-    **dict.fromkeys(("recurring_run_id", "namespace", "updated_at", "status"), "any"),
+    **dict.fromkeys(("recurring_run_id", "namespace", "updated_at", "status", "may"), "any"),
 }
 
 
@@ -174,14 +178,31 @@ _GRPC_CODES: Final = {400: 3, 401: 16, 403: 7, 404: 5, 409: 6, 412: 9, 413: 3, 4
 
 
 def error_answer(problem: Problem) -> tuple[int, dict[str, Any]]:
-    """Returns the HTTP status and the body: `code` is gRPC's."""
+    """Returns the HTTP status and the body: `code` is gRPC's. Each detail has the code of a message and its values, so
+    that the web UI can say it in the user's language."""
     status = 400 if problem.status in (412, 422) else problem.status
-    detail = {
+    errors = problem.errors or (FieldError("", problem.detail, problem.code, problem.arguments),)
+    details = [_error_info(error) for error in errors]
+    return status, {"code": _GRPC_CODES.get(problem.status, 13), "message": problem.detail, "details": details}
+
+
+def _error_info(error: FieldError) -> dict[str, Any]:
+    """A google.rpc.ErrorInfo, whose metadata are texts."""
+    metadata = {"field": error.field, "message": error.message}
+    if error.arguments:
+        metadata["arguments"] = orjson.dumps(error.arguments, default=str).decode()
+    return {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-        "reason": problem.code or (problem.errors[0].code if problem.errors else ""),
+        "reason": error.code,
         "domain": "muster",
+        "metadata": {name: text for name, text in metadata.items() if text},
     }
-    return status, {"code": _GRPC_CODES.get(problem.status, 13), "message": problem.detail, "details": [detail]}
+
+
+def allowed_actions(actor: Actor, subject: Subject) -> list[str]:
+    """What the user may do with something, by the names in routes.md. Clients of Kubeflow Pipelines leave it out."""
+    actions = [action for kind, action in RULES if kind == subject.kind and action not in ("view", "create")]
+    return [action for action in actions if may(actor, action, subject)]
 
 
 def without_empty(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,7 +214,7 @@ def list_answer(name: str, items: list[dict[str, Any]], total: int, token: str |
     return without_empty({name: items, "total_size": total, "next_page_token": token or ""})
 
 
-def experiment_answer(experiment: Experiment) -> dict[str, Any]:
+def experiment_answer(experiment: Experiment, actor: Actor) -> dict[str, Any]:
     return without_empty(
         {
             "experiment_id": experiment.id,
@@ -203,11 +224,12 @@ def experiment_answer(experiment: Experiment) -> dict[str, Any]:
             "namespace": experiment.namespace,
             "storage_state": storage_state(experiment.archived),
             "last_run_created_at": moment(experiment.last_run),
+            "may": allowed_actions(actor, experiment.subject),
         }
     )
 
 
-def pipeline_answer(pipeline: PipelineRecord) -> dict[str, Any]:
+def pipeline_answer(pipeline: PipelineRecord, actor: Actor) -> dict[str, Any]:
     return without_empty(
         {
             "pipeline_id": pipeline.id,
@@ -217,6 +239,7 @@ def pipeline_answer(pipeline: PipelineRecord) -> dict[str, Any]:
             "created_at": moment(pipeline.created),
             "namespace": pipeline.namespace,
             "tags": dict(pipeline.tags),
+            "may": allowed_actions(actor, pipeline.subject),
         }
     )
 
@@ -238,7 +261,7 @@ def version_answer(version: PipelineVersion, spec: Mapping[str, Any] | None) -> 
 
 
 def run_answer(
-    run: PipelineRun, spec: Mapping[str, Any] | None, tasks: list[dict[str, Any]] | None = None
+    run: PipelineRun, actor: Actor, spec: Mapping[str, Any] | None, tasks: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
     history = [without_empty({**entry, "error": error_status(str(entry.get("error") or ""))}) for entry in run.history]
     return without_empty(
@@ -257,11 +280,14 @@ def run_answer(
             "run_details": without_empty({"task_details": tasks or []}),
             "recurring_run_id": run.recurring_run_id,
             "state_history": history,
+            "namespace": run.namespace,
+            "retries": run.retries,
+            "may": allowed_actions(actor, run.subject),
         }
     )
 
 
-def recurring_run_answer(recurring: RecurringRun, spec: Mapping[str, Any] | None) -> dict[str, Any]:
+def recurring_run_answer(recurring: RecurringRun, actor: Actor, spec: Mapping[str, Any] | None) -> dict[str, Any]:
     return without_empty(
         {
             "recurring_run_id": recurring.id,
@@ -278,6 +304,7 @@ def recurring_run_answer(recurring: RecurringRun, spec: Mapping[str, Any] | None
             "no_catchup": recurring.no_catchup,
             "namespace": recurring.namespace,
             "experiment_id": recurring.experiment_id,
+            "may": allowed_actions(actor, recurring.subject),
         }
     )
 

@@ -50,7 +50,7 @@ async def list_runs(call: Call) -> dict[str, Any]:
         page = runs.list_runs(connection, call.user, wanted, **where)
         digests = [each.spec_hash for each in page.items if not each.pipeline_id]
         specs = get_specs(connection, digests, LIST_SPEC_BYTES)
-        found = [run_answer(each, specs.get(each.spec_hash)) for each in page.items]
+        found = [run_answer(each, call.user, specs.get(each.spec_hash)) for each in page.items]
         return list_answer("runs", found, page.total, page.next)
 
     return await call.here.database.read(read)
@@ -62,7 +62,7 @@ async def create_run(call: Call) -> dict[str, Any]:
     source = await call.here.pipeline_runs.prepare(source)
     workflow = await call.here.checked(call.user, compile_run, source)
     run = await call.here.pipeline_runs.create(call.user, source, workflow)
-    return run_answer(run, source.spec)
+    return run_answer(run, call.user, source.spec)
 
 
 async def get_run(call: Call) -> dict[str, Any]:
@@ -72,7 +72,8 @@ async def get_run(call: Call) -> dict[str, Any]:
 
     run, spec = await call.here.database.read(read)
     tasks = await call.here.pipeline_runs.tasks(run)
-    return run_answer(run, spec, [{name: each[name] for name in each if name != "node"} for each in tasks])
+    shown = [{name: each[name] for name in each if name != "node"} for each in tasks]
+    return run_answer(run, call.user, spec, shown)
 
 
 async def terminate_run(call: Call) -> dict[str, Any]:
@@ -192,7 +193,7 @@ async def list_recurring_runs(call: Call) -> dict[str, Any]:
         where = {"experiment_id": call.query("experiment_id"), "namespace": call.query("namespace")}
         page = recurring_runs.list_recurring_runs(connection, call.user, wanted, **where)
         specs = get_specs(connection, [each.spec_hash for each in page.items if each.spec_hash], LIST_SPEC_BYTES)
-        found = [recurring_run_answer(each, specs.get(each.spec_hash or "")) for each in page.items]
+        found = [recurring_run_answer(each, call.user, specs.get(each.spec_hash or "")) for each in page.items]
         return list_answer("recurringRuns", found, page.total, page.next)
 
     return await call.here.database.read(read)
@@ -211,7 +212,7 @@ async def create_recurring_run(call: Call) -> dict[str, Any]:
         lambda connection: recurring_runs.create_recurring_run(connection, call.user, new)
     )
     call.here.recurring_runs.look_again()
-    return recurring_run_answer(made, new.run.spec)
+    return recurring_run_answer(made, call.user, new.run.spec)
 
 
 async def get_recurring_run(call: Call) -> dict[str, Any]:
@@ -219,7 +220,8 @@ async def get_recurring_run(call: Call) -> dict[str, Any]:
         found = recurring_runs.get_recurring_run(connection, call.user, call.path("recurring_run_id"))
         return found, get_spec(connection, found.spec_hash) if found.spec_hash else None
 
-    return recurring_run_answer(*await call.here.database.read(read))
+    found, spec = await call.here.database.read(read)
+    return recurring_run_answer(found, call.user, spec)
 
 
 async def enable_recurring_run(call: Call) -> dict[str, Any]:

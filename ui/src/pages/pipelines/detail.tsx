@@ -107,10 +107,12 @@ function Shown({ id, chosen, tab, setTab }: ShownProps) {
               ))}
             </Select>
           )}
-          <Button onClick={() => setUploading(true)}>
-            <Upload />
-            {w("uploadVersion")}
-          </Button>
+          {pipeline.may?.includes("edit") && (
+            <Button onClick={() => setUploading(true)}>
+              <Upload />
+              {w("uploadVersion")}
+            </Button>
+          )}
           <PipelineActions pipeline={pipeline} open />
         </>
       }

@@ -211,5 +211,11 @@ function ExperimentActions({ experiment, open }: { experiment: Experiment; open?
       if (open) void navigate({ to: "/pipelines/experiments" })
     },
   }
-  return <Actions name={name} actions={isArchived ? [restore, drop] : [run, archive, drop]} open={open} />
+  const may = (action: string) => experiment.may?.includes(action)
+  const actions = [
+    isArchived ? undefined : run,
+    may("archive") ? (isArchived ? restore : archive) : undefined,
+    may("delete") ? drop : undefined,
+  ]
+  return <Actions name={name} actions={actions} open={open} />
 }

@@ -120,5 +120,6 @@ export function PipelineActions({ pipeline, open }: { pipeline: Pipeline; open?:
       if (open) void navigate({ to: "/pipelines" })
     },
   }
-  return <Actions name={name} actions={[run, remove]} open={open} />
+  const removes = pipeline.may?.includes("delete")
+  return <Actions name={name} actions={[run, removes ? remove : undefined]} open={open} />
 }

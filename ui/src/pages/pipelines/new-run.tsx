@@ -7,9 +7,11 @@ import {
   createRecurringRun,
   createRun,
   type Experiment,
-  experimentOptionsQuery,
+  experimentOptions,
+  experimentQuery,
   type PipelineRun,
   pipelineOptionsQuery,
+  pipelineQuery,
   runQuery,
   type Source,
   versionQuery,
@@ -32,7 +34,7 @@ import {
   pipelineOf,
   readParameters,
 } from "@/lib/pipeline-spec"
-import { Above, Section } from "./parts"
+import { Above, NamespaceField, Section } from "./parts"
 
 const route = getRouteApi("/shell/pipelines/runs/new")
 const UNITS = { seconds: 1, minutes: 60, hours: 3600, days: 86400 } as const
@@ -66,7 +68,15 @@ function Form({ cloned }: { cloned?: PipelineRun }) {
   const [busy, setBusy] = useState(false)
   const ownSpec = cloned?.pipeline_spec
   const pipelines = useQuery({ ...pipelineOptionsQuery, enabled: !ownSpec })
-  const experiments = useQuery(experimentOptionsQuery)
+  const [namespace, setNamespace] = useState<string>()
+  const own = useQuery({ ...pipelineQuery(pipeline), enabled: Boolean(pipeline) }).data?.namespace
+  const asked = useQuery({
+    ...experimentQuery(search.experiment ?? cloned?.experiment_id ?? ""),
+    enabled: Boolean(search.experiment ?? cloned?.experiment_id),
+  }).data
+  // Where the experiment is that was asked for, else where the pipeline is.
+  const place = namespace ?? teamOf(asked?.namespace ?? own)
+  const experiments = useQuery(experimentOptions(place))
   const versions = useQuery({ ...versionsQuery(pipeline), enabled: Boolean(pipeline) })
   const newest = versions.data?.items[0]?.pipeline_version_id
   const version = chosen ?? newest ?? ""
@@ -179,23 +189,21 @@ function Form({ cloned }: { cloned?: PipelineRun }) {
             />
           )}
         </Field>
+        <NamespaceField value={place} onChange={setNamespace} />
         <Field label={w("experiment")}>
           {(field) => (
             <Select
-              key={experiments.data ? "loaded" : "loading"}
+              key={experiments.data ? place : "loading"}
               {...field}
               name="experiment"
-              defaultValue={search.experiment ?? cloned?.experiment_id ?? ""}
+              required
+              defaultValue={chosenExperiment(experiments.data?.items, search.experiment ?? cloned?.experiment_id)}
             >
-              <option value="">{w("defaultExperiment")}</option>
-              {experiments.data?.items
-                .filter((each) => !isOwnDefault(each) || each.experiment_id === cloned?.experiment_id)
-                .map((each) => (
-                  <option key={each.experiment_id} value={each.experiment_id}>
-                    {each.display_name}
-                    {isOfTeam(each) ? ` (${each.namespace})` : ""}
-                  </option>
-                ))}
+              {experiments.data?.items.map((each) => (
+                <option key={each.experiment_id} value={each.experiment_id}>
+                  {each.display_name}
+                </option>
+              ))}
             </Select>
           )}
         </Field>
@@ -246,13 +254,19 @@ function Form({ cloned }: { cloned?: PipelineRun }) {
   )
 }
 
-function isOfTeam({ namespace }: Experiment): boolean {
-  return namespace.startsWith("team-")
+/** The namespace of a team, or '' for the user's own. */
+function teamOf(namespace: string | undefined): string {
+  return namespace?.startsWith("team-") ? namespace : ""
 }
 
-/** Runs without an experiment are in it. */
-function isOwnDefault(experiment: Experiment): boolean {
-  return experiment.display_name === "Default" && !isOfTeam(experiment)
+/** The experiment that was asked for, if it is here, else "Default", which every namespace has. */
+function chosenExperiment(all: readonly Experiment[] | undefined, wanted: string | undefined): string | undefined {
+  const found = all?.find((each) => each.experiment_id === wanted) ?? all?.find(isDefault)
+  return found?.experiment_id
+}
+
+function isDefault(experiment: Experiment): boolean {
+  return experiment.display_name === "Default"
 }
 
 /** `hello-world 11-17 19:05:12`: names need not be unique, but lists read better if they are. */

@@ -88,7 +88,7 @@ export function NodePanel({ run, node, tasks }: PanelProps) {
         ]
       : []),
     { id: "details", label: w("details"), content: <Details id={node.id} task={task} tasks={tasks} /> },
-    { id: "log", label: w("logs"), content: <Logs run={run.run_id} task={task} /> },
+    { id: "log", label: w("logs"), content: <Logs run={run} task={task} /> },
   ]
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -259,18 +259,37 @@ function failedFirst(a: RunTask, b: RunTask): number {
   return Number(b.state === "FAILED") - Number(a.state === "FAILED")
 }
 
-function Logs({ run, task }: { run: string; task: RunTask }) {
+function Logs({ run, task }: { run: PipelineRun; task: RunTask }) {
   const w = useTexts(pipelineTexts)
   const { attempts } = task.node
+  const retries = run.retries ?? 0
   const [chosen, setChosen] = useState(0)
+  const [round, setRound] = useState<number>()
   const attempt = chosen || attempts.length
   if (!attempts.length) return <p className="p-4 text-[13px] text-muted-foreground">{w("noLog")}</p>
-  const over = isOver(task.state) || attempt < attempts.length
-  const address = logAddress(run, task.task_id, attempt)
+  const over = isOver(task.state) || attempt < attempts.length || round !== undefined
+  const address = logAddress(run.run_id, task.task_id, attempt, round)
   return (
     <div className="flex h-full min-h-0 flex-col">
-      {attempts.length > 1 && (
-        <div className="border-b p-2">
+      {(attempts.length > 1 || retries > 0) && (
+        <div className="flex flex-wrap gap-2 border-b p-2">
+          {retries > 0 && (
+            <Select
+              aria-label={w("rounds")}
+              className="h-8 w-auto"
+              value={round ?? retries}
+              onChange={(event) => {
+                const value = Number(event.target.value)
+                setRound(value === retries ? undefined : value)
+              }}
+            >
+              {Array.from({ length: retries + 1 }, (_, index) => (
+                <option key={index} value={index}>
+                  {index === retries ? w("lastRound") : w("round", { n: index + 1 })}
+                </option>
+              ))}
+            </Select>
+          )}
           <Select
             aria-label={w("attempts")}
             className="h-8 w-auto"

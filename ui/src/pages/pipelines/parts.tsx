@@ -74,15 +74,15 @@ export function RunStateBadge({ state }: { state: RunState }) {
 }
 
 /** Whom something new is shared with: nobody, or one of the user's teams. Hidden from users without a team. */
-export function NamespaceField({ error }: { error?: string }) {
+export function NamespaceField({ value, onChange }: { value?: string; onChange?: (namespace: string) => void }) {
   const w = useTexts(pipelineTexts)
   const mine = Object.keys(useMe().teams)
   const teams = useQuery({ ...teamsQuery, enabled: mine.length > 0 })
   if (mine.length === 0) return null
   return (
-    <Field label={w("namespace")} error={error}>
+    <Field label={w("namespace")}>
       {(field) => (
-        <Select {...field} name="namespace">
+        <Select {...field} name="namespace" value={value} onChange={(event) => onChange?.(event.target.value)}>
           <option value="">{w("onlyMe")}</option>
           {teams.data?.items
             .filter((team) => mine.includes(team.id))

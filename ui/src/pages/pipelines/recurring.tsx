@@ -217,5 +217,8 @@ function RecurringActions({ recurring, open }: { recurring: RecurringRun; open?:
       if (open) void navigate({ to: "/pipelines/recurring" })
     },
   }
-  return <Actions name={name} actions={[toggle, drop]} open={open} />
+  const may = (action: string) => recurring.may?.includes(action)
+  return (
+    <Actions name={name} actions={[may("edit") ? toggle : undefined, may("delete") ? drop : undefined]} open={open} />
+  )
 }

@@ -150,7 +150,7 @@ function Lead({ run }: { run: PipelineRun }) {
   const of = run.pipeline_version_reference
   const pipeline = useQuery({ ...pipelineQuery(of?.pipeline_id ?? ""), enabled: Boolean(of), retry: false })
   const experiment = useQuery({ ...experimentQuery(run.experiment_id), retry: false })
-  const link = "text-primary hover:underline"
+  const link = "text-primary underline"
   return (
     <div className="flex flex-wrap gap-x-4 text-[13px]">
       {of && pipeline.data && (

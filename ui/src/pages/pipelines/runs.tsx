@@ -256,12 +256,13 @@ export function RunActions({ run, open }: { run: PipelineRun; open?: boolean }) 
   const { run_id: id, display_name: name } = run
   const isArchived = run.storage_state === "ARCHIVED"
   const over = isOver(run.state)
+  const may = (action: string) => run.may?.includes(action)
   return (
     <Actions
       name={name}
       open={open}
       actions={[
-        over || run.state === "CANCELING"
+        over || run.state === "CANCELING" || !may("stop")
           ? undefined
           : {
               label: w("terminate"),
@@ -269,7 +270,7 @@ export function RunActions({ run, open }: { run: PipelineRun; open?: boolean }) 
               confirm: { title: w("terminateTitle", { name }), lead: w("terminateHelp"), danger: true },
               run: () => act("runs", id, "terminate"),
             },
-        run.state === "FAILED" && !isArchived
+        run.state === "FAILED" && !isArchived && may("retry")
           ? { label: w("retry"), icon: <RotateCw />, run: () => act("runs", id, "retry") }
           : undefined,
         {
@@ -277,20 +278,24 @@ export function RunActions({ run, open }: { run: PipelineRun; open?: boolean }) 
           icon: <Copy />,
           run: () => navigate({ to: "/pipelines/runs/new", search: { clone: id } }),
         },
-        isArchived
-          ? { label: w("unarchive"), icon: <ArchiveRestore />, run: () => act("runs", id, "unarchive") }
-          : { label: w("archive"), icon: <Archive />, run: () => act("runs", id, "archive") },
-        {
-          label: w("delete"),
-          icon: <Trash2 />,
-          danger: true,
-          confirm: { title: w("deleteTitle", { name }), lead: w("deleteRunHelp") },
-          run: async () => {
-            await remove("runs", id)
-            note(w("deleted", { name }))
-            if (open) void navigate({ to: "/pipelines/runs" })
-          },
-        },
+        !may("archive")
+          ? undefined
+          : isArchived
+            ? { label: w("unarchive"), icon: <ArchiveRestore />, run: () => act("runs", id, "unarchive") }
+            : { label: w("archive"), icon: <Archive />, run: () => act("runs", id, "archive") },
+        may("delete")
+          ? {
+              label: w("delete"),
+              icon: <Trash2 />,
+              danger: true,
+              confirm: { title: w("deleteTitle", { name }), lead: w("deleteRunHelp") },
+              run: async () => {
+                await remove("runs", id)
+                note(w("deleted", { name }))
+                if (open) void navigate({ to: "/pipelines/runs" })
+              },
+            }
+          : undefined,
       ]}
     />
   )
