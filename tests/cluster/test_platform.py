@@ -15,23 +15,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from muster.kube.builtin import NAMESPACE, POD
+from muster.kube.errors import Forbidden
 from muster.kube.manifests import dump
+from muster.kube.objects import labels_of, name_of
+from muster.kube.remote.client import RemoteCluster
 from muster.platform.graphs.model import Document
 from muster.platform.users.credentials import local_token, platform_folder
 from muster.server.pidfile import ServerInfo, running_server
+from muster.workflows.operations import apply
 from tests.cluster.conftest import Needs
-from tests.platform.graphs.samples import SEED_LOG, seed_example
+from tests.cluster.operating import operating, without_the_peer
+from tests.cluster.platform_graphs import CASES, FAILING, Case, file, output, parameter, text
+from tests.platform.graphs.samples import SEED_LOG, graph, node, seed_example, training
 from tests.server.platform.served import Client
+from tests.server.platform.whole import eventually, states
 from tools.cluster import addons, images
 from tools.cluster.cluster import Cluster as RealCluster
 from tools.cluster.processes import Component
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
-PATIENCE = 240.0
+PATIENCE = 600.0
 PASSWORD = "correct horse battery"
 
 
@@ -106,8 +115,9 @@ def served(home: Path) -> ServerInfo:
 
 def with_local_images(document: Document) -> Document:
     """The same graph with an image that the node has."""
-    nodes = [{**node, "image": images.BUSYBOX} for node in document["nodes"]]
-    return {**document, "nodes": nodes}
+    if "nodes" not in document:
+        return document
+    return {**document, "nodes": [{**node, "image": images.BUSYBOX} for node in document["nodes"]]}
 
 
 async def start(client: Client, document: Document, **more: Any) -> dict[str, Any]:
@@ -147,3 +157,166 @@ async def test_the_example_of_the_seed_prints_the_same_five_lines(argo: Platform
         )
         (pod,) = await platform.admin.get(f"runs/{done['id']}/nodes/step2/pods")
         assert pod["phase"] == "Succeeded"
+
+
+async def essence(client: Client, run: dict[str, Any]) -> dict[str, Any]:
+    """What has to be equal on both clusters, without what names the run."""
+    found: dict[str, Any] = {"run": run["state"]}
+    for each_node in run["node_states"]:
+        name = each_node["name"]
+        detail = await client.get(f"runs/{run['id']}/nodes/{quote(name, safe='')}")
+        attempts = [(each["state"], each["exit_code"]) for each in detail["attempt_list"]]
+        logs = [
+            [line.replace(run["id"], "RUN").replace(run["owner_id"], "USER") for line in lines]
+            for lines in [
+                await log(client, run["id"], quote(name, safe=""), f"?attempt={number}")
+                for number in range(1, len(attempts) + 1)
+            ]
+        ]
+        found[name] = {
+            "state": each_node["state"],
+            "attempts": attempts,
+            "logs": logs,
+            "inputs": [(each["name"], each["type"], each["value"]) for each in detail["inputs"]],
+            "outputs": [(each["name"], each["type"], each["value"], each["ready"]) for each in detail["outputs"]],
+        }
+    return found
+
+
+async def test_graphs_give_the_same_on_both(argo: Platform, laptop: Platform) -> None:
+    async def result(platform: Platform, gate: asyncio.Semaphore, case: Case) -> dict[str, Any]:
+        async with gate:
+            done = await finish(platform.admin, case.document, parameters=dict(case.values))
+            return await essence(platform.admin, done)
+
+    gates = asyncio.Semaphore(12), asyncio.Semaphore(4)
+    pairs = await asyncio.gather(
+        *(asyncio.gather(result(argo, gates[0], case), result(laptop, gates[1], case)) for case in CASES.values())
+    )
+    differing = {name: pair for name, pair in zip(CASES, pairs, strict=True) if pair[0] != pair[1]}
+    assert not differing, "\n".join(f"{name}:\n  Argo   {a}\n  laptop {b}" for name, (a, b) in differing.items())
+    assert {name for name, (found, _) in zip(CASES, pairs, strict=True) if found["run"] != "succeeded"} == FAILING
+
+
+async def test_a_stopped_run_is_retried_from_where_it_was_and_copied(argo: Platform) -> None:
+    admin = argo.admin
+    document = graph(
+        node("a", command="echo a $AI_HUB_WORKFLOW_RUN_ID"),
+        node("b", command='echo waiting; [ -n "$quick" ] || sleep 600', inputs=[parameter("quick", "quick")]),
+        node("c", command="echo c"),
+        edges="a>b b>c",
+        parameters=[{"name": "quick", "default": ""}],
+    )
+    run = (await start(admin, document))["id"]
+
+    async def is_waiting() -> bool:
+        return await log(admin, run, "b") == ["waiting"]
+
+    await eventually(is_waiting)
+    (await admin("POST", f"runs/{run}/stop")).ok()
+    stopped = await until(admin, run)
+    assert (stopped["state"], states(stopped)) == ("stopped", {"a": "succeeded", "b": "stopped", "c": "skipped"})
+    first = (await admin.get(f"runs/{run}/nodes/a"))["attempt_list"]
+
+    (await admin("POST", f"runs/{run}/retry")).ok()
+
+    async def is_tried_again() -> bool:
+        return len((await admin.get(f"runs/{run}/nodes/b"))["attempt_list"]) == 2
+
+    await eventually(is_tried_again)
+    (await admin("POST", f"runs/{run}/stop")).ok()
+    assert (await until(admin, run))["state"] == "stopped"
+    assert (await admin.get(f"runs/{run}/nodes/a"))["attempt_list"] == first, "what has succeeded is not run again"
+    assert await log(admin, run, "b", "?attempt=1") == ["waiting"], "although a Pod of the same name replaced the first"
+
+    copy = await admin.post(f"runs/{run}/copy", {"parameters": {"quick": "yes"}})
+    done = await until(admin, copy["id"])
+    assert (done["state"], done["copied_from"]) == ("succeeded", run)
+    assert await log(admin, copy["id"], "a") == [f"a {copy['id']}"]
+
+
+async def test_logs_and_files_outlive_their_pods(argo: Platform, remote: RemoteCluster) -> None:
+    admin = argo.admin
+    document = graph(
+        node("a", command="echo one; echo two > /tmp/f", outputs=[file("f", "/tmp/f")]),
+        node("b", command="echo failing; exit 1", retries=1),
+        edges="a>b",
+    )
+    run = await finish(admin, document)
+    assert run["state"] == "failed"
+    pods = [pod for pod in (await remote.list(POD, run["namespace"])).items if run["id"] in name_of(pod)]
+    assert len(pods) == 3
+    await apply.delete_pods(remote, run["namespace"], [name_of(pod) for pod in pods])
+    assert await log(admin, run["id"], "a") == ["one"]
+    assert await log(admin, run["id"], "a", "?times=true") == [" one"]
+    for attempt in (1, 2):
+        assert await log(admin, run["id"], "b", f"?attempt={attempt}") == ["failing"]
+    assert (await admin("GET", f"runs/{run['id']}/nodes/a/outputs/f")).ok() == "two\n"
+    assert (await admin.get(f"runs/{run['id']}"))["state"] == "failed", "a Pod that is gone changes nothing"
+
+
+async def test_two_teams_do_not_see_each_other(argo: Platform, remote: RemoteCluster) -> None:
+    (vision, ann), (speech, bob) = await argo.team("vision"), await argo.team("speech")
+    secret = [{"name": "KEY", "value": "of-vision-only", "secret": True}]
+    document = graph(node("a", command="echo mine > /tmp/f", env=secret, outputs=[file("f", "/tmp/f")]))
+    run = await finish(ann, document, team=vision)
+    assert (run["state"], run["message"], run["namespace"]) == ("succeeded", "", f"team-{vision}")
+    assert (await ann("GET", f"runs/{run['id']}/nodes/a/outputs/f")).ok() == "mine\n"
+    for path in ("/nodes/a", "/nodes/a/log", "/nodes/a/pods", "/nodes/a/events", "/nodes/a/outputs/f"):
+        assert (await bob("GET", f"runs/{run['id']}{path}")).status in (403, 404), path
+    for action in ("stop", "retry", "copy"):
+        assert (await bob("POST", f"runs/{run['id']}/{action}", {})).status in (403, 404), action
+
+    theirs = await finish(bob, document, team=speech)
+    assert theirs["namespace"] == f"team-{speech}"
+    for namespace in (f"team-{vision}", f"team-{speech}"):
+        found = await remote.get(NAMESPACE, namespace)
+        assert labels_of(found)["pod-security.kubernetes.io/enforce"] == "baseline"
+    token = {"secretKeyRef": {"name": f"run-{run['id']}", "key": "AI_HUB_TOKEN"}}
+    host: list[dict[str, Any]] = [{"name": "host", "hostPath": {"path": "/"}}]
+    stealing: dict[str, Any] = {"env": [{"name": "TOKEN", "valueFrom": token}]}
+    looking: dict[str, Any] = {"volumeMounts": [{"name": "host", "mountPath": "/host"}]}
+    for container in (stealing, looking):
+        volumes = host if container is looking else []
+        template = {"name": "main", "container": {"image": images.BUSYBOX, **container}, "volumes": volumes}
+        spec = {"entrypoint": "main", "templates": [template]}
+        manifest = dump(
+            {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "x"}, "spec": spec}
+        )
+        document = {"format": 1, "type": "yaml", "manifest": manifest}
+        refused = await bob("POST", "workflows", {"name": uuid.uuid4().hex, "version": {"document": document}})
+        refused.refused(422)
+    on_host = {"containers": [{"name": "a", "image": images.BUSYBOX}], "volumes": host}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": f"team-{speech}"}, "spec": on_host}
+    with pytest.raises(Forbidden, match="PodSecurity"):
+        await remote.create(pod)
+
+
+async def test_a_training_node_is_a_job_of_our_operator(argo: Platform, real: RealCluster) -> None:
+    """Its replicas, their events and their logs are in the panel of the node."""
+    admin = argo.admin
+    document = graph(
+        node("prepare", command="echo 3 > /tmp/out", outputs=[text("epochs")]),
+        training(
+            "train",
+            "PyTorchJob",
+            ("Master", 1),
+            ("Worker", 1),
+            command="echo rank $RANK of $WORLD_SIZE: $epochs epochs, '$$' $(echo once)",
+            inputs=[output("epochs", "prepare", "epochs")],
+        ),
+        node("after", command="echo after"),
+        edges="prepare>train train>after",
+    )
+    namespace = f"user-admin-{argo.suffix}"
+    with without_the_peer(real), operating(real, f"--namespace={namespace}", name="platform-operator", port=8096):
+        run = await finish(admin, document)
+    assert (run["state"], run["message"]) == ("succeeded", "")
+    assert states(run) == {"prepare": "succeeded", "train": "succeeded", "after": "succeeded"}
+    pods = await admin.get(f"runs/{run['id']}/nodes/train/pods")
+    assert [pod["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
+    logs = [await log(admin, run["id"], "train", f"?pod={pod['name']}") for pod in pods]
+    assert sorted(logs) == [[f"rank {rank} of 2: 3 epochs, $$ once"] for rank in (0, 1)]
+    assert await log(admin, run["id"], "train") == ["rank 0 of 2: 3 epochs, $$ once"], "the master's"
+    events = {event["reason"] for event in await admin.get(f"runs/{run['id']}/nodes/train/events")}
+    assert {"Scheduled", "Started"} <= events

@@ -9,12 +9,13 @@ import pytest
 from sqlalchemy import Connection
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.kube.builtin import NAMESPACE, PERSISTENT_VOLUME_CLAIM, ROLE_BINDING, new_catalogue
-from muster.kube.errors import Forbidden, NotFound
+from muster.kube.builtin import NAMESPACE, PERSISTENT_VOLUME_CLAIM, ROLE_BINDING, SERVICE_ACCOUNT, new_catalogue
+from muster.kube.errors import Forbidden, NotFound, Unavailable
 from muster.kube.objects import Object, labels_of
 from muster.kube.pod_security import read_grants
 from muster.kube.rbac import AUTHENTICATED, MASTERS
 from muster.platform.database.database import Database
+from muster.platform.namespace_objects import NamespaceParts
 from muster.platform.namespaces import NamespaceOwner, Namespaces, change_for, cluster_user, is_foreign
 from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.resources.resources import NewRoot, create_root, delete_root
@@ -133,3 +134,25 @@ def test_only_what_differs_is_patched() -> None:
 def test_the_rights_of_a_token_on_the_cluster(actor: Actor, groups: set[str] | None) -> None:
     user = cluster_user(actor)
     assert (None if user is None else user.groups) == groups
+
+
+async def test_a_run_waits_until_its_namespace_has_everything(
+    database: Database, cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The namespace alone is not enough: a Pod without its service account would fail for good."""
+    await database.write(lambda connection: insert_user(connection, SYSTEM, "ann"))
+    namespaces = Namespaces(database, cluster, parts=NamespaceParts(run_account=True))
+    create = cluster.create
+
+    async def without_accounts(obj: Object, *, dry_run: bool = False) -> Object:
+        if obj["kind"] == "ServiceAccount":
+            raise Unavailable("not now")
+        return await create(obj, dry_run=dry_run)
+
+    monkeypatch.setattr(cluster, "create", without_accounts)
+    with pytest.raises(Unavailable, match="does not have all that runs need"):
+        await namespaces.ensure("user-ann")
+    assert await cluster.get(NAMESPACE, "user-ann")
+    monkeypatch.setattr(cluster, "create", create)
+    await namespaces.ensure("user-ann")
+    assert await cluster.get(SERVICE_ACCOUNT, "muster-run", "user-ann")

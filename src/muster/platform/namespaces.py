@@ -27,7 +27,7 @@ from muster.kube.builtin import (
 )
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
-from muster.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from muster.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unavailable
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Object,
@@ -205,6 +205,8 @@ class Namespaces:
         self._parts = parts
         self._news = asyncio.Event()
         self._owners: dict[str, NamespaceOwner] = {}
+        self._complete: set[str] = set()
+        """Namespaces that have had everything they should."""
 
     async def run(self) -> None:
         informers = [
@@ -276,16 +278,19 @@ class Namespaces:
             wanted = [obj for each in ready for obj in self._parts.objects(each.name)]
             refused = await sync_objects(self._cluster, wanted, {each.name for each in ready})
             failed |= {each.owner.user: refused[each.name] for each in ready if each.name in refused}
+            self._complete = {each.name for each in ready if each.name not in refused}
             for name in plan.left:
                 await self._remove(name, there.get(name))
         return failed
 
     async def ensure(self, name: str) -> None:
-        """Creates the namespace if it does not exist yet. Raises Forbidden if it belongs to something else."""
+        """Creates the namespace, with all that runs need in it, if it does not exist yet. Raises Forbidden if it
+        belongs to something else, and Unavailable if something is missing."""
         owner = self._owners.get(name)
         try:
             there = await self._cluster.get(NAMESPACE, name)
-            if owner is not None and not is_foreign(there, owner) and not is_deleting(there):
+            is_there = owner is not None and not is_foreign(there, owner) and not is_deleting(there)
+            if is_there and name in self._complete:
                 return
         except NotFound:
             pass
@@ -297,6 +302,8 @@ class Namespaces:
                 f'the namespace "{name}" exists on the cluster and does not belong to the platform; '
                 "an admin has to delete or rename it"
             )
+        if name not in self._complete:
+            raise Unavailable(f'the namespace "{name}" does not have all that runs need yet; see the server log')
 
     def _changed(self, before: Object | None, after: Object | None) -> None:
         self._news.set()

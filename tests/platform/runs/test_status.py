@@ -119,6 +119,24 @@ def test_an_omitted_node_names_the_node_whose_failure_prevented_it() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "shutdown", "state"),
+    [
+        ("143", "main: Error (exit code 143)", "Stop", "stopped"),
+        ("137", "main: Error (exit code 137)", "Stop", "stopped"),
+        ("137", "OOMKilled (exit code 137)", "Stop", "failed"),
+        ("3", "main: Error (exit code 3)", "Stop", "failed"),
+        ("143", "main: Error (exit code 143)", "", "failed"),
+    ],
+)
+def test_argo_tells_only_how_a_stopped_container_ended(code: str, message: str, shutdown: str, state: str) -> None:
+    ended = pod("a(0)", "Failed", message=message, outputs={"exitCode": code})
+    retry = {"id": "r", "name": "wf.a", "type": "Retry", "phase": "Failed", "children": ["id-a(0)"]}
+    for nodes in ([pod("a", "Failed", message=message, outputs={"exitCode": code})], [retry, ended]):
+        (node,) = read_status(workflow("Failed", *nodes, shutdown=shutdown)).nodes
+        assert (node.state, node.attempts[0].state) == (state, state)
+
+
 def test_a_stopped_node_says_so_without_the_name_of_a_strategy() -> None:
     message = "workflow shutdown with strategy: Stop"
     found = read_status(workflow("Failed", pod("a", "Failed", message=message), shutdown="Stop", message="Stopped ..."))

@@ -21,6 +21,8 @@ from muster.workflows.executors.resource import RETRIES
 ENDED: frozenset[str] = frozenset(("succeeded", "failed", "stopped"))
 DONE: frozenset[str] = frozenset(("succeeded", "skipped"))
 
+_KILLED = frozenset(("137", "143"))
+"""The exit codes of a container that was killed, or asked to end."""
 _STOPPED_WITH_RUN = "Stopped together with the run"
 _GROUPS = frozenset(("Steps", "StepGroup", "DAG", "TaskGroup"))
 _STATES: Mapping[str, NodeState] = {
@@ -224,6 +226,8 @@ def _node(
     has_run = [leaf for leaf in leaves if leaf.get("phase") not in ("Skipped", "Omitted")]
     attempts = tuple(_attempt(workflow, leaf, stopped) for leaf in has_run)
     state = _node_state(node, stopped)
+    if stopped and state == "failed" and attempts and attempts[-1].state == "stopped":
+        state = "stopped"
     if state == "running" and attempts and all(attempt.state == "waiting" for attempt in attempts):
         state = "waiting"
     message = str(node.get("message") or (leaves[-1].get("message") if leaves else "") or "")
@@ -255,8 +259,14 @@ def _template(workflow: Object, name: str) -> Mapping[str, Any]:
 
 def _node_state(node: Mapping[str, Any], stopped: bool) -> NodeState:
     state = _STATES.get(str(node.get("phase") or ""), "waiting")
-    was_ended = stopped and state == "failed" and "shutdown" in str(node.get("message") or "")
-    return "stopped" if was_ended else state
+    return "stopped" if stopped and state == "failed" and _was_ended(node) else state
+
+
+def _was_ended(node: Mapping[str, Any]) -> bool:
+    """Whether a failed node of a stopped run was ended with it. Argo tells only how its container ended."""
+    message = str(node.get("message") or "")
+    killed = str((node.get("outputs") or {}).get("exitCode") or "") in _KILLED and "OOMKilled" not in message
+    return killed or "shutdown" in message
 
 
 def _joined(name: str, parts: list[NodeStatus]) -> NodeStatus:

@@ -222,7 +222,7 @@ async def create_services(
             settings.modules,
             settings.agent.runtime,
             IMAGE_ENGINES,
-            None if isinstance(cluster, EmbeddedCluster) else JobBuilder(cluster, settings.modules),
+            None if is_embedded else JobBuilder(cluster, settings.modules),
         ),
     )
 
