@@ -75,6 +75,7 @@ def deployed(needs: Needs, namespace: str, tmp_path: Path) -> Iterator[Deployed]
     s3 = {"endpoint": f"http://{HOST}:{addons.S3_PORT}", "bucket": f"muster-{suffix}", "region": "us-east-1"}
     settings = tmp_path / "settings.yaml"
     settings.write_text(dump({"artifacts": {"s3": s3}}))
+    before = real.kubectl("get", "namespaces", "--output=name").split()
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port = probe.getsockname()[1]
@@ -100,7 +101,7 @@ def deployed(needs: Needs, namespace: str, tmp_path: Path) -> Iterator[Deployed]
             for kind in ("deployment", "clusterrolebinding", "clusterrole"):
                 real.kubectl("delete", kind, "muster", f"--namespace={namespace}", "--ignore-not-found", "--wait")
             listed = real.kubectl("get", "namespaces", "--output=name").split()
-            mine = [each for each in listed if each.endswith(suffix)]
+            mine = [each for each in listed if each.endswith(suffix) or each in {"namespace/user-admin"} - set(before)]
             if mine:
                 real.kubectl("delete", "--wait=false", *mine)
 

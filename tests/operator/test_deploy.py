@@ -10,6 +10,7 @@ import pytest
 from muster.operator.deploy import Check, DeployOptions, Facts, check_cluster, parse_version
 from muster.operator.install_manifests import InstallOptions
 from muster.operator.platform_manifests import PlatformOptions, build_platform, egress_ports, rules
+from muster.platform.namespace_objects import run_rules
 
 GOOD = Facts(
     version="v1.35.4",
@@ -112,3 +113,18 @@ def test_the_server_runs_without_rights_on_the_node_or_on_all_kinds() -> None:
     }
     words = {word for rule in rules() for part in ("apiGroups", "resources", "verbs") for word in rule[part]}
     assert not words & {"*", "escalate", "bind", "impersonate", "deletecollection"}
+
+
+def test_the_server_may_grant_what_runs_need() -> None:
+    """One may only grant the rights that one has."""
+
+    def rights(of: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
+        return {
+            (group, resource, verb)
+            for rule in of
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+    assert rights(run_rules()) <= rights(rules())
