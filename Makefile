@@ -77,6 +77,7 @@ conformance: $(STAMPS)/dev ## run the workflows that other people wrote, and rep
 	$(BIN)/python -m tools.pipeline_conformance
 
 test-conformance: $(STAMPS)/dev ## Kubernetes' own conformance suite on the embedded cluster (root; the first time builds it, with Go)
+	@scripts/apt-install curl
 	$(BIN)/python -m tools.kubernetes_conformance
 
 test-argo-suites: $(STAMPS)/dev ## Argo Workflows' own end-to-end suites on the embedded cluster (root; the first time builds them, with Go)

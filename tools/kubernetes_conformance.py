@@ -349,6 +349,7 @@ def make_rootfs() -> Path:
     (unfinished / "agnhost-2").symlink_to("agnhost")
     shutil.copy(program(AGNHOST, "nnp"), unfinished / "usr/local/bin/nnp")
     (unfinished / "usr/local/bin/nnp").chmod(0o6755)  # it says whether it runs as root in spite of its user
+    _copy_with_libraries("curl", unfinished)
     for name in ("localhost.crt", "localhost.key"):  # of its HTTPS server
         shutil.copyfile(module_folder(KUBERNETES) / "test/images/agnhost/porter" / name, unfinished / name)
     (unfinished / "etc" / "passwd").write_text(
@@ -359,6 +360,20 @@ def make_rootfs() -> Path:
     )
     unfinished.rename(folder)
     return folder
+
+
+def _copy_with_libraries(name: str, rootfs: Path) -> None:
+    """Copies a program of this machine, with the libraries that it needs."""
+    found = shutil.which(name)
+    if found is None:
+        raise SystemExit(f"the conformance suite needs {name}: apt-get install {name}")
+    shutil.copy(found, rootfs / "bin" / name)
+    for line in subprocess.check_output(["ldd", found], text=True).splitlines():
+        paths = [word for word in line.split() if word.startswith("/")]
+        if paths:
+            target = rootfs / paths[0].lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(paths[0], target)
 
 
 def images(rootfs: Path) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def test_a_host_alias_changes_localhost_for_others(names: Names) -> None:
     names.add(pod("evil", hostAliases=[{"ip": "10.0.0.1", "hostnames": ["localhost", "victim"]}]), ATTACKER)
     own = names.text()
     names.add(pod("victim"), VICTIM)
-    assert own.index("127.0.0.1 localhost") < own.index("10.0.0.1 localhost")
+    assert own.index("127.0.0.1 localhost") < own.index("10.0.0.1\tlocalhost")
     assert "10.0.0.1" not in names.text()
     assert names.resolve("victim") == [VICTIM]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from muster.kube.builtin import POD
+from muster.kube.builtin import POD, RESOURCE_QUOTA
+from muster.kube.errors import Forbidden
 from muster.kube.objects import labels_of, name_of, uid_of
 from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW
@@ -31,6 +32,19 @@ async def test_a_container_fails_with_its_exit_code(stage: Stage) -> None:
     outcome = await stage.run("a", shell("exit 3"))
     assert (outcome.phase, outcome.message) == ("Failed", "main: Error (exit code 3)")
     assert outcome.outputs == {"exitCode": "3"}
+
+
+async def test_a_pod_that_exceeds_a_quota_waits(stage: Stage) -> None:
+    metadata = {"name": "none", "namespace": "default"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": "0"}}}
+    await stage.cluster.create(quota)
+    with pytest.raises(Forbidden, match="exceeded quota: none"):
+        await stage.run("a", shell("true"))  # the controller tries again
+    assert [(report.phase, "exceeded quota" in report.message) for report in stage.reports["wf-a"]] == [
+        ("Pending", True)
+    ]
+    await stage.cluster.delete(RESOURCE_QUOTA, "none", "default")
+    assert (await stage.run("a", shell("true"))).phase == "Succeeded"
 
 
 async def test_a_script_runs_from_its_file_and_its_output_is_the_result(stage: Stage) -> None:
