@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query
 from pydantic import Field
 from sqlalchemy import Connection
 
@@ -23,7 +22,6 @@ from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, may
 from muster.platform.pod_policy import list_usable
 from muster.platform.records.common import Page
-from muster.platform.records.pods import KubernetesEvent
 from muster.platform.records.workspaces import Notebook, WorkspaceImage, WorkspaceState
 from muster.platform.resources.resources import all_clusters, all_roots
 from muster.server.platform.notebook_form import (
@@ -52,25 +50,20 @@ from muster.server.platform.notebook_form import (
 from muster.server.platform.rest import Paging, RequestBody, Search
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
-from muster.server.platform.streams import EVENTS, event_stream
 from muster.server.platform.volume_access import find_deletable
 from muster.server.platform.workspace_access import (
     FoundWorkspace,
     People,
-    changes_of,
     find_workspace,
-    happenings,
     list_workspaces,
-    log_stream,
-    log_text,
     name_errors,
     note,
     owner_labels,
     people_of,
     place_for,
-    set_running,
     to_problem,
 )
+from muster.server.platform.workspace_routes import add_workspace_routes
 from muster.workspaces.culler import idle_minutes
 from muster.workspaces.environments import is_installed
 from muster.workspaces.kinds import (
@@ -87,7 +80,6 @@ _Name = Annotated[str, Field(max_length=253)]
 _Amount = Annotated[str, Field(max_length=30)]
 _Path = Annotated[str, Field(max_length=1000)]
 _Minutes = Annotated[float, Field(ge=0, le=525_600)]
-_MOST_TAIL: Final = 100_000
 
 
 class MountBody(RequestBody):
@@ -140,10 +132,6 @@ class NotebookChange(RequestBody):
 
 router = APIRouter(prefix="/notebooks", tags=["notebooks"])
 images_router = APIRouter(prefix="/workspaces/images", tags=["notebooks"])
-
-_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-_Tail = Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only this many lines at the end.")]
-_Times = Annotated[bool, Query(description="Put its time in front of each line.")]
 
 
 @images_router.get("", operation_id="list_workspace_images")
@@ -229,11 +217,6 @@ async def new_notebook(body: NotebookBody, here: Here, who: Who) -> Notebook:
     return await _whole(here, who, namespace, body.name)
 
 
-@router.get("/{namespace}/{name}", operation_id="get_notebook")
-async def one_notebook(namespace: str, name: str, here: Here, who: Who) -> Notebook:
-    return await _whole(here, who, namespace, name)
-
-
 @router.patch("/{namespace}/{name}", operation_id="edit_notebook")
 async def changed_notebook(namespace: str, name: str, body: NotebookChange, here: Here, who: Who) -> Notebook:
     """Changes a notebook. If it runs, it is restarted, unless only `cull_idle_minutes` changes."""
@@ -294,67 +277,16 @@ async def drop_notebook(
     await note(here, who, "delete", found.object, home=claim if home else "")
 
 
-@router.post("/{namespace}/{name}/start", operation_id="start_notebook")
-async def started_notebook(namespace: str, name: str, here: Here, who: Who) -> Notebook:
-    found = await find_workspace(here, who, NOTEBOOK, namespace, name, "start")
-    await set_running(here, who, NOTEBOOK, found, "start")
-    return await _whole(here, who, namespace, name)
-
-
-@router.post("/{namespace}/{name}/stop", operation_id="stop_notebook")
-async def stopped_notebook(namespace: str, name: str, here: Here, who: Who) -> Notebook:
-    """Stops a notebook. Files in its volumes stay; kernels, and files elsewhere, do not."""
-    found = await find_workspace(here, who, NOTEBOOK, namespace, name, "stop")
-    await set_running(here, who, NOTEBOOK, found, "stop")
-    return await _whole(here, who, namespace, name)
-
-
-@router.post("/{namespace}/{name}/restart", operation_id="restart_notebook")
-async def restarted_notebook(namespace: str, name: str, here: Here, who: Who) -> Notebook:
-    """Restarts a notebook, or starts it if it is stopped."""
-    found = await find_workspace(here, who, NOTEBOOK, namespace, name, "start")
-    await set_running(here, who, NOTEBOOK, found, "restart")
-    return await _whole(here, who, namespace, name)
-
-
-@router.get("/{namespace}/{name}/happenings", operation_id="list_notebook_events")
-async def happenings_of_notebook(namespace: str, name: str, here: Here, who: Who) -> list[KubernetesEvent]:
-    """Lists the events of the notebook and its Pod, the oldest first."""
-    return await happenings(here, await find_workspace(here, who, NOTEBOOK, namespace, name))
-
-
-@router.get("/{namespace}/{name}/events", operation_id="watch_notebook", response_class=Response, responses=EVENTS)
-async def events_of_notebook(namespace: str, name: str, here: Here, who: Who, request: Request) -> Response:
-    """Server-sent events: the notebook as it is now, then after every change (`notebook`), until it is deleted
-    (`gone`)."""
-    found = await find_workspace(here, who, NOTEBOOK, namespace, name)
-    describe = partial(_whole, here, who, namespace, name)
-    return event_stream(request, changes_of(here, NOTEBOOK, found, describe))
-
-
-@router.get("/{namespace}/{name}/log", operation_id="get_notebook_log", response_class=Response, responses=_TEXT)
-async def log_of_notebook(
-    namespace: str, name: str, request: Request, here: Here, who: Who, tail: _Tail = None, times: _Times = False
-) -> Response:
-    """Returns what its server has written so far, as text."""
-    find = partial(find_workspace, here, who, NOTEBOOK, namespace, name)
-    return await log_text(request, here, find, await find(), tail, times)
-
-
-@router.get(
-    "/{namespace}/{name}/log/events", operation_id="watch_notebook_log", response_class=Response, responses=EVENTS
-)
-async def log_events_of_notebook(namespace: str, name: str, request: Request, here: Here, who: Who) -> Response:
-    """Server-sent events: a `line` for each line as it is written, and `end` when the notebook is stopped."""
-    find = partial(find_workspace, here, who, NOTEBOOK, namespace, name)
-    await find()
-    return log_stream(request, here, find)
-
-
 async def _whole(here: Services, who: Actor, namespace: str, name: str) -> Notebook:
     found = await find_workspace(here, who, NOTEBOOK, namespace, name)
     (answer,) = _describe(here, who, [found], await people_of(here, [found]))
     return answer
+
+
+add_workspace_routes(
+    router, NOTEBOOK, "notebook", Notebook, _whole,
+    stop_help="Stops a notebook. Files in its volumes stay; kernels, and files elsewhere, do not.",
+)  # fmt: skip
 
 
 def _describe(here: Services, who: Actor, found: Sequence[FoundWorkspace], people: People) -> list[Notebook]:

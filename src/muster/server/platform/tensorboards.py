@@ -6,10 +6,9 @@ import posixpath
 import re
 import secrets
 from collections.abc import Sequence
-from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from muster.kube.errors import ApiError, NotFound
@@ -28,7 +27,6 @@ from muster.platform.errors import ForbiddenProblem, InvalidProblem
 from muster.platform.messages import FieldError
 from muster.platform.permissions import Actor, may
 from muster.platform.records.common import Page, Subject
-from muster.platform.records.pods import KubernetesEvent
 from muster.platform.records.workspaces import LogFolder, TensorBoard, WorkspaceState
 from muster.platform.users.namespace_names import namespaces_of
 from muster.server.platform.notebook_form import Choices
@@ -36,7 +34,6 @@ from muster.server.platform.notebooks import find_choices
 from muster.server.platform.rest import Paging, RequestBody, Search
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
-from muster.server.platform.streams import EVENTS, event_stream
 from muster.server.platform.tensorboard_logs import (
     MOST_FOLDERS,
     FoundLogs,
@@ -49,12 +46,8 @@ from muster.server.platform.tensorboard_logs import (
 from muster.server.platform.workspace_access import (
     FoundWorkspace,
     People,
-    changes_of,
     find_workspace,
-    happenings,
     list_workspaces,
-    log_stream,
-    log_text,
     name_errors,
     note,
     owner_labels,
@@ -63,11 +56,11 @@ from muster.server.platform.workspace_access import (
     set_running,
     to_problem,
 )
+from muster.server.platform.workspace_routes import add_workspace_routes
 from muster.workspaces.kinds import TENSORBOARD, is_stopped, parse_log_path
 from muster.workspaces.plan import pod_name
 
 _MOST_RUNS: Final = 20
-_MOST_TAIL: Final = 100_000
 _Name = Annotated[str, Field(max_length=253)]
 
 
@@ -109,10 +102,6 @@ class TensorBoardChange(RequestBody):
 
 
 router = APIRouter(prefix="/tensorboards", tags=["tensorboards"])
-
-_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-_Tail = Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only this many lines at the end.")]
-_Times = Annotated[bool, Query(description="Put its time in front of each line.")]
 
 
 @router.get("", operation_id="list_tensorboards")
@@ -182,11 +171,6 @@ async def new_tensorboard(body: TensorBoardBody, here: Here, who: Who) -> Tensor
     return await _whole(here, who, namespace, name)
 
 
-@router.get("/{namespace}/{name}", operation_id="get_tensorboard")
-async def one_tensorboard(namespace: str, name: str, here: Here, who: Who) -> TensorBoard:
-    return await _whole(here, who, namespace, name)
-
-
 @router.patch("/{namespace}/{name}", operation_id="edit_tensorboard")
 async def changed_tensorboard(namespace: str, name: str, body: TensorBoardChange, here: Here, who: Who) -> TensorBoard:
     """Shows other folders. The board is restarted if it runs."""
@@ -214,64 +198,15 @@ async def drop_tensorboard(namespace: str, name: str, here: Here, who: Who) -> N
     await note(here, who, "delete", found.object)
 
 
-@router.post("/{namespace}/{name}/start", operation_id="start_tensorboard")
-async def started_tensorboard(namespace: str, name: str, here: Here, who: Who) -> TensorBoard:
-    found = await find_workspace(here, who, TENSORBOARD, namespace, name, "start")
-    await set_running(here, who, TENSORBOARD, found, "start")
-    return await _whole(here, who, namespace, name)
-
-
-@router.post("/{namespace}/{name}/stop", operation_id="stop_tensorboard")
-async def stopped_tensorboard(namespace: str, name: str, here: Here, who: Who) -> TensorBoard:
-    found = await find_workspace(here, who, TENSORBOARD, namespace, name, "stop")
-    await set_running(here, who, TENSORBOARD, found, "stop")
-    return await _whole(here, who, namespace, name)
-
-
-@router.post("/{namespace}/{name}/restart", operation_id="restart_tensorboard")
-async def restarted_tensorboard(namespace: str, name: str, here: Here, who: Who) -> TensorBoard:
-    """Restarts a TensorBoard, or starts it if it is stopped."""
-    found = await find_workspace(here, who, TENSORBOARD, namespace, name, "start")
-    await set_running(here, who, TENSORBOARD, found, "restart")
-    return await _whole(here, who, namespace, name)
-
-
-@router.get("/{namespace}/{name}/happenings", operation_id="list_tensorboard_events")
-async def happenings_of_tensorboard(namespace: str, name: str, here: Here, who: Who) -> list[KubernetesEvent]:
-    """Lists the events of the TensorBoard and its Pod, the oldest first."""
-    return await happenings(here, await find_workspace(here, who, TENSORBOARD, namespace, name))
-
-
-@router.get("/{namespace}/{name}/events", operation_id="watch_tensorboard", response_class=Response, responses=EVENTS)
-async def events_of_tensorboard(namespace: str, name: str, here: Here, who: Who, request: Request) -> Response:
-    """Server-sent events: the board as it is now, then after every change (`tensorboard`), until it is deleted
-    (`gone`)."""
-    found = await find_workspace(here, who, TENSORBOARD, namespace, name)
-    return event_stream(request, changes_of(here, TENSORBOARD, found, partial(_whole, here, who, namespace, name)))
-
-
-@router.get("/{namespace}/{name}/log", operation_id="get_tensorboard_log", response_class=Response, responses=_TEXT)
-async def log_of_tensorboard(
-    namespace: str, name: str, request: Request, here: Here, who: Who, tail: _Tail = None, times: _Times = False
-) -> Response:
-    """Returns what its server has written so far, as text."""
-    find = partial(find_workspace, here, who, TENSORBOARD, namespace, name)
-    return await log_text(request, here, find, await find(), tail, times)
-
-
-@router.get(
-    "/{namespace}/{name}/log/events", operation_id="watch_tensorboard_log", response_class=Response, responses=EVENTS
-)
-async def log_events_of_tensorboard(namespace: str, name: str, request: Request, here: Here, who: Who) -> Response:
-    """Server-sent events: a `line` for each line as it is written, and `end` when the board is stopped."""
-    find = partial(find_workspace, here, who, TENSORBOARD, namespace, name)
-    await find()
-    return log_stream(request, here, find)
-
-
 async def _whole(here: Services, who: Actor, namespace: str, name: str) -> TensorBoard:
     found = await find_workspace(here, who, TENSORBOARD, namespace, name)
     return _describe(who, found, await people_of(here, [found]))
+
+
+add_workspace_routes(
+    router, TENSORBOARD, "tensorboard", TensorBoard, _whole,
+    stop_help="Stops a TensorBoard. The logs stay.",
+)  # fmt: skip
 
 
 def _describe(who: Actor, found: FoundWorkspace, people: People) -> TensorBoard:
