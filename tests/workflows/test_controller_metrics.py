@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from muster.kube.objects import Object
@@ -28,7 +28,7 @@ def test_workflows_are_counted_when_they_enter_a_phase() -> None:
     metrics = ControllerMetrics()
     new, running, done = workflow(), workflow("Running"), workflow("Succeeded")
     for before, after in ((None, new), (new, running), (running, running), (running, done)):
-        metrics.workflow_changed(before, after)
+        metrics.workflow_changed(before, after, NOW)
     assert samples(metrics, "total_count") == {
         'total_count{namespace="argo",phase="Running"}': 1,
         'total_count{namespace="argo",phase="Succeeded"}': 1,
@@ -40,7 +40,7 @@ def test_workflows_of_a_template_are_counted_and_timed() -> None:
     metrics = ControllerMetrics()
     reference = {"name": "basic", "clusterScope": True}
     done = workflow("Failed", reference=reference, startedAt="2026-01-01T00:00:00Z", finishedAt="2026-01-01T00:00:07Z")
-    metrics.workflow_changed(None, done)
+    metrics.workflow_changed(None, done, NOW + timedelta(seconds=7))
     labels = 'cluster_scope="true",name="basic",namespace="argo"'
     found = samples(metrics, "workflowtemplate")
     assert found[f'workflowtemplate_triggered_total{{{labels},phase="New"}}'] == 1
@@ -56,8 +56,12 @@ def test_pods_are_counted_by_phase_and_by_what_they_wait_for() -> None:
     metrics.pod_changed("argo", "Pending", "Pending", waits, is_news=False)
     metrics.pod_changed("argo", "Pending", "Pending", "PodInitializing", is_news=True)
     metrics.pod_changed("argo", "Pending", "Running", "", is_news=True)
+    metrics.pod_changed("argo", "Pending", "Failed", "", is_news=True)
     assert samples(metrics, "pod_pending_count") == {'pod_pending_count{namespace="argo",reason="Unschedulable"}': 1}
-    assert samples(metrics, "pods_total_count") == {'pods_total_count{namespace="argo",phase="Running"}': 1}
+    assert samples(metrics, "pods_total_count") == {
+        'pods_total_count{namespace="argo",phase="Running"}': 2,
+        'pods_total_count{namespace="argo",phase="Failed"}': 1,
+    }
 
 
 def test_gauges_show_what_there_is_when_they_are_read() -> None:

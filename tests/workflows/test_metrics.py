@@ -42,6 +42,7 @@ spec:
     metrics:
       prometheus:
       - {name: tries, help: Tries, gauge: {value: '{{retries}}'}}
+      - {name: attempts, help: Attempts, counter: {value: '1'}, labels: [{key: status, value: '{{status}}'}]}
     container: {image: busybox, command: [work]}
 """)  # fmt: skip
 
@@ -77,6 +78,8 @@ def test_every_end_counts_once() -> None:
         'argo_workflows_runs{status="Succeeded"}': "1.0",
         'argo_workflows_done{status="Succeeded"}': "1.0",
         "argo_workflows_tries": "1.0",
+        'argo_workflows_attempts{status="Failed"}': "1.0",
+        'argo_workflows_attempts{status="Succeeded"}': "1.0",
     }
 
 

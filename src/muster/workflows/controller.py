@@ -294,6 +294,7 @@ class WorkflowController:
         problem = await self._claim_volumes(obj, run)
         if problem:
             run.problem = "Error", problem
+            self._recorder.event(obj, "Normal", "WorkflowRunning", "Workflow Running")  # as far as Argo gets
         active = self._active[key] = _Active(obj, run, nodes, Emitter(self._metrics, run), needs_reload=True)
         await self._sync_leaves(key, active)
         return active
@@ -598,7 +599,7 @@ class WorkflowController:
             self._queue.enqueue(key_of(before or {}))
         else:
             if self._workflows.synced.is_set():
-                self._counters.workflow_changed(before, after)
+                self._counters.workflow_changed(before, after, datetime.now(UTC))
             # The writer learns the version of its own write in the same turn of the loop as its watchers, after them.
             asyncio.get_running_loop().call_soon(self._enqueue_if_new, key_of(after), version_of(after))
 

@@ -10,6 +10,7 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -98,7 +99,7 @@ class ControllerMetrics:
             found[bisect_left(buckets, value)] += 1
             found[-1] += value
 
-    def workflow_changed(self, before: Object | None, after: Object) -> None:
+    def workflow_changed(self, before: Object | None, after: Object, now: datetime) -> None:
         """Counts a workflow that has entered a phase."""
         phase, was = _phase(after), "" if before is None else _phase(before)
         reference = spec_of(after).get("workflowTemplateRef") or {}
@@ -116,11 +117,13 @@ class ControllerMetrics:
         if reference:
             self.count("workflowtemplate_triggered_total", phase=phase, **template)
             if phase in FINISHED_PHASES:
-                self.observe("workflowtemplate_runtime", _duration(after), **template)
+                self.observe("workflowtemplate_runtime", _duration(after, now), **template)
 
     def pod_changed(self, namespace: str, before: str, phase: str, message: str, *, is_news: bool) -> None:
         """Counts a Pod whose node goes from the phase `before` to `phase`, or waits for another reason than before."""
         if phase != before and phase in _POD_PHASES:
+            if before == "Pending" and phase != "Running":  # it ended before it was seen running
+                self.count("pods_total_count", phase="Running", namespace=namespace)
             self.count("pods_total_count", phase=phase, namespace=namespace)
         reason = message.partition(":")[0]
         if phase == "Pending" and is_news and reason and reason != "PodInitializing":
@@ -183,7 +186,7 @@ def _phase(workflow: Object) -> str:
     return str(status_of(workflow).get("phase") or "")
 
 
-def _duration(workflow: Object) -> float:
-    status = status_of(workflow)
-    started, finished = status.get("startedAt"), status.get("finishedAt")
-    return (parse_time(finished) - parse_time(started)).total_seconds() if started and finished else 0.0
+def _duration(workflow: Object, now: datetime) -> float:
+    """Times in the status are whole seconds, and many workflows take less."""
+    started = status_of(workflow).get("startedAt")
+    return max(0.0, (now - parse_time(started)).total_seconds()) if started else 0.0

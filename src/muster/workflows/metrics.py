@@ -282,9 +282,9 @@ class Emitter:
         told = {**workflow, "status": run.status}
         for key in changed:
             node = run.nodes[key]
-            if node.get("type") in _SILENT or (node.get("nodeFlag") or {}).get("retried"):
-                continue
             has_ended = node.get("phase") in FINISHED_PHASES
+            if node.get("type") in _SILENT or not _counts(run, node, has_ended):
+                continue
             if key in (self._ended if has_ended else self._begun):
                 continue
             (self._ended if has_ended else self._begun).add(key)
@@ -317,6 +317,15 @@ class Emitter:
         return self._known[place]
 
 
+def _counts(run: Run, node: Node, has_ended: bool) -> bool:
+    """Whether a node emits metrics of its own. An attempt does if another one follows; for the last one, its Retry node
+    does."""
+    if not (node.get("nodeFlag") or {}).get("retried"):
+        return True
+    retry = run.tree.find(node["name"].rpartition("(")[0])
+    return has_ended and retry is not None and retry["phase"] not in FINISHED_PHASES
+
+
 _ENDED = frozenset(("Succeeded", "Failed", "Error", "Skipped", "Omitted"))
 
 
@@ -333,7 +342,9 @@ def node_variables(node: Node, now: datetime) -> dict[str, str]:
         **_parameters("inputs", (node.get("inputs") or {}).get("parameters")),
         **_parameters("outputs", outputs.get("parameters")),
     }
-    if node.get("children"):
+    if (node.get("nodeFlag") or {}).get("retried"):
+        found["retries"] = node["name"].rpartition("(")[2].removesuffix(")")
+    elif node.get("children"):
         found["retries"] = str(len(node["children"]) - 1)
     if outputs.get("result") is not None:
         found["outputs.result"] = str(outputs["result"])
