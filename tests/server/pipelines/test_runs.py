@@ -1,4 +1,4 @@
-"""Runs and recurring runs over HTTP, on a complete Muster: they really run."""
+"""Runs and recurring runs over HTTP, on a complete Muster: they really run. With SQLite, and with PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from muster.kube.objects import name_of, namespace_of
 from muster.platform.database.database import sqlite_url
 from muster.platform.users.credentials import local_token, platform_folder
 from muster.workflows.kinds import WORKFLOW
+from tests.platform.databases import PostgresServer
 from tests.server.pipelines.test_app import Api
 from tests.server.platform.whole import PATIENCE, Whole, eventually, whole_muster
 from tests.workflows.artifacts.s3server import ACCESS_KEY, REGION, S3, SECRET_KEY
@@ -105,10 +106,16 @@ def one_task(name: str, script: str) -> dict[str, Any]:
     }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def muster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole]:
+@pytest_asyncio.fixture(
+    scope="module", loop_scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+)
+async def muster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole]:
     folder: Path = tmp_path_factory.mktemp("runs")
-    async with whole_muster(folder / "home", sqlite_url(folder / "platform.db")) as running:
+    database = sqlite_url(folder / "platform.db")
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        database = server.url(server.new_database())
+    async with whole_muster(folder / "home", database) as running:
         yield running
 
 
