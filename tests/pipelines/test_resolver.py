@@ -394,6 +394,17 @@ def test_an_importer_runs_nothing() -> None:
     assert (artifact.uri, artifact.metadata) == ("gs://bucket/data", {"from": "gs://bucket/data"})
 
 
+def test_constants_of_before_kfp_2_are_read_as_well() -> None:
+    """`constantValue` has the kind of the value, and 64-bit numbers are text in JSON."""
+    found = importing(artifactUri={"constantValue": {"stringValue": "gs://bucket/old"}}).run({"uri": "x"})
+    assert [each.uri for each in node_outputs(found.node("import")).artifacts["artifact"]] == ["gs://bucket/old"]
+    demo = adder()
+    old = {"runtimeValue": {"constantValue": {"intValue": "-3"}}}
+    demo.spec["root"]["dag"]["tasks"] = {"first": task("add", x=old, y=constant(10.0))}
+    assert demo.run({"a": 1}).phase == "Succeeded"
+    assert demo.ran == [("first", {"x": -3, "y": 10})]
+
+
 def test_an_importer_to_the_workspace_copies_in_a_pod() -> None:
     demo = importing(downloadToWorkspace=True)
     refused = demo.run({"uri": "gs://bucket/data"})

@@ -21,7 +21,7 @@ _COPY = 'mkdir -p "$(dirname "$1")" && rm -rf "$1" && cp -R "$0" "$1"'
 def imported(importer: ImporterSpec, component: Component, inputs: TaskInputs) -> TaskOutputs:
     """Returns the outputs of an importer. Raises TaskFailed."""
     source = importer.artifact_uri
-    uri = inputs.parameters.get(source.runtime_parameter) if source.runtime_parameter else source.constant
+    uri = inputs.parameters.get(source.runtime_parameter) if source.runtime_parameter else source.value
     uri = resolve_value(uri, inputs.parameters)
     if not isinstance(uri, str) or not uri:
         raise TaskFailed("the uri of the importer has no value")

@@ -13,7 +13,6 @@ from muster.pipelines.model import (
     Component,
     DagOutputs,
     InputParameter,
-    RuntimeValue,
     Task,
     TaskInputParameter,
     decode,
@@ -272,7 +271,4 @@ def _is_constant(source: TaskInputParameter) -> bool:
 
 
 def _constant(source: TaskInputParameter) -> Any:
-    value: RuntimeValue = source.runtime_value or RuntimeValue()
-    if value.constant is None and isinstance(value.constant_value, dict):
-        return next(iter(value.constant_value.values()), None)
-    return value.constant
+    return source.runtime_value.value if source.runtime_value is not None else None

@@ -149,6 +149,15 @@ class RuntimeValue:
     constant: Any = None
     runtime_parameter: str = ""
     constant_value: Any = None
+    """The same in the older form: `{"intValue": "3"}`, with 64-bit numbers as text."""
+
+    @property
+    def value(self) -> Any:
+        if self.constant is not None or not isinstance(self.constant_value, dict):
+            return self.constant
+        kind, value = next(iter(self.constant_value.items()), ("", None))
+        is_number = kind in ("intValue", "int_value") and isinstance(value, str)
+        return int(value) if is_number and value.removeprefix("-").isdecimal() and len(value) < 21 else value
 
 
 @dataclass(frozen=True, slots=True)
