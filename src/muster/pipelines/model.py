@@ -155,9 +155,10 @@ class RuntimeValue:
     def value(self) -> Any:
         if self.constant is not None or not isinstance(self.constant_value, dict):
             return self.constant
-        kind, value = next(iter(self.constant_value.items()), ("", None))
-        is_number = kind in ("intValue", "int_value") and isinstance(value, str)
-        return int(value) if is_number and value.removeprefix("-").isdecimal() and len(value) < 21 else value
+        for kind, value in self.constant_value.items():
+            is_number = kind == "intValue" and isinstance(value, str) and len(value) < 21
+            return int(value) if is_number and value.removeprefix("-").isdecimal() else value
+        return None
 
 
 @dataclass(frozen=True, slots=True)
