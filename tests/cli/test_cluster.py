@@ -33,3 +33,16 @@ def test_the_port_of_the_web_ui_can_be_chosen(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "config.yaml").write_text("web: {port: 8000, host: 0.0.0.0}\n")
     assert load_settings().web.port == 8000
     assert (load_settings(web_port=9000).web.port, load_settings(web_port=9000).web.host) == (9000, "0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--cluster", "laptop"], 'error: --cluster: "laptop" is not a kind of cluster; use embedded or kubernetes'),
+        (["--context", "production"], "error: --kubeconfig and --context need --cluster kubernetes"),
+        (["--cluster", "kubernetes", "--kubeconfig", "/none"], "error: there is no kubeconfig at /none"),
+    ],
+)
+def test_a_server_says_which_cluster_it_can_use(muster: Muster, options: list[str], said: str) -> None:
+    result = muster("server", *options)
+    assert said in result.err
