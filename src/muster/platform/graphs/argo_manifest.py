@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
-from muster.kube.manifests import ManifestError, load_manifests
+from muster.kube.manifests import Document, ManifestError, load_manifests
 from muster.kube.objects import Object, meta, spec_of
 from muster.kube.pod_security import PodGrants
 from muster.kube.schema_validation import validate
@@ -193,7 +194,7 @@ def validate_manifest(manifest: str, context: Context) -> list[Finding]:
     if not manifest.strip():
         return [make_finding("manifest", "manifest.missing")]
     try:
-        documents = load_manifests(manifest, _SOURCE)
+        documents = _load(manifest)
     except ManifestError as error:
         return [make_finding("manifest", "manifest.unreadable", detail=str(error))]
     if len(documents) != 1:
@@ -215,7 +216,13 @@ def validate_manifest(manifest: str, context: Context) -> list[Finding]:
 
 def workflow_in(manifest: str) -> Object:
     """Returns the Workflow of a valid manifest."""
-    return load_manifests(manifest, _SOURCE)[0].object
+    return _load(manifest)[0].object
+
+
+@lru_cache(maxsize=2)
+def _load(manifest: str) -> list[Document]:
+    """A new version is checked in several ways, and a large one takes half a second to parse. Raises ManifestError."""
+    return load_manifests(manifest, _SOURCE)
 
 
 def manifest_parameters(manifest: str) -> tuple[Parameter, ...]:

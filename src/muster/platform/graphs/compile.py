@@ -30,7 +30,7 @@ from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import make_finding
 from muster.platform.records.workflows import Finding
 from muster.workflows.kinds import WORKFLOW
-from muster.workflows.task_graph import ROOT, GraphNode, Scope, TaskGraph, version_graph
+from muster.workflows.task_graph import ROOT, GraphNode, Scope, TaskGraph, to_json, version_graph
 
 MOST_VALUE_BYTES = 100_000
 """An environment variable that is larger cannot be handed to a process."""
@@ -51,6 +51,11 @@ def parameters_of(document: Mapping[str, Any]) -> tuple[Parameter, ...]:
     if is_graph(document):
         return read(document).parameters
     return manifest_parameters(document["manifest"])
+
+
+def inspect(document: Mapping[str, Any]) -> tuple[tuple[Parameter, ...], bytes]:
+    """Returns its parameters, and its graph as JSON."""
+    return parameters_of(document), orjson.dumps(to_json(task_graph(document)))
 
 
 def task_graph(document: Mapping[str, Any]) -> TaskGraph:

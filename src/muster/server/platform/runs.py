@@ -11,7 +11,6 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from muster.kube.errors import NotFound
-from muster.platform.graphs.compile import task_graph
 from muster.platform.graphs.document import mask_secrets
 from muster.platform.graphs.model import is_graph
 from muster.platform.permissions import Actor, may
@@ -127,9 +126,22 @@ async def events_of_runs(here: Here, who: Who, request: Request) -> Response:
     return event_stream(request, _changes(here.run_feed, who, last_event_id(request)))
 
 
-@router.get("/{run}", operation_id="get_run")
-async def one_run(run: str, here: Here, who: Who, response: Response) -> RunDetail:
-    return await _answer(here, who, run, response)
+@router.get("/{run}", operation_id="get_run", response_model=RunDetail)
+async def one_run(run: str, here: Here, who: Who) -> Response:
+    def read(connection: Connection) -> RunDetail:
+        found = get_run(connection, who, run)
+        inspects = may(who, "inspect", found.subject)
+        return RunDetail(
+            **vars_of(found),
+            node_states=list(nodes_of(connection, run)),
+            parameters=parameters_given(connection, run) if inspects else None,
+            document=mask_secrets(document_of(connection, found.version_id)),
+            may=[action for action in _ACTIONS if may(who, action, found.subject)],
+        )
+
+    whole = await here.database.read(read)
+    # It may have ten thousand nodes, so it is serialized directly.
+    return json_response(whole, etag(whole.id, whole.revision))
 
 
 @router.get("/{run}/graph", operation_id="get_run_graph", response_model=TaskGraph)
@@ -137,17 +149,19 @@ async def graph_of_run(run: str, here: Here, who: Who) -> Response:
     """Returns the nodes and edges to draw: of a manifest, those of its templates, with the iterations and attempts that
     the run has made. The names of nodes without others inside are those in `node_states`."""
 
-    def read(connection: Connection) -> dict[str, Any]:
-        return document_of(connection, get_run(connection, who, run).version_id)
+    def read(connection: Connection) -> tuple[str, dict[str, Any]]:
+        version = get_run(connection, who, run).version_id
+        return version, document_of(connection, version)
 
-    document = await here.database.read(read)
+    version, document = await here.database.read(read)
     if not is_graph(document):
         try:
             workflow = await here.runs.workflow(run)
             return json_response(await asyncio.to_thread(lambda: to_json(run_graph(workflow))))
         except NotFound:
             pass  # its Workflow does not exist yet, or no longer: what is left is the version
-    return json_response(to_json(await here.checked(who, task_graph, document)))
+    _, graph = await here.inspect_version(who, version, document)
+    return Response(graph, media_type="application/json")
 
 
 @router.patch("/{run}", operation_id="edit_run")
@@ -200,23 +214,6 @@ async def _begun(here: Services, who: Actor, made: PreparedRun, response: Respon
     await here.runs.begin(run.id)
     response.headers["Location"] = f"/api/v1/runs/{run.id}"
     return await here.database.read(lambda connection: get_run(connection, who, run.id))
-
-
-async def _answer(here: Services, who: Actor, run_id: str, response: Response) -> RunDetail:
-    def read(connection: Connection) -> RunDetail:
-        run = get_run(connection, who, run_id)
-        inspects = may(who, "inspect", run.subject)
-        return RunDetail(
-            **vars_of(run),
-            node_states=list(nodes_of(connection, run_id)),
-            parameters=parameters_given(connection, run_id) if inspects else None,
-            document=mask_secrets(document_of(connection, run.version_id)),
-            may=[action for action in _ACTIONS if may(who, action, run.subject)],
-        )
-
-    whole = await here.database.read(read)
-    response.headers["ETag"] = etag(whole.id, whole.revision)
-    return whole
 
 
 def _told(run: Run, nodes: tuple[RunNode, ...]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -25,6 +25,8 @@ from muster.platform.argo.workflows import subject_of as workflow_subject
 from muster.platform.database.database import Database
 from muster.platform.database.leases import Leases
 from muster.platform.database.queries import new_id
+from muster.platform.graphs.compile import inspect
+from muster.platform.graphs.model import Parameter
 from muster.platform.jobs.jobs import JobWatch, RunOwner
 from muster.platform.jobs.jobs import subject_of as job_subject
 from muster.platform.modules.builds import Builds
@@ -66,6 +68,7 @@ T = TypeVar("T")
 OPENID_CALLBACK = "/api/v1/openid/callback"
 """The path to which the OpenID provider sends the browser back."""
 _EVENTS_KEPT = 5000
+_VERSIONS_KEPT = 16
 
 
 @dataclass(slots=True)
@@ -109,6 +112,8 @@ class Services:
     metrics: MetricCache = field(default_factory=MetricCache)
     """The scalars that jobs and nodes have written."""
     logins: LoginLimits = field(default_factory=LoginLimits)
+    inspected: dict[str, tuple[tuple[Parameter, ...], bytes]] = field(default_factory=dict)
+    """The parameters and graphs of some versions, which never change, by their ids."""
     run_owners: dict[str, RunOwner] = field(default_factory=dict)
     """The owners of runs that created jobs. They never change, so they are kept."""
     volume_files: FileAccess = field(default_factory=FileAccess)
@@ -122,6 +127,17 @@ class Services:
         if self.workers is None:
             return await asyncio.to_thread(function, *args, **kwargs)
         return await self.workers.run(who.id, function, *args, **kwargs)
+
+    async def inspect_version(
+        self, who: Actor, version: str, document: Mapping[str, Any]
+    ) -> tuple[tuple[Parameter, ...], bytes]:
+        """Returns the parameters of a version, and its graph as JSON."""
+        known = self.inspected.get(version)
+        if known is None:
+            known = self.inspected[version] = await self.checked(who, inspect, document)
+            while len(self.inspected) > _VERSIONS_KEPT:
+                del self.inspected[next(iter(self.inspected))]
+        return known
 
     def do_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Does something after the answer, so that its time does not tell the client whether it was done."""

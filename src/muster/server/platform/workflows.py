@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from muster.platform.errors import ConflictProblem, InvalidProblem
 from muster.platform.graphs.argo_import import from_manifest
-from muster.platform.graphs.compile import GraphError, parameters_of, task_graph, to_yaml
+from muster.platform.graphs.compile import GraphError, parameters_of, to_yaml
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import LONGEST_MANIFEST, Document, is_graph
 from muster.platform.graphs.schema import json_schema
@@ -78,7 +78,7 @@ from muster.server.platform.rest import (
 )
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
-from muster.workflows.task_graph import TaskGraph, to_json
+from muster.workflows.task_graph import TaskGraph
 
 graphs_router = APIRouter(prefix="/graphs", tags=["graphs"])
 
@@ -266,8 +266,8 @@ async def graph_of_version(workflow: str, version: str, here: Here, who: Who, re
     known = not_modified(request, tag)
     if known is not None:
         return known
-    graph = await here.checked(who, task_graph, document)
-    return json_response(to_json(graph), tag)
+    _, graph = await here.inspect_version(who, identifier, document)
+    return Response(graph, media_type="application/json", headers={"ETag": tag})
 
 
 @versions_router.get("/workflows/{workflow}/versions/{version}/diff", operation_id="diff_versions")
@@ -360,21 +360,27 @@ async def _whole(
 ) -> VersionDetail | Response:
     """Returns a version; 304 if the client has it: a version never changes, only who may see its secrets."""
 
-    def read(connection: Connection) -> tuple[VersionDetail, str]:
+    def read(connection: Connection) -> tuple[Workflow, Version, Document]:
         workflow, version = find(connection)
-        hidden = not may(who, "reveal", workflow.version_subject)
-        tag = etag(version.id, int(version.archived is not None), int(hidden))
-        document = document_for(connection, who, workflow, version)
-        parameters = [InitialParameter(*parameter) for parameter in parameters_of(document)]
-        detail = VersionDetail(
-            **vars_of(version), workflow_name=workflow.name, document=document, parameters=parameters, hidden=hidden
-        )
-        return detail, tag
+        return workflow, version, document_for(connection, who, workflow, version)
 
-    whole, tag = await here.database.read(read)
+    workflow, version, document = await here.database.read(read)
+    hidden = not may(who, "reveal", workflow.version_subject)
+    tag = etag(version.id, int(version.archived is not None), int(hidden))
     known = not_modified(request, tag)
     if known is not None:
         return known
+    if is_graph(document):
+        parameters = parameters_of(document)
+    else:
+        parameters, _ = await here.inspect_version(who, version.id, document)
+    whole = VersionDetail(
+        **vars_of(version),
+        workflow_name=workflow.name,
+        document=document,
+        parameters=[InitialParameter(*parameter) for parameter in parameters],
+        hidden=hidden,
+    )
     return json_response(whole, tag)
 
 
