@@ -138,3 +138,92 @@ for (const size of SIZES)
     await inBothThemes(page, () => expectAccessible(page))
     await shot(page, `version-${size.width}`)
   })
+
+async function connect(page: Page, from: string, to: string): Promise<void> {
+  const start = await node(page, from).locator(".react-flow__handle-bottom").boundingBox()
+  const end = await node(page, to).locator(".react-flow__handle-top").boundingBox()
+  if (!start || !end) throw new Error("there is no such node")
+  await page.mouse.move(start.x + start.width / 2, start.y + start.height / 2)
+  await page.mouse.down()
+  await page.mouse.move(end.x, end.y + 20, { steps: 8 })
+  await page.mouse.move(end.x + end.width / 2, end.y + end.height / 2, { steps: 4 })
+  await page.mouse.up()
+}
+
+test("nodes that are added by click do not cover each other, and a refused line says why", async ({ page }) => {
+  await page.goto(url("/workflows/new"))
+  for (const name of ["first", "second", "third", "fourth"]) {
+    await page.getByRole("button", { name: /Plain node/ }).click()
+    await page.getByLabel("Task name").fill(name)
+  }
+  await expect(page.locator(".react-flow__node")).toHaveCount(4)
+  await page.getByRole("button", { name: "Fit to screen" }).click()
+  await page.waitForTimeout(400) // the view moves
+  await expectApart(page)
+  await connect(page, "first", "second")
+  await connect(page, "second", "third")
+  await expect(page.locator(".react-flow__edge")).toHaveCount(2)
+  await connect(page, "third", "first")
+  await expect(page.getByText("This line would close a cycle: third → first → second → third")).toBeVisible()
+  await connect(page, "first", "second")
+  await expect(page.getByText("These nodes are already connected.")).toBeVisible()
+  await expect(page.locator(".react-flow__edge")).toHaveCount(2)
+})
+
+test("an edge leads around the nodes between its ends", async ({ page }) => {
+  const at = (name: string, y: number) => ({ name, image: "python:3.11", command: "true", position: { x: 0, y } })
+  const written = {
+    format: 1,
+    nodes: [at("top", 0), at("middle", 120), at("bottom", 240)],
+    edges: [
+      { from: "top", to: "middle" },
+      { from: "top", to: "bottom" },
+    ],
+  }
+  const { workflow_id } = await posted(page, "workflows", { name: fresh("around"), version: { document: written } })
+  for (const path of [`/workflows/${workflow_id}/versions/1`, `/workflows/${workflow_id}/new-version`]) {
+    await page.goto(url(path))
+    await expect(node(page, "bottom")).toBeVisible()
+    const covered = await page.evaluate(() => {
+      const boxes = [...document.querySelectorAll(".react-flow__node")].map((each) => each.getBoundingClientRect())
+      const lines = document.querySelectorAll<SVGPathElement>(".react-flow__edge-path")
+      return [...lines].some((line) => {
+        const matrix = line.getScreenCTM() as DOMMatrix
+        return Array.from({ length: 41 }, (_, index) =>
+          line.getPointAtLength((line.getTotalLength() * index) / 40).matrixTransform(matrix),
+        ).some(({ x, y }) =>
+          boxes.some((box) => x > box.left + 3 && x < box.right - 3 && y > box.top + 6 && y < box.bottom - 6),
+        )
+      })
+    })
+    expect(covered).toBe(false)
+    await expect(page.locator(".react-flow__edge")).toHaveCount(2)
+  }
+  await shot(page, "around")
+})
+
+for (const size of SIZES)
+  test(`the editor fits into ${size.width} pixels`, async ({ page }) => {
+    await page.setViewportSize(size)
+    await page.goto(url("/workflows/new"))
+    const small = size.width < 1280
+    for (const name of ["first", "second"]) {
+      if (small) await page.getByRole("button", { name: "Add nodes" }).click()
+      await page.getByRole("button", { name: /Plain node/ }).click()
+      if (size.width < 768) await page.getByRole("button", { name: "Settings" }).click()
+      await page.getByLabel("Task name").fill(name)
+      if (size.width < 768) await page.getByRole("button", { name: "Canvas", exact: true }).click()
+    }
+    await page.getByRole("button", { name: "Fit to screen" }).click()
+    await page.waitForTimeout(400) // the view moves
+    await expect(page.locator(".react-flow__node")).toHaveCount(2)
+    await expectApart(page)
+    const canvas = await page.getByTestId("canvas").boundingBox()
+    expect(canvas?.width).toBeGreaterThan(Math.min(350, size.width * 0.9))
+    expect(canvas?.height).toBeGreaterThan(200)
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+    expect(wide).toBeLessThanOrEqual(0)
+    await inBothThemes(page, () => expectAccessible(page))
+    await shot(page, `editor-${size.width}`)
+    await page.evaluate(() => localStorage.clear()) // no draft for the next one
+  })

@@ -10,6 +10,7 @@ import {
   part,
   pasted,
   placeOf,
+  refusalOf,
   withNode,
   without,
   written,
@@ -66,6 +67,13 @@ describe("edges", () => {
   ])("%s", (_, from, to, can) => {
     expect(canConnect(drawing, { from, to })).toBe(can)
     expect(connected(drawing, { from, to }).edges.length).toBe(can ? 3 : 2)
+  })
+
+  it("that are refused say why", () => {
+    expect(refusalOf(drawing, { from: a, to: a })).toEqual({ why: "same" })
+    expect(refusalOf(drawing, { from: a, to: b })).toEqual({ why: "exists" })
+    expect(refusalOf(drawing, { from: c, to: a })).toEqual({ why: "cycle", names: ["c", "a", "b", "c"] })
+    expect(refusalOf(drawing, { from: a, to: c })).toBeUndefined()
   })
 
   it("lead from ancestors", () => {

@@ -1,11 +1,22 @@
 import { describe, expect, it } from "vitest"
 import { NODE_SIZE } from "@/graph/drawing"
-import { boundsOf, isCrowded, isInside, nodeAt, unionOf, visibleBox } from "@/graph/geometry"
+import { boundsOf, freePlace, isCrowded, isInside, nodeAt, unionOf, visibleBox } from "@/graph/geometry"
 
 const node = (x: number, y: number) => ({ position: { x, y } })
 const { width, height } = NODE_SIZE
 
 describe("the geometry of a graph", () => {
+  it("has a place for every new node", () => {
+    const nodes = [node(10, 10)]
+    for (let count = 0; count < 40; count++) nodes.push({ position: freePlace(nodes, { x: 0, y: 0 }) })
+    const isCovered = nodes.some(({ position: a }, index) =>
+      nodes.slice(index + 1).some(({ position: b }) => Math.abs(a.x - b.x) < width && Math.abs(a.y - b.y) < height),
+    )
+    expect(isCovered).toBe(false)
+    expect(freePlace([], { x: 7, y: 8 })).toEqual({ x: 7, y: 8 })
+    expect(freePlace([node(0, 0)], { x: 0, y: 0 }).x).toBe(0) // below
+  })
+
   it("has bounds around all its nodes", () => {
     expect(boundsOf([node(-10, 5), node(100, 300)])).toEqual({ x: -10, y: 5, width: 110 + width, height: 295 + height })
     expect(boundsOf([])).toEqual({ x: 0, y: 0, width, height })

@@ -1,10 +1,28 @@
 /** The canvas that a graph is drawn on. */
-import { type Edge, type OnConnect, type OnEdgesChange, type OnNodesChange, Panel, useReactFlow } from "@xyflow/react"
+import {
+  type Edge,
+  type FinalConnectionState,
+  type OnConnect,
+  type OnEdgesChange,
+  type OnNodesChange,
+  Panel,
+  useReactFlow,
+} from "@xyflow/react"
 import { useCallback, useEffect, useMemo, useRef } from "react"
 import { loadedClusters } from "@/api/options"
 import type { GraphFinding } from "@/api/workflows"
+import { note } from "@/components/toasts"
 import type { Position } from "@/graph/document"
-import { canConnect, connected, type Drawing, type DrawnNode, edgeId, NODE_SIZE, placeOf } from "@/graph/drawing"
+import {
+  canConnect,
+  connected,
+  type Drawing,
+  type DrawnNode,
+  edgeId,
+  NODE_SIZE,
+  placeOf,
+  refusalOf,
+} from "@/graph/drawing"
 import { Flow } from "@/graph/flow"
 import { CARD_SHAPE, type CardNode } from "@/graph/node-card"
 import { summaryOf } from "@/graph/node-fields"
@@ -90,6 +108,17 @@ export function CanvasPane({ fitOn }: { fitOn: number }) {
     [store],
   )
 
+  const onConnectEnd = useCallback(
+    (_: unknown, { isValid, fromNode, toNode, fromHandle }: FinalConnectionState) => {
+      if (isValid !== false || !fromNode || !toNode) return
+      const [from, to] = fromHandle?.type === "target" ? [toNode.id, fromNode.id] : [fromNode.id, toNode.id]
+      const refusal = refusalOf(store.getState().drawing, { from, to })
+      if (refusal?.why === "cycle") note(w("refusedCycle", { names: refusal.names.join(" → ") }))
+      else if (refusal) note(w(refusal.why === "same" ? "refusedSame" : "refusedExists"))
+    },
+    [store, w],
+  )
+
   useEffect(() => {
     const node = wanted?.key && store.getState().drawing.nodes.find(({ key }) => key === wanted.key)
     if (!node) return
@@ -125,6 +154,7 @@ export function CanvasPane({ fitOn }: { fitOn: number }) {
         onNodesChange={onNodesChange}
         onEdgesChange={onEdgesChange}
         onConnect={onConnect}
+        onConnectEnd={onConnectEnd}
         isValidConnection={({ source, target }) => canConnect(store.getState().drawing, { from: source, to: target })}
         deleteKeyCode={null}
         selectionKeyCode="Shift"

@@ -252,7 +252,7 @@ export function EditorPage({
           arrange={!start.placed}
         />
       ) : (
-        <div className="flex min-h-0 flex-1">
+        <div className="flex min-h-0 flex-1 max-lg:flex-col max-lg:overflow-y-auto">
           <ManifestEditor
             text={manifest}
             change={setManifest}
@@ -262,7 +262,10 @@ export function EditorPage({
               setMode("graph")
             }}
           />
-          <aside aria-label={w("settings")} className="w-80 shrink-0 overflow-y-auto border-l bg-card">
+          <aside
+            aria-label={w("settings")}
+            className="w-80 shrink-0 overflow-y-auto border-l bg-card max-lg:w-full max-lg:border-t max-lg:border-l-0"
+          >
             {basics}
           </aside>
         </div>

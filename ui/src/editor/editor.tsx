@@ -9,10 +9,12 @@ import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
 import { noteError } from "@/components/toasts"
 import { NODE_SIZE, nodeOf } from "@/graph/drawing"
+import { freePlace } from "@/graph/geometry"
 import { layout } from "@/graph/layout"
 import { editorTexts } from "@/i18n/editor"
 import { serverMessage } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
+import { classes } from "@/lib/classes"
 import { CanvasPane } from "./canvas"
 import { NodeForm } from "./node-form"
 import { nodeOfTemplate, type Template } from "./node-templates"
@@ -46,9 +48,14 @@ function Panes({ store, basics, onSave, arrange }: Props) {
   const failed = useGraphCheck(store)
   useQuery(clustersQuery) // for the task of a new training node
   useShortcuts(store, onSave)
-  const { screenToFlowPosition } = useReactFlow()
+  const { screenToFlowPosition, flowToScreenPosition } = useReactFlow()
   const [fits, setFits] = useState(() => (store.getState().drawing.nodes.length ? 1 : 0))
+  const [pane, setPane] = useState<Pane>("canvas")
   const middle = useRef<HTMLDivElement>(null)
+  const wanted = useStore(store, (canvas) => canvas.wanted)
+  useEffect(() => {
+    if (wanted?.field) setPane("form")
+  }, [wanted])
 
   const arrangeAll = useCallback(async () => {
     const { drawing, move, settle } = store.getState()
@@ -74,24 +81,65 @@ function Panes({ store, basics, onSave, arrange }: Props) {
     if (!box) return
     const { drawing, add } = store.getState()
     const place = screenToFlowPosition({ x: box.x + box.width / 2, y: box.y + box.height / 3 })
-    const aside = (drawing.nodes.length % 6) * 28
-    const position = { x: place.x - NODE_SIZE.width / 2 + aside, y: place.y + aside }
-    add(nodeOfTemplate(template, position, loadedClusters()))
+    const position = freePlace(drawing.nodes, { x: place.x - NODE_SIZE.width / 2, y: place.y })
+    const key = add(nodeOfTemplate(template, position, loadedClusters()))
+    setPane("canvas")
+    const { x, y } = flowToScreenPosition(position)
+    const isVisible = x >= box.left && y >= box.top && x < box.right - 100 && y < box.bottom - 40
+    if (!isVisible) store.getState().go(key, "")
   }
 
   return (
-    <div className="grid min-h-0 flex-1 grid-cols-[208px_minmax(0,1fr)_352px] max-lg:grid-cols-[168px_minmax(0,1fr)_300px]">
-      <div className="min-h-0 border-r bg-card">
+    <div className="relative grid min-h-0 flex-1 grid-cols-[208px_minmax(0,1fr)_352px] max-xl:grid-cols-[minmax(0,1fr)_300px] max-xl:grid-rows-[auto_minmax(0,1fr)] max-md:grid-cols-1">
+      <PaneSwitch pane={pane} setPane={setPane} />
+      <div
+        className={classes(
+          "min-h-0 border-r bg-card max-xl:absolute max-xl:top-10 max-xl:bottom-0 max-xl:left-0 max-xl:z-20 max-xl:w-64 max-xl:shadow-lg max-md:w-full",
+          pane !== "nodes" && "max-xl:hidden",
+        )}
+      >
         <Palette add={add} />
       </div>
-      <div className="flex min-h-0 min-w-0 flex-col">
+      <div className={classes("flex min-h-0 min-w-0 flex-col", pane === "form" && "max-md:hidden")}>
         <Tools store={store} arrange={arrangeAll} />
         <section ref={middle} aria-label={w("canvas")} className="min-h-0 flex-1">
           <CanvasPane fitOn={fits} />
         </section>
         <ProblemList failed={failed} />
       </div>
-      <Side store={store} basics={basics} />
+      <Side store={store} basics={basics} className={pane === "form" ? "" : "max-md:hidden"} />
+    </div>
+  )
+}
+
+type Pane = "nodes" | "canvas" | "form"
+
+/** On small screens: what is shown. On a tablet the form always is, and the nodes cover a part of the canvas. */
+function PaneSwitch({ pane, setPane }: { pane: Pane; setPane: (pane: Pane) => void }) {
+  const w = useTexts(editorTexts)
+  const choice = (of: Pane, label: string, className?: string) => (
+    <button
+      type="button"
+      aria-pressed={pane === of}
+      onClick={() => setPane(pane === of ? "canvas" : of)}
+      className={classes(
+        "rounded-md px-3 py-1.5 text-[13px]",
+        pane === of ? "bg-accent font-medium text-primary" : "hover:bg-muted",
+        className,
+      )}
+    >
+      {label}
+    </button>
+  )
+  return (
+    <div
+      role="group"
+      aria-label={w("pane")}
+      className="col-span-full flex h-10 items-center gap-1 border-b bg-card px-2 xl:hidden"
+    >
+      {choice("nodes", w("paneNodes"))}
+      {choice("canvas", w("canvas"), "md:hidden")}
+      {choice("form", w("paneForm"), "md:hidden")}
     </div>
   )
 }
@@ -143,7 +191,7 @@ function Tools({ store, arrange }: { store: CanvasStore; arrange: () => void }) 
   )
 }
 
-function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
+function Side({ store, basics, className }: { store: CanvasStore; basics: ReactNode; className: string }) {
   const w = useTexts(editorTexts)
   const language = usePreferences((all) => all.language)
   const canvas = useStore(store)
@@ -162,7 +210,7 @@ function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
       tabIndex={0}
       aria-label={node ? w("nodeForm") : w("settings")}
       onBlur={({ target }) => !node && target.dataset.field && touch(undefined, target.dataset.field)}
-      className="min-h-0 overflow-y-auto border-l bg-card"
+      className={classes("min-h-0 overflow-y-auto border-l bg-card", className)}
     >
       {node ? (
         <NodeForm

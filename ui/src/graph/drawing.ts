@@ -141,9 +141,34 @@ export function connected(drawing: Drawing, edge: DrawnEdge): Drawing {
   return { ...drawing, edges: [...drawing.edges, edge] }
 }
 
-export function canConnect(drawing: Drawing, { from, to }: DrawnEdge): boolean {
-  if (from === to || drawing.edges.some((edge) => edge.from === from && edge.to === to)) return false
-  return !ancestors(drawing, from).has(to)
+export function canConnect(drawing: Drawing, edge: DrawnEdge): boolean {
+  return refusalOf(drawing, edge) === undefined
+}
+
+export type Refusal = { why: "same" | "exists" } | { why: "cycle"; names: string[] }
+
+/** Why an edge cannot be added: for a cycle, with the names of its nodes, the first one again at the end. */
+export function refusalOf(drawing: Drawing, { from, to }: DrawnEdge): Refusal | undefined {
+  if (from === to) return { why: "same" }
+  if (drawing.edges.some((edge) => edge.from === from && edge.to === to)) return { why: "exists" }
+  const way = wayBetween(drawing.edges, to, from)
+  if (!way) return undefined
+  const names = new Map(drawing.nodes.map((node) => [node.key, node.name]))
+  return { why: "cycle", names: [from, ...way].map((key) => names.get(key) ?? key) }
+}
+
+/** The keys of the nodes on a shortest way along the edges, with both ends. */
+function wayBetween(edges: DrawnEdge[], start: string, end: string): string[] | undefined {
+  const next = followers(edges, ({ from, to }) => [from, to])
+  const came = new Map<string, string | undefined>([[start, undefined]])
+  for (const key of came.keys()) {
+    if (key === end) break
+    for (const after of next.get(key) ?? []) if (!came.has(after)) came.set(after, key)
+  }
+  if (!came.has(end)) return undefined
+  const way: string[] = []
+  for (let key: string | undefined = end; key !== undefined; key = came.get(key)) way.unshift(key)
+  return way
 }
 
 /** The keys of all nodes that run before this one. */
@@ -156,7 +181,7 @@ export function descendants(drawing: Drawing, key: string): Set<string> {
   return reached(key, drawing.edges, ({ from, to }) => [from, to])
 }
 
-function reached(key: string, edges: DrawnEdge[], along: (edge: DrawnEdge) => [string, string]): Set<string> {
+function followers(edges: DrawnEdge[], along: (edge: DrawnEdge) => [string, string]): Map<string, string[]> {
   const next = new Map<string, string[]>()
   for (const edge of edges) {
     const [here, there] = along(edge)
@@ -164,6 +189,11 @@ function reached(key: string, edges: DrawnEdge[], along: (edge: DrawnEdge) => [s
     if (known) known.push(there)
     else next.set(here, [there])
   }
+  return next
+}
+
+function reached(key: string, edges: DrawnEdge[], along: (edge: DrawnEdge) => [string, string]): Set<string> {
+  const next = followers(edges, along)
   const found = new Set<string>()
   const waiting = [...(next.get(key) ?? [])]
   for (let each = waiting.pop(); each !== undefined; each = waiting.pop()) {

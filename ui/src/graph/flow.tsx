@@ -1,9 +1,11 @@
 /** Renders a graph, editable or not. */
 import {
   Background,
+  BaseEdge,
   ControlButton,
   Controls,
   type Edge,
+  type EdgeProps,
   getViewportForBounds,
   MarkerType,
   ReactFlow,
@@ -18,10 +20,12 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react"
 import { useIsDark } from "@/app/preferences"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts } from "@/i18n/translate"
+import type { Position } from "./document"
 import { boundsOf, isCrowded, visibleBox } from "./geometry"
 import { MiniMap } from "./mini-map"
 import { type CardNode, NODE_TYPES } from "./node-card"
 import { FarGraph, useFarHands } from "./painted-nodes"
+import { roundedPath, routeAround } from "./routing"
 
 import "@xyflow/react/dist/style.css"
 
@@ -30,6 +34,7 @@ const EDGE = {
   markerEnd: { type: MarkerType.ArrowClosed, width: 18, height: 18, color: "var(--edge)" },
 } as const
 
+/** If there are more nodes than this, edges are not led around them, and only what is visible is rendered. */
 const MANY = 150
 /** If more nodes than this are in view, they are painted instead of rendered as elements. */
 const IN_VIEW = 120
@@ -57,7 +62,7 @@ export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
   // Renders nothing until the view is known.
   const [fitted, setFitted] = useState(!fitOn)
   const far = useStore(crowded) || (!fitted && nodes.length > MANY)
-  const hidden = useMemo(() => (far ? nodes.map((node) => ({ ...node, hidden: true })) : NO_NODES), [far, nodes])
+  const lines = useRoutes(nodes, edges)
   const hands = useFarHands(far, around, nodes, rest.onNodesChange, rest.nodesDraggable !== false)
   const fit = useFit(nodes)
   const sized = useStore((flow) => flow.width > 0 && flow.height > 0 && flow.panZoom !== null)
@@ -70,9 +75,10 @@ export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
   return (
     <div ref={around} className="size-full" {...hands}>
       <ReactFlow<CardNode>
-        nodes={far ? hidden : nodes}
-        edges={far ? NO_EDGES : edges}
+        nodes={far ? NO_NODES : nodes}
+        edges={far ? NO_EDGES : lines}
         nodeTypes={NODE_TYPES}
+        edgeTypes={EDGE_TYPES}
         defaultEdgeOptions={EDGE}
         colorMode={dark ? "dark" : "light"}
         minZoom={ZOOM.min}
@@ -98,6 +104,45 @@ export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
       </ReactFlow>
     </div>
   )
+}
+
+interface Route extends Record<string, unknown> {
+  /** Its corners, with both ends. */
+  points: Position[]
+}
+
+function RoutedEdge({ id, sourceX, sourceY, targetX, targetY, data, markerEnd }: EdgeProps<Edge<Route>>) {
+  const inner = data?.points.slice(1, -1) ?? []
+  const path = roundedPath([{ x: sourceX, y: sourceY }, ...inner, { x: targetX, y: targetY }])
+  return <BaseEdge id={id} path={path} markerEnd={markerEnd} />
+}
+
+const EDGE_TYPES = { routed: RoutedEdge }
+
+/** Leads edges around nodes. They are routed again when a node has moved. */
+function useRoutes(nodes: CardNode[], edges: Edge[]): Edge[] {
+  const known = useRef(new Map<string, { key: string; edge: Edge; routed: Edge }>())
+  return useMemo(() => {
+    if (nodes.length > MANY) return edges
+    const before = known.current
+    known.current = new Map()
+    const byId = new Map(nodes.map((node) => [node.id, node]))
+    const places = nodes.map(({ position }) => `${Math.round(position.x)},${Math.round(position.y)}`).join(" ")
+    return edges.map((edge) => {
+      const [from, to] = [byId.get(edge.source), byId.get(edge.target)]
+      if (!from || !to) return edge
+      const last = before.get(edge.id)
+      if (last?.key === places && last.edge === edge) {
+        known.current.set(edge.id, last)
+        return last.routed
+      }
+      const others = nodes.filter((node) => node !== from && node !== to && node.data.kind !== "join")
+      const points = routeAround(from, to, others)
+      const routed = points ? { ...edge, type: "routed", data: { points } } : edge
+      known.current.set(edge.id, { key: places, edge, routed })
+      return routed
+    })
+  }, [nodes, edges])
 }
 
 /** Fits these nodes to the screen, whether they are elements or painted. */

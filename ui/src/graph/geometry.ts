@@ -69,3 +69,27 @@ export function nodeAt<T extends Placed>(nodes: readonly T[], { x, y }: Position
   }
   return best
 }
+
+const GAP = { x: 36, y: 32 }
+
+/** The place nearest to the wanted one where a new node covers no other. */
+export function freePlace(nodes: readonly Placed[], wanted: Position): Position {
+  const step = { x: NODE_SIZE.width + GAP.x, y: NODE_SIZE.height + GAP.y }
+  const isFree = (at: Position) =>
+    nodes.every(({ position }) => Math.abs(position.x - at.x) >= step.x || Math.abs(position.y - at.y) >= step.y)
+  for (let ring = 0; ; ring++) {
+    let best: Position | undefined
+    for (let column = -ring; column <= ring; column++)
+      for (let row = -ring; row <= ring; row++) {
+        if (Math.max(Math.abs(column), Math.abs(row)) !== ring) continue
+        const at = { x: wanted.x + column * step.x, y: wanted.y + row * step.y }
+        if (isFree(at) && (!best || away(at, wanted) < away(best, wanted))) best = at
+      }
+    if (best) return best
+  }
+}
+
+/** Below is better than beside or above: the next node usually follows. */
+function away(at: Position, wanted: Position): number {
+  return Math.hypot(at.x - wanted.x, at.y - wanted.y) * (at.y > wanted.y ? 1 : at.y < wanted.y ? 1.02 : 1.01)
+}
