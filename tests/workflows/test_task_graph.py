@@ -150,6 +150,17 @@ def test_a_run_has_the_iterations_of_its_loops() -> None:
     assert names == {"a(0:x.y)[0].s(0:1)", "a(1:p[0])[0].s(0:1)", "b"}
 
 
+def test_iterations_and_attempts_are_in_their_order_whatever_the_status_says() -> None:
+    dag = "{name: m, dag: {tasks: [{name: a, template: inner, withSequence: {count: 12}}]}}"
+    inner = "{name: inner, retryStrategy: {limit: 2}, dag: {tasks: [{name: s, template: say}]}}"
+    run = run_of(workflow(dag, inner, SAY), fail_first)
+    nodes = {key: {**node, "children": node.get("children", [])[::-1]} for key, node in run["status"]["nodes"].items()}
+    graph = run_graph({**run, "status": {**run["status"], "nodes": dict(reversed(nodes.items()))}})
+    iterations = graph.scopes[one(graph, "a").inside].nodes
+    assert [node.key for node in iterations] == [f"({number}:{number})" for number in range(12)]
+    assert [node.key for node in graph.scopes[iterations[0].inside].nodes] == ["(0)", "(1)"]
+
+
 def test_iterations_share_the_scope_of_their_template() -> None:
     dag = "{name: m, dag: {tasks: [{name: a, template: inner, withSequence: {count: 50}}]}}"
     inner = "{name: inner, dag: {tasks: [{name: s, template: say}, {name: t, template: say}]}}"

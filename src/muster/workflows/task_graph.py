@@ -124,7 +124,10 @@ class _Started:
             if node.get("type") == "Retry":
                 start = f"{node.get('name')}("
                 own = [nodes[child] for child in node.get("children") or () if child in nodes]
-                self.attempts[key] = [each for each in own if str(each.get("name")).startswith(start)]
+                self.attempts[key] = sorted(
+                    (each for each in own if str(each.get("name")).startswith(start)),
+                    key=lambda each: _number(str(each.get("name"))[len(start) - 1 :]),
+                )
                 repeated.update(str(each.get("id")) for each in self.attempts[key])
         self._deviating: set[str] = set()
         boundaries = {node.get("boundaryID") for node in nodes.values()}
@@ -301,17 +304,17 @@ class _Builder:
         hooks = {suffix: (event, hook) for suffix, event, hook in _hooks(call.holder)}
         nodes, edges, places = list[GraphNode](), list[tuple[int, int]](), dict[str, int]()
         once = _once(call)
-        for rest, node in own.items():
-            if _ITERATION.fullmatch(rest):
-                places[rest] = len(nodes)
-                nodes.append(self._node(once, rest, rest[1:-1], node))
+        iterations = sorted(filter(_ITERATION.fullmatch, own), key=_number)
+        for rest in iterations:
+            places[rest] = len(nodes)
+            nodes.append(self._node(once, rest, rest[1:-1], own[rest]))
         for rest, node in own.items():
             hooked = _ITERATION_HOOK.fullmatch(rest)
             if hooked is not None and hooked[1] in places and hooked[2] in hooks:
                 event, hook = hooks[hooked[2]]
                 edges.append((places[hooked[1]], len(nodes)))
                 nodes.append(self._node(self._call(hook, around.context), rest, hooked[2][1:], node, event))
-        scope = f"loop {key} {next(iter(own.values())).get('id')}"
+        scope = f"loop {key} {own[iterations[0]].get('id')}"
         self._scopes[scope] = Scope(nodes, edges)
         self._free -= len(nodes)
         return _labelled(call, key, name, "loop", scope)
@@ -355,6 +358,12 @@ class _Builder:
             if own:
                 self._free -= _size(call.template)
         return name
+
+
+def _number(suffix: str) -> int:
+    """That of an iteration, `(12:x)`, or of an attempt, `(1)`."""
+    found = re.match(r"\((\d+)", suffix)
+    return int(found[1]) if found is not None else 0
 
 
 def _once(call: _Call) -> _Call:
