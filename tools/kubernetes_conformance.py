@@ -100,11 +100,10 @@ PARTLY: Final[Mapping[str, str]] = {
     "common/node/kubelet_etc_hosts.go": "Pods with the machine's network have the hosts file of their namespace",
     "kubectl/kubectl.go": _NEEDS_APPS,
     "network/endpointslice.go": "EndpointSlices that users write do not route traffic",
-    "network/proxy.go": f"{_NEEDS_APPS}; HTTPS with Pods",
+    "network/proxy.go": f"{_NEEDS_APPS}; one spec waits for a redirect that the proxy does not make",
     "network/service.go": f"Services have no cluster address of their own; {_NEEDS_APPS}",
     "network/service_latency.go": _NEEDS_APPS,
     "node/taints.go": "a taint does not evict Pods that run",
-    "scheduling/predicates.go": "a host port is taken for all addresses, because Pods share them",
     "storage/empty_dir_wrapper.go": _NEEDS_APPS,
 }
 """The same for files of which some specs cannot pass."""
