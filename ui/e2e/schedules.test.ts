@@ -85,6 +85,9 @@ test("a Workflow of another client is in the list of runs, and is inspected, ret
   await expect(row).toContainText("Failed")
   await expect(row).toContainText(name)
   await expectAccessible(page)
+  await page.emulateMedia({ colorScheme: "dark" })
+  await expectAccessible(page)
+  await page.emulateMedia({ colorScheme: "light" })
   await row.getByRole("link", { name: made.name, exact: true }).click()
   const graph = page.getByRole("region", { name: "Graph" })
   await expect(graph.getByText("load", { exact: true }).first()).toBeVisible()
@@ -100,4 +103,48 @@ test("a Workflow of another client is in the list of runs, and is inspected, ret
   await page.getByRole("button", { name: "Resubmit" }).click()
   await expect(page.getByRole("heading", { level: 1 })).not.toHaveText(made.name as string)
   await expect(page.getByRole("heading", { level: 1 })).toContainText(name)
+})
+
+test("the command palette goes to pages and workflows by keyboard", async ({ page }) => {
+  await page.goto(`${process.env.MUSTER_URL}/`)
+  await expect(page.getByRole("navigation", { name: "Main navigation" })).toBeVisible()
+  await page.keyboard.press("Control+k")
+  const field = page.getByRole("combobox", { name: "Page, workflow or run" })
+  await field.fill("sched")
+  await expect(page.getByRole("option", { name: "Schedules" })).toHaveAttribute("aria-selected", "true")
+  await expectAccessible(page)
+  await field.press("Enter")
+  await expect(page.getByRole("heading", { name: "Schedules", level: 1 })).toBeVisible()
+  await page.getByRole("button", { name: /Go to…/ }).click()
+  await field.fill("no such thing")
+  await expect(page.getByText("Nothing found")).toBeVisible()
+  await field.press("Escape")
+  await expect(field).toBeHidden()
+})
+
+test("files of a node are shown as a table and as text", async ({ page }) => {
+  const name = fresh("files").replace(" ", "-")
+  const manifest = `apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata: {generateName: files-}
+spec:
+  entrypoint: main
+  templates:
+    - name: main
+      container: {image: "python:3.11", command: [sh, -c, "echo a,b > /tmp/t.csv; echo 1,2 >> /tmp/t.csv; echo '{\\"loss\\": 3}' > /tmp/m.json"]}
+      outputs:
+        artifacts:
+          - {name: table, path: /tmp/t.csv}
+          - {name: metrics, path: /tmp/m.json}
+`
+  await posted(page, "schedules", { name, schedules: ["@yearly"], manifest })
+  const made = await posted(page, `schedules/user-ann/${name}/run`, {})
+  await page.goto(`${process.env.MUSTER_URL}/runs/argo/user-ann/${made.name}?node=${made.name}&tab=io`)
+  await page.getByRole("button", { name: "Preview: table" }).click()
+  await expect(page.getByRole("dialog").getByRole("columnheader", { name: "a" })).toBeVisible()
+  await expect(page.getByRole("dialog").getByRole("cell", { name: "2" })).toBeVisible()
+  await expectAccessible(page)
+  await page.keyboard.press("Escape")
+  await page.getByRole("button", { name: "Preview: metrics" }).click()
+  await expect(page.getByRole("dialog").getByText('"loss": 3')).toBeVisible()
 })

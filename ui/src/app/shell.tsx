@@ -1,32 +1,9 @@
 /** The frame around every page: navigation, account menu, and the pages shown when something is wrong. */
 
 import { Link, Outlet, useNavigate } from "@tanstack/react-router"
-import {
-  Boxes,
-  CalendarClock,
-  ChartSpline,
-  Compass,
-  HardDrive,
-  House,
-  Languages,
-  ListChecks,
-  LogOut,
-  Menu as MenuIcon,
-  Moon,
-  Network,
-  NotebookPen,
-  Play,
-  Send,
-  Server,
-  Settings,
-  Sun,
-  User,
-  UserCog,
-  Waypoints,
-  Workflow,
-} from "lucide-react"
-import { type ComponentType, useState } from "react"
-import { type Me, signOut, useMe } from "@/api/client"
+import { Compass, Languages, LogOut, Menu as MenuIcon, Moon, Search, Sun, User, UserCog } from "lucide-react"
+import { useCallback, useState } from "react"
+import { signOut, useMe } from "@/api/client"
 import { Button } from "@/components/button"
 import { Empty, ProblemView } from "@/components/feedback"
 import { Menu } from "@/components/menu"
@@ -36,31 +13,9 @@ import { commonTexts } from "@/i18n/common"
 import { shellTexts } from "@/i18n/shell"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
+import { CommandPalette, usePaletteKey } from "./command-palette"
+import { NAVIGATION_GROUPS } from "./navigation"
 import { type Theme, useIsDark, usePreferences } from "./preferences"
-
-export interface NavigationItem {
-  to: string
-  word: keyof typeof shellTexts
-  icon: ComponentType<{ className?: string }>
-  for?: (me: Me) => boolean
-}
-
-export const NAVIGATION: NavigationItem[] = [
-  { to: "/", word: "home", icon: House },
-  { to: "/workflows", word: "workflows", icon: Workflow },
-  { to: "/runs", word: "runs", icon: Play },
-  { to: "/schedules", word: "schedules", icon: CalendarClock },
-  { to: "/pipelines", word: "pipelines", icon: Waypoints },
-  { to: "/modules", word: "modules", icon: Boxes },
-  { to: "/reviews", word: "reviews", icon: ListChecks },
-  { to: "/jobs", word: "jobs", icon: Network },
-  { to: "/dispatch", word: "dispatch", icon: Send },
-  { to: "/notebooks", word: "notebooks", icon: NotebookPen },
-  { to: "/tensorboards", word: "tensorboards", icon: ChartSpline },
-  { to: "/volumes", word: "volumes", icon: HardDrive },
-  { to: "/cluster", word: "cluster", icon: Server },
-  { to: "/admin", word: "admin", icon: Settings, for: (me) => me.user.role === "admin" },
-]
 
 export function Root() {
   return (
@@ -101,7 +56,8 @@ export function Shell() {
 function Navigation({ open, close }: { open: boolean; close: () => void }) {
   const w = useTexts(shellTexts)
   const me = useMe()
-  const places = NAVIGATION.filter((place) => !place.for || place.for(me))
+  const [palette, setPalette] = useState(false)
+  usePaletteKey(useCallback(() => setPalette((now) => !now), []))
   return (
     <nav
       aria-label={w("navigation")}
@@ -113,22 +69,47 @@ function Navigation({ open, close }: { open: boolean; close: () => void }) {
       <div className="hidden h-14 items-center px-4 md:flex">
         <Logo />
       </div>
-      <ul className="flex flex-1 flex-col gap-0.5 overflow-y-auto p-2">
-        {places.map(({ to, word, icon: Icon }) => (
-          <li key={to}>
-            <Link
-              to={to}
-              activeOptions={{ exact: to === "/" }}
-              onClick={close}
-              className="flex items-center gap-2.5 rounded-md px-2.5 py-2 text-muted-foreground hover:bg-muted hover:text-foreground"
-              activeProps={{ className: "bg-accent! text-primary! font-medium", "aria-current": "page" }}
-            >
-              <Icon className="size-4" aria-hidden />
-              {w(word)}
-            </Link>
-          </li>
+      <div className="px-2 pt-2 md:pt-0">
+        <button
+          type="button"
+          onClick={() => setPalette(true)}
+          className="flex w-full items-center gap-2 rounded-md border bg-background px-2.5 py-1.5 text-[13px] text-muted-foreground hover:text-foreground"
+        >
+          <Search className="size-3.5" aria-hidden />
+          <span className="flex-1 text-left">{w("goTo")}</span>
+          <kbd className="font-sans text-xs">{/Mac/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd>
+        </button>
+      </div>
+      <CommandPalette open={palette} onClose={() => setPalette(false)} />
+      <div className="flex flex-1 flex-col gap-3 overflow-y-auto p-2">
+        {NAVIGATION_GROUPS.map(({ word: heading, items }) => (
+          <section key={heading ?? ""} aria-label={heading && w(heading)}>
+            {heading && (
+              <p aria-hidden className="px-2.5 pb-1 text-xs font-medium text-muted-foreground">
+                {w(heading)}
+              </p>
+            )}
+            <ul className="flex flex-col gap-0.5">
+              {items
+                .filter((place) => !place.for || place.for(me))
+                .map(({ to, word, icon: Icon }) => (
+                  <li key={to}>
+                    <Link
+                      to={to}
+                      activeOptions={{ exact: to === "/" }}
+                      onClick={close}
+                      className="flex items-center gap-2.5 rounded-md px-2.5 py-1.5 text-muted-foreground hover:bg-muted hover:text-foreground"
+                      activeProps={{ className: "bg-accent! text-primary! font-medium", "aria-current": "page" }}
+                    >
+                      <Icon className="size-4" aria-hidden />
+                      {w(word)}
+                    </Link>
+                  </li>
+                ))}
+            </ul>
+          </section>
         ))}
-      </ul>
+      </div>
       <div className="flex items-center gap-1 border-t p-2">
         <Account />
         <div className="flex-1" />

@@ -135,6 +135,13 @@ export const runTexts = texts({
   restarts: ["{n} restart||{n} restarts", "重启 {n} 次"],
   noArguments: ["This Workflow has no parameters.", "该 Workflow 没有参数。"],
   noPod: ["This node has no Pod, so it has no log.", "该节点没有 Pod，因此没有日志。"],
+  preview: ["Preview", "预览"],
+  previewFolder: ["This is a folder. Download it as an archive.", "这是一个文件夹，请下载压缩包查看。"],
+  previewBinary: ["This file cannot be shown here. Download it.", "无法在此显示该文件，请下载查看。"],
+  previewCut: [
+    "Only the beginning is shown. Download the file to see the rest.",
+    "仅显示开头部分，请下载文件查看全部内容。",
+  ],
   noContainers: ["The containers no longer exist.", "容器已不存在。"],
   retried: ["retried {n} time||retried {n} times", "已重试 {n} 次"],
   live: ["Live", "实时"],

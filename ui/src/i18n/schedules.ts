@@ -48,7 +48,7 @@ export const scheduleTexts = texts({
   created: ["Created “{name}”", "已创建“{name}”"],
   history: ["History", "运行历史"],
   historyHelp: [
-    "The last runs. How many are kept is said by successfulJobsHistoryLimit and failedJobsHistoryLimit.",
+    "The last runs. successfulJobsHistoryLimit and failedJobsHistoryLimit set how many are kept.",
     "最近的运行。保留数量由 successfulJobsHistoryLimit 和 failedJobsHistoryLimit 决定。",
   ],
   noHistory: ["It has not run yet.", "尚未运行。"],

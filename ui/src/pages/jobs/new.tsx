@@ -13,9 +13,11 @@ import { CodeEditor, goToLine, type Mark } from "@/components/code"
 import { Confirm, LeaveGuard } from "@/components/dialog"
 import { ProblemView } from "@/components/feedback"
 import { Field, Select } from "@/components/form"
+import { DraftOffer, useFormDraft } from "@/components/form-draft"
 import { Page } from "@/components/page"
 import { note, noteError } from "@/components/toasts"
 import { commonTexts } from "@/i18n/common"
+import { editorTexts } from "@/i18n/editor"
 import { jobTexts } from "@/i18n/jobs"
 import { serverMessage } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
@@ -83,6 +85,7 @@ const route = getRouteApi("/shell/jobs/new")
 
 export function NewJob() {
   const w = useTexts(jobTexts)
+  const e = useTexts(editorTexts)
   const language = usePreferences((all) => all.language)
   const navigate = useNavigate()
   const { example } = route.useSearch()
@@ -98,6 +101,11 @@ export function NewJob() {
   const given = useRef("") // the text of an example, not typed by the user
   const field = useRef<HTMLTextAreaElement>(null)
   const checked = useManifestCheck(text)
+  const isChanged = text.trim() !== "" && text !== given.current
+  const draft = useFormDraft({ text, team }, isChanged, (kept) => {
+    setText(kept.text)
+    setTeam(kept.team)
+  })
   const marks = useMemo(
     () =>
       checked.problems.map(
@@ -131,6 +139,7 @@ export function NewJob() {
     setError(undefined)
     try {
       const made = await createJobs(text, team)
+      draft.forget()
       note(w("submitted", { n: made.length }))
       const [only, ...more] = made
       if (only && !more.length)
@@ -159,6 +168,7 @@ export function NewJob() {
         </Button>
       }
     >
+      <DraftOffer draft={draft} />
       <ProblemView error={error} />
       <div role="group" aria-label={w("example")} className="flex flex-wrap items-center gap-2">
         <span className="text-[13px] text-muted-foreground">{w("example")}:</span>
@@ -213,7 +223,7 @@ export function NewJob() {
           <Verdict checked={checked} go={(line) => goToLine(field.current, line)} />
         </div>
       </div>
-      <LeaveGuard changed={text.trim() !== "" && text !== given.current} />
+      <LeaveGuard changed={isChanged} help={e("leaveWithDraft")} />
       <Confirm
         open={offered !== undefined}
         onClose={() => setOffered(undefined)}

@@ -11,7 +11,9 @@ import { Button } from "@/components/button"
 import { LeaveGuard } from "@/components/dialog"
 import { ProblemView } from "@/components/feedback"
 import { Field, Input, Select, TextArea } from "@/components/form"
+import { DraftOffer, useFormDraft } from "@/components/form-draft"
 import { commonTexts } from "@/i18n/common"
+import { editorTexts } from "@/i18n/editor"
 import { moduleTexts } from "@/i18n/modules"
 import { serverMessage } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
@@ -36,6 +38,7 @@ const code = {
 export function ModuleForm({ start, module, submit, save }: Props) {
   const w = useTexts(moduleTexts)
   const c = useTexts(commonTexts)
+  const e = useTexts(editorTexts)
   const me = useMe()
   const language = usePreferences((all) => all.language)
   const categories = useQuery(categoriesQuery)
@@ -47,6 +50,13 @@ export function ModuleForm({ start, module, submit, save }: Props) {
   const [busy, setBusy] = useState(false)
   const [done, setDone] = useState(false)
   const box = useRef<HTMLFormElement>(null)
+  // The values of secret variables are not for the storage of the browser.
+  const kept = { ...form, env: form.env.map((each) => (each.secret ? { ...each, value: "" } : each)) }
+  const draft = useFormDraft(kept, form !== start && !done, (found) => {
+    const known = new Map(start.env.map((each) => [each.name, each.value]))
+    const env = found.env.map((each) => (each.secret ? { ...each, value: known.get(each.name) ?? "" } : each))
+    setForm({ ...start, ...found, env })
+  })
 
   const change = (what: Partial<ModuleText>) => setForm((before) => ({ ...before, ...what }))
   const own = tried ? formFaults(form) : {}
@@ -75,6 +85,7 @@ export function ModuleForm({ start, module, submit, save }: Props) {
     try {
       setDone(true) // lets the guard pass
       await save(form)
+      draft.forget()
     } catch (thrown) {
       setDone(false)
       setRefused(form)
@@ -176,6 +187,7 @@ export function ModuleForm({ start, module, submit, save }: Props) {
   )
   return (
     <form ref={box} noValidate onSubmit={(event) => void send(event)} className="flex max-w-4xl flex-col gap-5">
+      <DraftOffer draft={draft} />
       {parts}
       <Trouble error={error} own={Object.keys(own).length > 0} under={shown} />
       <div className="sticky bottom-0 flex gap-2 border-t bg-background py-3">
@@ -192,7 +204,7 @@ export function ModuleForm({ start, module, submit, save }: Props) {
           )}
         </Button>
       </div>
-      <LeaveGuard changed={!done && form !== start} />
+      <LeaveGuard changed={!done && form !== start} help={e("leaveWithDraft")} />
     </form>
   )
 }

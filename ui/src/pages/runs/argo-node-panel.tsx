@@ -12,6 +12,7 @@ import {
   argoNodeQuery,
   argoOutputAddress,
 } from "@/api/argo"
+import { PreviewButton } from "@/components/artifact-preview"
 import { StateBadge } from "@/components/badge"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Select } from "@/components/form"
@@ -131,11 +132,16 @@ function InputsOutputs({ place, node }: { place: ArgoPlace; node: ArgoNodeDetail
             <p className="flex items-center gap-2 text-[13px]">
               <code className="font-mono font-medium">{name}</code>
               {type === "file" && (
+                <span className="ml-auto">
+                  <PreviewButton name={name} path={path} address={argoOutputAddress(place, node.id, name)} />
+                </span>
+              )}
+              {type === "file" && (
                 <a
                   href={argoOutputAddress(place, node.id, name)}
                   download
                   aria-label={`${c("download")}: ${name}`}
-                  className="ml-auto text-primary"
+                  className="text-primary"
                 >
                   <Download className="size-4" aria-hidden />
                 </a>

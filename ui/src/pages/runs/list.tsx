@@ -118,6 +118,7 @@ export function useAnyRunColumns(): Column<AnyRun>[] {
       {
         id: "name",
         header: c("name"),
+        className: "min-w-44",
         cell: (run) => (
           <RunLink run={run} className="font-medium break-all text-primary hover:underline">
             {run.name}

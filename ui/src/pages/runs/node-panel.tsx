@@ -14,6 +14,7 @@ import {
   runNodeQuery,
 } from "@/api/runs"
 import { usePreferences } from "@/app/preferences"
+import { PreviewButton } from "@/components/artifact-preview"
 import { Badge, StateBadge } from "@/components/badge"
 import { EventList } from "@/components/event-list"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -142,12 +143,21 @@ function InputsOutputs({ run, node }: { run: string; node: RunNodeDetail }) {
             <p className="flex items-center gap-2 text-[13px]">
               <code className="font-mono font-medium">{output.name}</code>
               <span className="text-muted-foreground">{output.path}</span>
+              {output.ready && output.type === "file" && (
+                <span className="ml-auto">
+                  <PreviewButton
+                    name={output.name}
+                    path={output.path}
+                    address={outputAddress(run, node.name, output.name)}
+                  />
+                </span>
+              )}
               {output.ready && (
                 <a
                   href={outputAddress(run, node.name, output.name)}
                   download
                   aria-label={`${c("download")}: ${output.name}`}
-                  className="ml-auto text-primary"
+                  className={output.type === "file" ? "text-primary" : "ml-auto text-primary"}
                 >
                   <Download className="size-4" aria-hidden />
                 </a>
