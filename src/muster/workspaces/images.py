@@ -86,7 +86,7 @@ DEFAULT_IMAGES: Final[tuple[WorkspaceImage, ...]] = (
         f"{_KUBEFLOW}/jupyter-tensorflow-full:{_TAG}",
         "JupyterLab with TensorFlow, Keras and TensorBoard",
         ("Python", "JupyterLab", "TensorFlow", "Keras", "TensorBoard"),
-        (*_JUPYTER, "tensorflow", "setuptools<81", "pandas", "matplotlib"),
+        (*_JUPYTER, "tensorflow", "tensorboard", "setuptools<81", "pandas", "matplotlib"),
         _kubeflow("jupyter-tensorflow", "jupyter-tensorflow-full", "jupyter-tensorflow-cuda",
                   "jupyter-tensorflow-cuda-full"),
     ),
