@@ -196,7 +196,9 @@ function GraphAndDetails({ graph, details }: { graph: React.ReactNode; details: 
         tabIndex={0}
         className="shrink-0 overflow-y-auto max-xl:border-t xl:w-88 xl:border-l"
       >
-        {details || <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>}
+        <Suspense fallback={<Loading />}>
+          {details || <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>}
+        </Suspense>
       </aside>
     </div>
   )
