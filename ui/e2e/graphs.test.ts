@@ -45,13 +45,15 @@ const drawnEdges = (page: Page) =>
 
 /** Fails if a card covers another one, or is outside of the graph. */
 async function expectApart(page: Page): Promise<void> {
-  const boxes = await page
-    .locator(".react-flow__node")
-    .evaluateAll((all) => all.map((each) => each.getBoundingClientRect().toJSON() as DOMRect))
-  const over = boxes.some((a, index) =>
-    boxes.slice(index + 1).some((b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom),
-  )
-  expect(over).toBe(false)
+  const cover = async () => {
+    const boxes = await page
+      .locator(".react-flow__node")
+      .evaluateAll((all) => all.map((each) => each.getBoundingClientRect().toJSON() as DOMRect))
+    return boxes.some((a, index) =>
+      boxes.slice(index + 1).some((b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom),
+    )
+  }
+  await expect.poll(cover).toBe(false) // the layout takes a moment
 }
 
 async function inBothThemes(page: Page, check: () => Promise<void>): Promise<void> {
