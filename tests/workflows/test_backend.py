@@ -44,7 +44,7 @@ def workflow(**status: Any) -> Object:
 
 
 def packed(nodes: Any) -> str:
-    return base64.b64encode(gzip.compress(orjson.dumps(nodes))).decode()
+    return base64.b64encode(gzip.compress(orjson.dumps(nodes), mtime=0)).decode()
 
 
 def backend(fetch_nodes: Any = None) -> ArgoBackend:
@@ -100,7 +100,11 @@ async def test_nodes_that_cannot_be_read_are_explained() -> None:
     assert "compressedNodes" in status_of(await backend().with_nodes(workflow(compressedNodes="!")))["message"]
 
 
-@pytest.mark.parametrize("text", ["!", base64.b64encode(b"not gzip").decode(), packed([1]), packed(NODES)[:-8]])
+@pytest.mark.parametrize(
+    "text",
+    ["!", base64.b64encode(b"not gzip").decode(), packed([1]), packed(NODES)[:-8]],
+    ids=["not base64", "not gzip", "not a map", "incomplete"],
+)
 def test_broken_nodes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         unpack_nodes(text)
