@@ -126,7 +126,8 @@ async def test_one_that_failed_is_retried_and_resubmitted(muster: Whole, ann: Cl
     assert made["name"] != "again" and made["creator"] == "muster-ann"
     assert (await until(ann, f"user-ann/{made['name']}", "failed"))["state"] == "failed"
     audit = (await muster.admin.get("audit?kind=argo workflow"))["items"]
-    assert [(each["action"], each["actor_name"]) for each in audit] == [("copy", "ann"), ("retry", "ann")]
+    done = [(each["action"], each["actor_name"]) for each in audit if each["subject_name"].startswith("again")]
+    assert done == [("copy", "ann"), ("retry", "ann")]
 
 
 async def test_one_that_runs_is_suspended_resumed_stopped_and_deleted(muster: Whole, ann: Client) -> None:
@@ -194,6 +195,9 @@ async def test_runs_of_the_platform_are_in_the_list_once(muster: Whole, ann: Cli
 
 
 async def test_pages_go_through_everything_in_order(muster: Whole, ann: Client) -> None:
+    for name in ("page-1", "page-2", "page-3"):
+        await muster.cluster.create(workflow(name, "user-ann", "exit 1"))
+        await until(ann, f"user-ann/{name}", "failed")
     first = await ann.get("runs/all?limit=500")
     names, cursor = [], ""
     while True:
@@ -209,7 +213,7 @@ async def test_pages_go_through_everything_in_order(muster: Whole, ann: Client) 
     (await ann("GET", "runs/all?sort=name")).refused(422)
     (await ann("GET", "runs/all?origin=elsewhere")).refused(422)
     assert {origin for origin, _ in await listed(ann, "origin=argo")} == {"argo"}
-    assert {each["state"] for each in (await ann.get("runs/all?state=stopped&state=failed"))["items"]} == {"failed"}
+    assert {each["state"] for each in (await ann.get("runs/all?state=failed&q=page"))["items"]} == {"failed"}
 
 
 async def test_the_list_is_told_of_changes_that_the_user_may_see(muster: Whole, ann: Client, bob: Client) -> None:
