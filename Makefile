@@ -7,11 +7,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-JOBS ?= 2
+# More than the usual two cores: a third of the time, tests wait for processes.
+JOBS ?= 3
 # SMOKE=1 runs the marked part of test-frameworks, test-ui and test-cluster, which is what CI does.
 SMOKE ?=
 AND_SMOKE := $(if $(SMOKE), and smoke)
-PARTS ?= $(if $(SMOKE),kwok node volcano)
+PARTS ?= $(if $(SMOKE),kwok node volcano argo s3)
 UI := src/muster/server/platform/ui
 NODE_MODULES := ui/node_modules/.package-lock.json
 UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/tsconfig.json -type f ! -name schema.d.ts ! -name schema.ts) $(wildcard ui/scripts/*)
