@@ -73,20 +73,18 @@ async def execute(session: aiohttp.ClientSession, code: str) -> str:
         "content": {"code": code, "silent": False, "store_history": False, "allow_stdin": False},
         "channel": "shell",
     }
-    printed = ""
+    printed, waits_for = "", {"execute_reply", "idle"}  # on two channels, so they come in any order
     async with session.ws_connect(f"/api/kernels/{kernel}/channels") as socket, asyncio.timeout(120):
         await socket.send_str(json.dumps(message))
-        async for received in socket:
-            said: dict[str, Any] = json.loads(received.data)
+        while waits_for:
+            said: dict[str, Any] = json.loads((await socket.receive()).data)
+            if said["parent_header"].get("msg_id") != "1":
+                continue
             if said["msg_type"] == "stream":
                 printed += said["content"]["text"]
             if said["msg_type"] == "error":
                 raise AssertionError(said["content"])
-            if said["msg_type"] == "execute_reply":
-                break
-        while said["msg_type"] != "status" or said["content"]["execution_state"] != "idle":
-            said = json.loads((await socket.receive()).data)
-            printed += said["content"].get("text", "") if said["msg_type"] == "stream" else ""
+            waits_for -= {said["msg_type"], said["content"].get("execution_state")}
     return printed
 
 
