@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -92,7 +93,8 @@ class Stage:
         return found.state, found.error
 
     def files(self) -> list[str]:
-        return [path.name for path in (self.folder / "workflows/artifacts").rglob("*") if path.is_file()]
+        # Unlike `rglob`, it passes over folders that are removed meanwhile.
+        return [name for _, _, names in os.walk(self.folder / "workflows/artifacts") for name in names]
 
 
 @pytest.fixture
