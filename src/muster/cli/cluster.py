@@ -100,7 +100,7 @@ def serve(
         settings = load_settings(web_port=port)
         import uvloop
 
-        from muster.server.cluster_serving import serve_until_signal
+        from muster.server.cluster_server import serve_until_signal
 
         uvloop.run(serve_until_signal(settings, access, on_ready=_print_ready))
     except ServerError as error:

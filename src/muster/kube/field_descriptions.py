@@ -34,7 +34,7 @@ KINDS: Final[Mapping[str, str]] = {
     "ResourceQuota": "Limits what all objects of a namespace use together.",
     "Role": "Permissions in a namespace.",
     "RoleBinding": "Gives the permissions of a Role or ClusterRole in a namespace.",
-    "Secret": "Like a ConfigMap, for what nobody else may read. It is encrypted on disk.",
+    "Secret": "Like a ConfigMap, for confidential values. It is encrypted on disk.",
     "Service": "A name and ports that lead to the Pods a selector matches.",
     "ServiceAccount": "An identity for the programs in Pods.",
     "StorageClass": "A way to create storage for claims.",

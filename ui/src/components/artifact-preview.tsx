@@ -119,7 +119,7 @@ interface Loaded {
   bytes: Uint8Array<ArrayBuffer>
 }
 
-/** Loads the beginning of a file: nobody reads more of it here. */
+/** Loads the beginning of a file, which is all that a preview shows. */
 async function load(path: string, address: string, signal: AbortSignal): Promise<Loaded> {
   const response = await fetch(address, { signal })
   if (!response.ok) throw await problemOf(response)

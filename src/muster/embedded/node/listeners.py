@@ -52,7 +52,7 @@ def listener_uid(host: str, port: int) -> int | None:
 
 @cache
 def can_tell_listeners() -> bool:
-    """Whether the kernel says who listens. One without the module for it says that nobody does."""
+    """Whether the kernel says who listens. A kernel without the module for it reports no listeners."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -7,7 +7,7 @@ import pytest
 from muster.kube.kinds import Kind
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import Access
-from muster.server.cluster_serving import connect_to, missing_kinds
+from muster.server.cluster_server import connect_to, missing_kinds
 from muster.server.pidfile import ServerError
 from muster.training.registry import training_kinds
 from muster.workflows.kinds import WORKFLOW
