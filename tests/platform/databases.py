@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Literal
 
 import psycopg
 import pytest
@@ -26,6 +27,22 @@ _names = count()
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
     socket_folder: Path
+    control: Sequence[object]
+    """The `pg_ctl` of this server, ..."""
+    options: str
+    """... the options that it is started with, ..."""
+    user: pwd.struct_passwd | None
+    """... and the account that it runs as."""
+
+    def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
+        """`fast` ends all sessions; `immediate` is a crash, from which the server recovers at its next start."""
+        _run([*self.control, "-w", "-m", mode, "stop"], self.user)
+
+    def start(self) -> None:
+        _run([*self.control, "-w", "-o", self.options, "start"], self.user)
+
+    def restart(self, mode: Literal["fast", "immediate"] = "fast") -> None:
+        _run([*self.control, "-w", "-m", mode, "restart"], self.user)
 
     def new_database(self, like: str = "template1") -> str:
         """Returns the name of a new empty database, or of a copy."""
@@ -63,12 +80,13 @@ def postgres_server(address: str = "", port: int = 5432) -> Iterator[PostgresSer
             with (folder / "data" / "pg_hba.conf").open("a") as rules:
                 rules.write("host all muster 0.0.0.0/0 trust\n")
         options = " ".join([f"-k {folder}", *(f"-c {name}={value}" for name, value in settings.items())])
-        server = [programs / "pg_ctl", "-D", folder / "data", "-l", folder / "log"]
-        _run([*server, "-w", "-o", options, "start"], user)
+        control = [programs / "pg_ctl", "-D", folder / "data", "-l", folder / "log"]
+        server = PostgresServer(folder, control, options, user)
+        server.start()
         try:
-            yield PostgresServer(folder)
+            yield server
         finally:
-            _run([*server, "-w", "-m", "immediate", "stop"], user)
+            server.stop("immediate")
     finally:
         shutil.rmtree(folder)
 

@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import orjson
 from sqlalchemy import Connection, Delete, Engine, Update, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
 
 from muster.kube.budgets import Budgets
 from muster.kube.encryption import KEY_FILE, EncryptionError, KeyRing
@@ -158,6 +158,14 @@ _TRY_AGAIN = {"40001", "40P01"}
 """What PostgreSQL calls a transaction that lost against another one, and a deadlock."""
 
 Access = Literal["read", "write"]
+
+
+def is_disconnected(error: BaseException) -> bool:
+    """Whether a connection broke or could not be made, as while PostgreSQL restarts. A write may have been kept or
+    not."""
+    return isinstance(error, DBAPIError) and (
+        error.connection_invalidated or isinstance(error, (InterfaceError, OperationalError))
+    )
 
 
 class DatabaseError(Exception):

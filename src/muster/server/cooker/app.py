@@ -22,15 +22,12 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from muster import __version__
-from muster.kube.errors import ApiError
 from muster.platform.errors import (
     BadRequestProblem,
     ForbiddenProblem,
     NotFoundProblem,
-    Problem,
     TooManyRequestsProblem,
     UnauthenticatedProblem,
-    UnavailableProblem,
 )
 from muster.platform.permissions import may_at_all
 from muster.platform.users.credentials import API_TOKEN
@@ -40,6 +37,7 @@ from muster.server.cooker import handlers
 from muster.server.cooker.answers import LOGIN_TOKEN, failure, failure_of, success
 from muster.server.cooker.handlers import Call
 from muster.server.cooker.tokens import find_token
+from muster.server.platform.problems import problem_of
 from muster.server.platform.route_rules import COOKER_RULES, RouteRule
 from muster.server.platform.security import Security, client_address, take_rate
 from muster.server.platform.services import Services
@@ -119,15 +117,8 @@ class CookerApp:
                 return await self._log_in(request, body)
             call = await self._identify(request, body)
             return _json(await self._handle(call, request.scope))
-        except Problem as problem:
-            return _json(failure_of(problem))
-        except ApiError as error:
-            if error.code >= 500:
-                log.error("%s: the cluster failed", key, exc_info=error)
-            return _json(failure_of(UnavailableProblem(error.message)))
-        except Exception:
-            log.exception("%s failed", key)
-            return _json(failure_of(Problem.of("bug")))
+        except Exception as error:
+            return _json(failure_of(problem_of(error, key)))
 
     async def _handle(self, call: Call, scope: Scope) -> Any:
         for route in self._routes:

@@ -12,31 +12,26 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import orjson
-from sqlalchemy.exc import DBAPIError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from muster.kube.errors import ApiError
 from muster.pipelines.packages import LARGEST, has_nul, too_large
 from muster.platform.errors import (
     BadRequestProblem,
-    ConflictProblem,
     ForbiddenProblem,
     InvalidProblem,
     NotFoundProblem,
     Problem,
-    TooLargeProblem,
-    TooManyRequestsProblem,
-    UnavailableProblem,
 )
 from muster.platform.messages import field_error
 from muster.platform.permissions import may_at_all
 from muster.server.pipelines import handlers, messages, runs
 from muster.server.pipelines.handlers import Call
 from muster.server.pipelines.messages import Fields, error_answer, read_message
+from muster.server.platform.problems import problem_of
 from muster.server.platform.route_rules import PIPELINES_RULES, RouteRule
 from muster.server.platform.security import Security, identify
 from muster.server.platform.services import Services
@@ -148,7 +143,7 @@ def _route(key: str, endpoint: Endpoint, rule: RouteRule) -> Route:
         try:
             return await _serve(request, endpoint, rule)
         except Exception as error:
-            return _refusal(_problem_of(key, error))
+            return _refusal(problem_of(error, key))
 
     route = Route(f"{PREFIX}{path}", respond, methods=[method])
     # Starlette answers HEAD wherever it answers GET.
@@ -195,27 +190,6 @@ def parse_body(fields: Fields, raw: bytes) -> dict[str, Any]:
     if has_nul(raw):
         raise BadRequestProblem.of("pipelines.json", detail="a text in it has a NUL character")
     return read_message(fields, given)
-
-
-def _problem_of(key: str, error: Exception) -> Problem:
-    if isinstance(error, Problem):
-        return error
-    if isinstance(error, ApiError) and error.code < 500:
-        kind = _PROBLEMS.get(error.code, BadRequestProblem)
-        return kind(error.message)
-    log.error("%s failed", key, exc_info=error)
-    if isinstance(error, ApiError):
-        return UnavailableProblem(error.message)
-    return UnavailableProblem.of("database") if isinstance(error, DBAPIError) else Problem.of("bug")
-
-
-_PROBLEMS: Final[Mapping[int, type[Problem]]] = {
-    403: ForbiddenProblem,
-    404: NotFoundProblem,
-    409: ConflictProblem,
-    413: TooLargeProblem,
-    429: TooManyRequestsProblem,
-}
 
 
 async def _no_route(request: Request) -> Response:

@@ -1,4 +1,7 @@
-"""Errors as problem+json (RFC 9457), with the path of every faulty field."""
+"""Errors as problem+json (RFC 9457), with the path of every faulty field.
+
+A database or a cluster that does not respond is a 503 with Retry-After, wherever in a request it is noticed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from muster.kube.encryption import EncryptionError
-from muster.kube.errors import ApiError
+from muster.kube.errors import ApiError, Unavailable
+from muster.platform.database.database import is_disconnected
 from muster.platform.errors import (
     BadRequestProblem,
     ConflictProblem,
@@ -23,12 +27,16 @@ from muster.platform.errors import (
     InvalidProblem,
     NotFoundProblem,
     Problem,
+    TooLargeProblem,
     TooManyRequestsProblem,
     UnavailableProblem,
 )
 from muster.platform.messages import FieldError, field_error
 
 log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 2
+"""When a client tries again after a database or a cluster did not respond. A restart takes about as long."""
 
 _PHRASES = {404: ("not-found", "Not found"), 405: ("method-not-allowed", "Method not allowed")}
 
@@ -58,9 +66,28 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(DBAPIError, _database)
-    app.add_exception_handler(ApiError, _cluster)
-    app.add_exception_handler(EncryptionError, _encryption)
+    for kind in (DBAPIError, ApiError, EncryptionError):
+        app.add_exception_handler(kind, _failure)
+
+
+def problem_of(error: Exception, request: str) -> Problem:
+    """Returns what the client learns about an error, and logs what only an admin can do something about. `request` is
+    for the log."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, DBAPIError):
+        if is_disconnected(error):
+            log.warning("%s: the database does not respond: %s", request, str(error.orig).strip())
+        else:
+            log.error("%s: the database failed", request, exc_info=error)
+        return UnavailableProblem.of("database").with_headers({"Retry-After": str(RETRY_SECONDS)})
+    if isinstance(error, ApiError):
+        return _cluster_problem(error, request)
+    if isinstance(error, EncryptionError):
+        log.error("%s: %s", request, error)
+        return UnavailableProblem.of("encryption")
+    log.error("%s failed", request, exc_info=error)
+    return Problem.of("bug")
 
 
 def problem_response(problem: Problem) -> Response:
@@ -97,30 +124,27 @@ async def _http(_: Request, error: Exception) -> Response:
     return _response(error.status_code, kind, title, str(error.detail), [], dict(error.headers or {}))
 
 
-async def _database(request: Request, error: Exception) -> Response:
-    log.error("%s %s: the database failed", request.method, request.url.path, exc_info=error)
-    return problem_response(UnavailableProblem.of("database"))
+async def _failure(request: Request, error: Exception) -> Response:
+    return problem_response(problem_of(error, f"{request.method} {request.url.path}"))
 
 
-async def _encryption(request: Request, error: Exception) -> Response:
-    log.error("%s %s: %s", request.method, request.url.path, error)
-    return problem_response(UnavailableProblem.of("encryption"))
-
-
-async def _cluster(request: Request, error: Exception) -> Response:
-    """Errors of the cluster and of the workers that no route expects."""
-    assert isinstance(error, ApiError)
-    if error.code >= 500:
-        log.error("%s %s: the cluster failed", request.method, request.url.path, exc_info=error)
+def _cluster_problem(error: ApiError, request: str) -> Problem:
+    """For errors of the cluster and of the workers that no route expects."""
+    if isinstance(error, Unavailable):
+        log.warning("%s: %s", request, error)
+    elif error.code >= 500:
+        log.error("%s: the cluster failed", request, exc_info=error)
     problem = _CLUSTER_PROBLEMS.get(error.code, BadRequestProblem if error.code < 500 else UnavailableProblem)
-    headers = {} if error.retry_after is None else {"Retry-After": str(max(1, round(error.retry_after)))}
-    return problem_response(problem(error.message).with_headers(headers))
+    after = RETRY_SECONDS if error.retry_after is None and error.code >= 500 else error.retry_after
+    headers = {} if after is None else {"Retry-After": str(max(1, round(after)))}
+    return problem(error.message).with_headers(headers)
 
 
 _CLUSTER_PROBLEMS: dict[int, type[Problem]] = {
     403: ForbiddenProblem,
     404: NotFoundProblem,
     409: ConflictProblem,
+    413: TooLargeProblem,
     429: TooManyRequestsProblem,
 }
 

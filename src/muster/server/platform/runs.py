@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from muster.kube.errors import NotFound
+from muster.platform.database.leases import LeaseLost
 from muster.platform.graphs.document import mask_secrets
 from muster.platform.graphs.model import is_graph
 from muster.platform.permissions import Actor, may
@@ -35,6 +38,8 @@ from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
 from muster.server.platform.workflows import look_of
 from muster.workflows.task_graph import TaskGraph, run_graph, to_json
+
+log = logging.getLogger(__name__)
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -211,9 +216,14 @@ async def events_of_run(run: str, here: Here, who: Who, request: Request) -> Res
 
 async def _begun(here: Services, who: Actor, made: PreparedRun, response: Response) -> Run:
     run = await here.database.write(lambda connection: store_run(connection, who, made))
-    await here.runs.begin(run.id)
     response.headers["Location"] = f"/api/v1/runs/{run.id}"
-    return await here.database.read(lambda connection: get_run(connection, who, run.id))
+    try:
+        await here.runs.begin(run.id)
+        return await here.database.read(lambda connection: get_run(connection, who, run.id))
+    except (DBAPIError, LeaseLost) as error:
+        # A client that is refused now would create it again. It is stored: the run controller does the rest.
+        log.warning("run %s is stored, and starts later: %s", run.id, error)
+        return run
 
 
 def _told(run: Run, nodes: tuple[RunNode, ...]) -> dict[str, Any]:

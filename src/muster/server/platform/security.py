@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from ipaddress import ip_address
@@ -26,7 +25,7 @@ from muster.platform.errors import (
 from muster.platform.permissions import Actor
 from muster.platform.users.credentials import csrf_token, secrets_equal
 from muster.platform.users.login_limits import forwarded_client
-from muster.server.platform.problems import problem_response
+from muster.server.platform.problems import problem_of, problem_response
 from muster.server.platform.services import Services, services_of
 from muster.server.proxy.headers import read_cookies
 from muster.server.proxy.origins import is_own_page
@@ -101,8 +100,6 @@ def _unauthenticated(code: str) -> UnauthenticatedProblem:
 Who = Annotated[Actor, Depends(identify)]
 
 
-log = logging.getLogger(__name__)
-
 LARGEST_BODY = 16 * 1024 * 1024
 
 _HEADERS = {
@@ -168,10 +165,8 @@ class Security:
         except Exception as error:
             if begun:
                 raise
-            if not isinstance(error, Problem):
-                log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-                error = Problem.of("bug")
-            await self._respond(error)(scope, receive, careful_send)
+            problem = problem_of(error, f"{scope['method']} {scope['path']}")
+            await self._respond(problem)(scope, receive, careful_send)
 
     def _add_headers(self, scope: Scope, message: Message) -> None:
         headers = MutableHeaders(scope=message)

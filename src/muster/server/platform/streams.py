@@ -17,12 +17,14 @@ from typing import Any
 
 import orjson
 from fastapi import Request
+from sqlalchemy.exc import DBAPIError
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from muster.platform.errors import ForbiddenProblem, Problem
 from muster.platform.permissions import Actor
 from muster.server.platform.event_feed import Event
+from muster.server.platform.problems import problem_of
 from muster.server.platform.security import authenticate
 from muster.server.platform.services import services_of
 
@@ -108,8 +110,8 @@ class StreamAccess:
                 return ForbiddenProblem.of("stream.rights")
             if self._check is not None:
                 await self._check()
-        except Problem as problem:
-            return problem
+        except (Problem, DBAPIError) as error:
+            return problem_of(error, self._request.url.path)
         return None
 
 
@@ -159,8 +161,8 @@ async def _lines(access: StreamAccess, events: AsyncIterator[Event], heartbeat: 
                 yield b": still here\n\n"
     except StopAsyncIteration:
         return
-    except Problem as problem:
-        yield _closed(problem)
+    except (Problem, DBAPIError) as error:
+        yield _closed(problem_of(error, "an event stream"))
     finally:
         for task in (coming, changed):
             if task is not None and not task.done():

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import orjson
 from fastapi import FastAPI, Request
+from sqlalchemy.exc import DBAPIError
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -31,7 +32,7 @@ from muster.platform.permissions import Actor, may_at_all, require
 from muster.platform.records.common import Subject
 from muster.platform.runs.runs import get_run, run_id_of
 from muster.platform.users.audit import write_audit
-from muster.server.platform.problems import problem_response
+from muster.server.platform.problems import problem_of, problem_response
 from muster.server.platform.security import identify
 from muster.server.platform.services import Services, services_of
 from muster.server.platform.streams import RECHECK_SECONDS, StreamAccess
@@ -72,8 +73,8 @@ async def open_terminal(socket: WebSocket) -> None:
                     raise ConflictProblem.of("pod.not-kept", pod=pod) from None
                 raise
             await _serve(socket, request, process, here, who, namespace, pod, run, has_channels)
-    except (Problem, ApiError) as error:
-        problem = error if isinstance(error, Problem) else ConflictProblem(error.message)
+    except (Problem, ApiError, DBAPIError) as error:
+        problem = ConflictProblem(error.message) if isinstance(error, ApiError) else problem_of(error, PATH)
         with contextlib.suppress(RuntimeError):  # it was accepted meanwhile
             await socket.send_denial_response(problem_response(problem))
 

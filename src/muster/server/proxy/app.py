@@ -19,6 +19,7 @@ from urllib.parse import parse_qs
 
 import aiohttp
 from multidict import CIMultiDict
+from sqlalchemy.exc import DBAPIError
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from yarl import URL
@@ -40,7 +41,7 @@ from muster.platform.users.login_limits import forwarded_client
 from muster.platform.users.sessions import SESSION_LIFETIME
 from muster.platform.users.workspace_sessions import has_ticket, redeem_ticket, touch_workspace_login, workspace_actor
 from muster.server.http_server import limits_from
-from muster.server.platform.problems import problem_response
+from muster.server.platform.problems import problem_of, problem_response
 from muster.server.platform.services import Services
 from muster.server.proxy.directory import Workspace, WorkspaceAddress, WorkspaceDirectory
 from muster.server.proxy.headers import COOKIE_PREFIX, RawHeaders, read_cookies, request_headers, response_headers
@@ -83,8 +84,8 @@ class WorkspaceProxy:
                 await self._forward(scope, receive, send)
             else:
                 await self._tunnel(scope, receive, send)
-        except (Problem, ApiError) as error:
-            problem = error if isinstance(error, Problem) else UnavailableProblem(error.message)
+        except (Problem, ApiError, DBAPIError) as error:
+            problem = problem_of(error, f"{scope.get('method', 'CONNECT')} {scope['path']}")
             await _refuse(problem, scope, receive, send, self._here.url)
 
     async def _enter(self, scope: Scope) -> Response:
@@ -211,7 +212,7 @@ class WorkspaceProxy:
         while not done:
             try:
                 await self._authorise(scope)
-            except (Problem, ApiError):
+            except (Problem, ApiError, DBAPIError):
                 return
             changed = asyncio.create_task(self._here.database.access_changes.next())
             done, _ = await asyncio.wait(
