@@ -18,6 +18,22 @@ export interface Column<T> {
 }
 
 /** The last column, with the buttons or the menu of a row. Screen readers read its header. */
+interface NameProps {
+  /** The link to the object's page. */
+  children: ReactNode
+  namespace: string
+}
+
+/** The name of an object, above its namespace if that is not the usual one. */
+export function NameCell({ children, namespace }: NameProps) {
+  return (
+    <div className="min-w-32 [&>a]:font-medium [&>a]:break-all [&>a]:text-primary [&>a]:hover:underline">
+      {children}
+      {namespace !== "default" && <p className="text-[13px] text-muted-foreground">{namespace}</p>}
+    </div>
+  )
+}
+
 export function actionsColumn<T>(header: string, cell: (row: T) => ReactNode): Column<T> {
   return { id: "actions", header, hideHeader: true, className: "w-px text-right whitespace-nowrap", cell }
 }

@@ -1,6 +1,6 @@
 /** Filters above a list: search box, owner, and a choice of a few values. */
 import { Search } from "lucide-react"
-import { type ReactNode, useEffect, useRef, useState } from "react"
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react"
 import { useMe } from "@/api/client"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
@@ -13,18 +13,36 @@ export function Filters({ children }: { children: ReactNode }) {
 }
 
 interface OwnerProps {
-  label: string
   value: string | undefined
   onChange: (name: string | undefined) => void
 }
 
 /** All, the user's own, or those of the user in the address. */
-export function OwnerFilter({ label, value, onChange }: OwnerProps) {
+export function OwnerFilter({ value, onChange }: OwnerProps) {
   const c = useTexts(commonTexts)
   const me = useMe().user.name
   const others = value && value !== me ? [{ value, label: value }] : []
   const choices = [{ value: me, label: c("mine") }, ...others]
-  return <ChoiceFilter label={label} all={c("all")} choices={choices} value={value} onChange={onChange} />
+  return <ChoiceFilter label={c("owner")} all={c("all")} choices={choices} value={value} onChange={onChange} />
+}
+
+const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
+
+interface CreatedProps {
+  days: string | undefined
+  onChange: (days: string | undefined) => void
+}
+
+/** What was created in the last days. */
+export function CreatedFilter({ days, onChange }: CreatedProps) {
+  const c = useTexts(commonTexts)
+  const choices = Object.entries(DAYS).map(([value, word]) => ({ value, label: c(word) }))
+  return <ChoiceFilter label={c("created")} all={c("anyTime")} choices={choices} value={days} onChange={onChange} />
+}
+
+/** The time that a `CreatedFilter` means; the same for as long as its value is. */
+export function useSince(days: string | undefined): string | undefined {
+  return useMemo(() => (days ? new Date(Date.now() - Number(days) * 86_400_000).toISOString() : undefined), [days])
 }
 
 interface StateProps<S extends string> {

@@ -10,6 +10,7 @@ export interface Tab {
 
 interface Props {
   tabs: Tab[]
+  /** The tab in the address. The first one is shown if it is none of these. */
   value?: string
   onChange?: (id: string) => void
   className?: string
@@ -17,8 +18,10 @@ interface Props {
   inside?: string
 }
 
-export function Tabs({ tabs, value, onChange, className, inside }: Props) {
+export function Tabs({ tabs, value: asked, onChange, className, inside }: Props) {
   const list = useRef<HTMLDivElement>(null)
+  const first = tabs[0]?.id
+  const value = onChange && (tabs.some((tab) => tab.id === asked) ? asked : first)
   // biome-ignore lint/correctness/useExhaustiveDependencies: on a phone, a newly chosen tab may be outside the visible part.
   useEffect(() => {
     list.current?.querySelector("[data-state=active]")?.scrollIntoView({ block: "nearest", inline: "nearest" })
@@ -26,7 +29,7 @@ export function Tabs({ tabs, value, onChange, className, inside }: Props) {
   return (
     <Radix.Root
       value={value}
-      defaultValue={value === undefined ? tabs[0]?.id : undefined}
+      defaultValue={value === undefined ? first : undefined}
       onValueChange={onChange}
       className={classes("flex min-h-0 flex-col", className)}
     >

@@ -9,7 +9,6 @@ export const workflowTexts = texts({
   create: ["Create workflow", "创建工作流"],
   import: ["Import YAML", "导入 YAML"],
   searchLabel: ["Search workflows", "搜索工作流"],
-  owner: ["Owner", "所有者"],
   archivedFilter: ["Archived", "已归档"],
   archivedNo: ["Active", "使用中"],
   archivedOnly: ["Archived", "已归档"],

@@ -31,8 +31,6 @@ export const volumeTexts = texts({
   usedBy: ["Used by", "使用者"],
   notUsed: ["Not used", "未被使用"],
   shared: ["Shared by an admin", "由管理员共享"],
-  whose: ["Owner", "所有者"],
-  nobody: ["none", "无"],
   namespace: ["Namespace", "命名空间"],
   sizeHint: ["As in 10Gi or 500Mi", "例如 10Gi 或 500Mi"],
   nameHint: ["Lower-case letters, digits and -", "小写字母、数字和 -"],
@@ -130,7 +128,6 @@ export const workspaceTexts = texts({
   events: ["Events", "事件"],
   log: ["Log", "日志"],
   logOf: ["Log of {name}", "“{name}”的日志"],
-  nobody: ["none", "无"],
   runningSince: ["Running since", "启动于"],
   why: ["Why it is not running", "未运行的原因"],
 })

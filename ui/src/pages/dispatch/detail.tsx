@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { CircleAlert, Hourglass, Trash2 } from "lucide-react"
+import { CircleAlert, Hourglass } from "lucide-react"
 import { Fragment, type ReactNode } from "react"
 import {
   type DispatchEvent,
@@ -10,10 +10,10 @@ import {
   useLiveDispatchJob,
 } from "@/api/dispatch"
 import { usePreferences } from "@/app/preferences"
-import { Button } from "@/components/button"
 import { CodeView } from "@/components/code"
-import { Empty, Loading, ProblemView } from "@/components/feedback"
+import { DetailPage, Facts } from "@/components/detail-page"
 import { LogView } from "@/components/log-view"
+import { Owner } from "@/components/owner"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
 import { Duration, Time } from "@/components/time"
@@ -23,7 +23,6 @@ import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { DispatchActions } from "./actions"
 import { DispatchStateBadge, JobState, kindName, Place, Progress, reasonOf } from "./badges"
-import { Owner } from "./list"
 
 const route = getRouteApi("/shell/dispatch/$job")
 
@@ -35,76 +34,60 @@ export function DispatchJobPage() {
   const navigate = route.useNavigate()
   const found = useQuery(dispatchJobQuery(id))
   const gone = useLiveDispatchJob(id)
-  const back = (
-    <Link to="/dispatch" className="hover:underline">
-      {w("title")}
-    </Link>
-  )
-  if (gone)
-    return (
-      <Page title={found.data?.name ?? id} above={back}>
-        <Empty
-          icon={Trash2}
-          title={w("wasDeleted")}
-          actions={
-            <Button asChild look="primary">
-              <Link to="/dispatch">{w("toJobs")}</Link>
-            </Button>
-          }
-        />
-      </Page>
-    )
-  if (found.error && !found.data)
-    return (
-      <Page title={id} above={back}>
-        <ProblemView error={found.error} retry={() => void found.refetch()} />
-      </Page>
-    )
-  if (!found.data) return <Loading />
-  const job = found.data
-  const tabs = [
-    { id: "overview", label: w("overview"), content: <Overview job={job} /> },
-    { id: "log", label: w("log"), content: <Log job={job} /> },
-    {
-      id: "request",
-      label: w("request"),
-      content: <CodeView label={w("request")} text={JSON.stringify(job.args, null, 2)} />,
-    },
-  ]
   return (
-    <Page
-      wide
-      title={job.name}
-      aside={<JobState job={job} />}
-      above={back}
-      lead={
-        <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-[13px]">
-          <Place job={job} />
-          <span>
-            {w("kind")}: {kindName(job.kind, w("container"))}
-          </span>
-          <span>
-            {c("owner")}: <Owner job={job} />
-          </span>
-          {job.attempt > 1 && <span>{w("attemptNumber", { n: job.attempt })}</span>}
-          <span>
-            {w("started")}: <Time at={job.started} />
-          </span>
-          <span>
-            {w("duration")}: <Duration started={job.started} finished={job.ended} />
-          </span>
-        </div>
-      }
-      actions={<DispatchActions job={job} open />}
+    <DetailPage
+      name={found.data?.name ?? id}
+      list={{ to: "/dispatch", title: w("title") }}
+      found={found}
+      deleted={gone && w("wasDeleted")}
     >
-      <Reason job={job} />
-      <Tabs
-        tabs={tabs}
-        value={tabs.some((tab) => tab.id === search.tab) ? search.tab : "overview"}
-        onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
-        inside="pt-4"
-      />
-    </Page>
+      {(job, back) => {
+        const tabs = [
+          { id: "overview", label: w("overview"), content: <Overview job={job} /> },
+          { id: "log", label: w("log"), content: <Log job={job} /> },
+          {
+            id: "request",
+            label: w("request"),
+            content: <CodeView label={w("request")} text={JSON.stringify(job.args, null, 2)} />,
+          },
+        ]
+        return (
+          <Page
+            wide
+            title={job.name}
+            aside={<JobState job={job} />}
+            above={back}
+            lead={
+              <Facts>
+                <Place job={job} />
+                <span>
+                  {w("kind")}: {kindName(job.kind, w("container"))}
+                </span>
+                <span>
+                  {c("owner")}: <Owner of={job} noneHelp={w("nobodyHelp")} />
+                </span>
+                {job.attempt > 1 && <span>{w("attemptNumber", { n: job.attempt })}</span>}
+                <span>
+                  {w("started")}: <Time at={job.started} />
+                </span>
+                <span>
+                  {w("duration")}: <Duration started={job.started} finished={job.ended} />
+                </span>
+              </Facts>
+            }
+            actions={<DispatchActions job={job} open />}
+          >
+            <Reason job={job} />
+            <Tabs
+              tabs={tabs}
+              value={search.tab}
+              onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
+              inside="pt-4"
+            />
+          </Page>
+        )
+      }}
+    </DetailPage>
   )
 }
 
@@ -170,7 +153,7 @@ function Overview({ job }: { job: DispatchJobDetail }) {
           </Card>
         )}
         <Card title={w("place")}>
-          <Facts
+          <FactTable
             facts={[
               [w("adapter"), <Place key="place" job={job} />],
               [w("namespace"), job.namespace],
@@ -183,7 +166,7 @@ function Overview({ job }: { job: DispatchJobDetail }) {
           <TrainingJobLink job={job} />
         </Card>
         <Card title={w("settings")}>
-          <Facts
+          <FactTable
             facts={[
               [w("id"), job.id],
               [w("priority"), String(job.priority)],
@@ -275,7 +258,7 @@ function Card({ title, children }: { title: string; children: ReactNode }) {
 }
 
 /** Facts without a value are left out. */
-function Facts({ facts }: { facts: [name: string, value: ReactNode][] }) {
+function FactTable({ facts }: { facts: [name: string, value: ReactNode][] }) {
   return (
     <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 p-3 text-[13px]">
       {facts

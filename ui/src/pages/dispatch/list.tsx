@@ -13,8 +13,17 @@ import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { ChoiceFilter, Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
+import {
+  ChoiceFilter,
+  CreatedFilter,
+  Filters,
+  OwnerFilter,
+  SearchBox,
+  StateFilter,
+  useSince,
+} from "@/components/filters"
 import { Listing } from "@/components/listing"
+import { Owner } from "@/components/owner"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
@@ -39,7 +48,6 @@ const STATES: DispatchState[] = [
   "failed",
   "cancelled",
 ]
-const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
 
 export function DispatchList() {
   const w = useTexts(dispatchTexts)
@@ -51,10 +59,7 @@ export function DispatchList() {
   const { filter, asked, shown } = listState(search, navigate, "-created")
   const state = STATES.find((each) => each === search.state)
   const adapters = useQuery(adaptersQuery)
-  const since = useMemo(
-    () => (search.days ? new Date(Date.now() - Number(search.days) * 86_400_000).toISOString() : undefined),
-    [search.days],
-  )
+  const since = useSince(search.days)
   useLiveDispatchJobs()
   const found = useQuery({
     ...dispatchJobsQuery({
@@ -101,7 +106,7 @@ export function DispatchList() {
       },
       { id: "adapter", header: w("adapter"), sort: "adapter", cell: (job) => <Place job={job} /> },
       { id: "progress", header: w("progress"), cell: (job) => <Progress job={job} /> },
-      { id: "owner", header: c("owner"), cell: (job) => <Owner job={job} /> },
+      { id: "owner", header: c("owner"), cell: (job) => <Owner of={job} noneHelp={w("nobodyHelp")} /> },
       { id: "created", header: c("created"), sort: "created", cell: (job) => <Time at={job.created} /> },
       {
         id: "duration",
@@ -138,14 +143,8 @@ export function DispatchList() {
           value={state}
           onChange={(state) => filter({ state })}
         />
-        <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
-        <ChoiceFilter
-          label={w("when")}
-          all={w("anyTime")}
-          choices={Object.entries(DAYS).map(([value, word]) => ({ value, label: w(word) }))}
-          value={search.days}
-          onChange={(days) => filter({ days })}
-        />
+        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
+        <CreatedFilter days={search.days} onChange={(days) => filter({ days })} />
       </Filters>
       <Listing
         label={w("title")}
@@ -162,21 +161,5 @@ export function DispatchList() {
       />
       {submitting && <SubmitForm close={() => setSubmitting(false)} />}
     </Page>
-  )
-}
-
-export function Owner({ job }: { job: DispatchJob }) {
-  const w = useTexts(dispatchTexts)
-  if (!job.owner_name)
-    return (
-      <span className="text-muted-foreground" title={w("nobodyHelp")}>
-        {w("nobody")}
-      </span>
-    )
-  return (
-    <span>
-      {job.owner_name}
-      {job.team_name && <span className="text-muted-foreground"> · {job.team_name}</span>}
-    </span>
   )
 }

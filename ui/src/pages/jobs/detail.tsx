@@ -1,12 +1,12 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { Trash2 } from "lucide-react"
 import { lazy, Suspense } from "react"
 import { type JobPlace, jobEventsQuery, jobQuery, jobYamlQuery, useLiveJob } from "@/api/jobs"
-import { Button } from "@/components/button"
 import { CodeView } from "@/components/code"
+import { DetailPage, Facts } from "@/components/detail-page"
 import { EventList } from "@/components/event-list"
-import { Empty, Loading, ProblemView } from "@/components/feedback"
+import { Loading, ProblemView } from "@/components/feedback"
+import { Owner } from "@/components/owner"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
 import { TensorBoardButton } from "@/components/tensorboard-button"
@@ -34,103 +34,86 @@ export function JobPage() {
   const navigate = route.useNavigate()
   const found = useQuery(jobQuery(place))
   const gone = useLiveJob(place)
-  const back = (
-    <Link to="/jobs" className="hover:underline">
-      {w("title")}
-    </Link>
-  )
-  if (gone)
-    return (
-      <Page title={place.name} above={back}>
-        <Empty
-          icon={Trash2}
-          title={w("wasDeleted")}
-          actions={
-            <Button asChild look="primary">
-              <Link to="/jobs">{w("toJobs")}</Link>
-            </Button>
-          }
-        />
-      </Page>
-    )
-  if (found.error && !found.data)
-    return (
-      <Page title={place.name} above={back}>
-        <ProblemView error={found.error} retry={() => void found.refetch()} />
-      </Page>
-    )
-  if (!found.data) return <Loading />
-  const job = found.data
-  const choose = (pods: string[]) =>
-    void navigate({ search: (before) => ({ ...before, pods: pods.join(",") || "-" }), replace: true })
-  const tabs = [
-    { id: "overview", label: w("overview"), content: <Overview job={job} /> },
-    {
-      id: "logs",
-      label: w("logs"),
-      content: <Logs job={job} place={place} chosen={chosenPods(job.roles, search.pods)} choose={choose} />,
-    },
-    {
-      id: "metrics",
-      label: m("metrics"),
-      content: (
-        <Suspense fallback={<Loading />}>
-          <MetricsPanel of={{ job: place }} />
-        </Suspense>
-      ),
-    },
-    { id: "events", label: w("events"), content: <Events place={place} /> },
-    { id: "yaml", label: w("yaml"), content: <Yaml place={place} /> },
-  ]
   return (
-    <Page
-      wide
-      title={job.name}
-      aside={<JobState job={job} />}
-      above={back}
-      lead={
-        <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-[13px]">
-          <KindBadge kind={job.kind} word={job.word} />
-          <span>
-            {w("namespace")}: {job.namespace}
-          </span>
-          <span title={job.owner_name ? undefined : w("nobodyHelp")}>
-            {c("owner")}: {job.owner_name ?? w("nobody")}
-            {job.team_name && ` · ${job.team_name}`}
-          </span>
-          {job.run_id && (
-            <Link to="/runs/$run" params={{ run: job.run_id }} className="text-primary hover:underline">
-              {w("run")}: {job.run_name ?? job.run_id}
-            </Link>
-          )}
-          <span>
-            {w("started")}: <Time at={job.started} />
-          </span>
-          <span>
-            {w("duration")}: <Duration started={job.started} finished={job.finished} />
-          </span>
-          {job.restarts > 0 && (
-            <span>
-              {w("restarts")}: {job.restarts}
-            </span>
-          )}
-        </div>
-      }
-      actions={
-        <>
-          <TensorBoardButton of={{ job: `${place.namespace}/${place.kind}/${place.name}` }} />
-          <JobActions job={job} open />
-        </>
-      }
+    <DetailPage
+      name={place.name}
+      list={{ to: "/jobs", title: w("title") }}
+      found={found}
+      deleted={gone && w("wasDeleted")}
     >
-      <Reasons job={job} />
-      <Tabs
-        tabs={tabs}
-        value={tabs.some((tab) => tab.id === search.tab) ? search.tab : "overview"}
-        onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
-        inside="pt-4"
-      />
-    </Page>
+      {(job, back) => {
+        const choose = (pods: string[]) =>
+          void navigate({ search: (before) => ({ ...before, pods: pods.join(",") || "-" }), replace: true })
+        const tabs = [
+          { id: "overview", label: w("overview"), content: <Overview job={job} /> },
+          {
+            id: "logs",
+            label: w("logs"),
+            content: <Logs job={job} place={place} chosen={chosenPods(job.roles, search.pods)} choose={choose} />,
+          },
+          {
+            id: "metrics",
+            label: m("metrics"),
+            content: (
+              <Suspense fallback={<Loading />}>
+                <MetricsPanel of={{ job: place }} />
+              </Suspense>
+            ),
+          },
+          { id: "events", label: w("events"), content: <Events place={place} /> },
+          { id: "yaml", label: w("yaml"), content: <Yaml place={place} /> },
+        ]
+        return (
+          <Page
+            wide
+            title={job.name}
+            aside={<JobState job={job} />}
+            above={back}
+            lead={
+              <Facts>
+                <KindBadge kind={job.kind} word={job.word} />
+                <span>
+                  {w("namespace")}: {job.namespace}
+                </span>
+                <span>
+                  {c("owner")}: <Owner of={job} noneHelp={w("nobodyHelp")} />
+                </span>
+                {job.run_id && (
+                  <Link to="/runs/$run" params={{ run: job.run_id }} className="text-primary hover:underline">
+                    {w("run")}: {job.run_name ?? job.run_id}
+                  </Link>
+                )}
+                <span>
+                  {w("started")}: <Time at={job.started} />
+                </span>
+                <span>
+                  {w("duration")}: <Duration started={job.started} finished={job.finished} />
+                </span>
+                {job.restarts > 0 && (
+                  <span>
+                    {w("restarts")}: {job.restarts}
+                  </span>
+                )}
+              </Facts>
+            }
+            actions={
+              <>
+                <TensorBoardButton of={{ job: `${place.namespace}/${place.kind}/${place.name}` }} />
+                <JobActions job={job} open />
+              </>
+            }
+          >
+            <Reasons job={job} />
+            <Tabs
+              tabs={tabs}
+              value={search.tab}
+              onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
+              inside="pt-4"
+            />
+          </Page>
+        )
+      }}
+    </DetailPage>
   )
 }
 

@@ -6,10 +6,19 @@ import { type Job, jobKindsQuery, jobsQuery, placeOf, type JobState as State, us
 import { jobSubject } from "@/api/metrics"
 import { CreateLink } from "@/components/actions"
 import { CompareBar, compareColumn } from "@/components/compare"
-import { actionsColumn, type Column } from "@/components/data-table"
+import { actionsColumn, type Column, NameCell } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { ChoiceFilter, Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
+import {
+  ChoiceFilter,
+  CreatedFilter,
+  Filters,
+  OwnerFilter,
+  SearchBox,
+  StateFilter,
+  useSince,
+} from "@/components/filters"
 import { Listing } from "@/components/listing"
+import { Owner } from "@/components/owner"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
@@ -22,7 +31,6 @@ import { JobState, KindBadge, kindTitle, ReplicaBar } from "./badges"
 
 const route = getRouteApi("/shell/jobs")
 const STATES: State[] = ["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
-const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
 
 export function JobList() {
   const w = useTexts(jobTexts)
@@ -33,10 +41,7 @@ export function JobList() {
   const { filter, asked, shown } = listState(search, navigate, "-created")
   const state = STATES.find((each) => each === search.state)
   const kinds = useQuery(jobKindsQuery)
-  const since = useMemo(
-    () => (search.days ? new Date(Date.now() - Number(search.days) * 86_400_000).toISOString() : undefined),
-    [search.days],
-  )
+  const since = useSince(search.days)
   useLiveJobs()
   const found = useQuery({
     ...jobsQuery({
@@ -58,22 +63,17 @@ export function JobList() {
         header: c("name"),
         sort: "name",
         cell: (job) => (
-          <div className="min-w-40">
-            <Link
-              to="/jobs/$namespace/$kind/$name"
-              params={placeOf(job)}
-              className="font-medium break-all text-primary hover:underline"
-            >
+          <NameCell namespace={job.namespace}>
+            <Link to="/jobs/$namespace/$kind/$name" params={placeOf(job)}>
               {job.name}
             </Link>
-            {job.namespace !== "default" && <p className="text-[13px] text-muted-foreground">{job.namespace}</p>}
-          </div>
+          </NameCell>
         ),
       },
       { id: "kind", header: w("kind"), sort: "kind", cell: (job) => <KindBadge kind={job.kind} word={job.word} /> },
       { id: "state", header: w("state"), sort: "state", cell: (job) => <JobState job={job} /> },
       { id: "replicas", header: w("replicas"), cell: (job) => <ReplicaBar job={job} /> },
-      { id: "owner", header: c("owner"), cell: (job) => <Owner job={job} /> },
+      { id: "owner", header: c("owner"), cell: (job) => <OwnerAndRun job={job} /> },
       { id: "created", header: c("created"), sort: "created", cell: (job) => <Time at={job.created} /> },
       {
         id: "duration",
@@ -106,14 +106,8 @@ export function JobList() {
           value={state}
           onChange={(state) => filter({ state })}
         />
-        <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
-        <ChoiceFilter
-          label={w("when")}
-          all={w("anyTime")}
-          choices={Object.entries(DAYS).map(([value, word]) => ({ value, label: w(word) }))}
-          value={search.days}
-          onChange={(days) => filter({ days })}
-        />
+        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
+        <CreatedFilter days={search.days} onChange={(days) => filter({ days })} />
       </Filters>
       <Listing
         label={w("title")}
@@ -133,24 +127,17 @@ export function JobList() {
   )
 }
 
-export function Owner({ job }: { job: Job }) {
+function OwnerAndRun({ job }: { job: Job }) {
   const w = useTexts(jobTexts)
-  if (!job.owner_name)
-    return (
-      <span className="text-muted-foreground" title={w("nobodyHelp")}>
-        {w("nobody")}
-      </span>
-    )
   return (
     <div>
-      <p>
-        {job.owner_name}
-        {job.team_name && <span className="text-muted-foreground"> · {job.team_name}</span>}
-      </p>
+      <Owner of={job} noneHelp={w("nobodyHelp")} />
       {job.run_id && (
-        <Link to="/runs/$run" params={{ run: job.run_id }} className="text-[13px] text-primary hover:underline">
-          {w("run")}: {job.run_name ?? job.run_id}
-        </Link>
+        <p>
+          <Link to="/runs/$run" params={{ run: job.run_id }} className="text-[13px] text-primary hover:underline">
+            {w("run")}: {job.run_name ?? job.run_id}
+          </Link>
+        </p>
       )}
     </div>
   )

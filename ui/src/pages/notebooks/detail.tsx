@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { Clock, Trash2 } from "lucide-react"
+import { Clock } from "lucide-react"
 import type { ReactNode } from "react"
 import {
   imagesQuery,
@@ -12,10 +12,11 @@ import {
   workspaceEventsQuery,
   workspaceLog,
 } from "@/api/workspaces"
-import { Button } from "@/components/button"
+import { DetailPage, Facts } from "@/components/detail-page"
 import { EventList } from "@/components/event-list"
-import { Empty, Loading, ProblemView } from "@/components/feedback"
+import { Loading, ProblemView } from "@/components/feedback"
 import { LogView } from "@/components/log-view"
+import { Owner } from "@/components/owner"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
 import { TensorBoardButton } from "@/components/tensorboard-button"
@@ -25,7 +26,7 @@ import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 import { notebookTexts, workspaceTexts } from "@/i18n/workspaces"
 import { resourceText } from "./list"
-import { OpenButton, WorkspaceActions, WorkspaceBanner, WorkspaceOwner, WorkspaceStateBadge } from "./parts"
+import { OpenButton, WorkspaceActions, WorkspaceBanner, WorkspaceStateBadge } from "./parts"
 
 const route = getRouteApi("/shell/notebooks/$namespace/$name")
 
@@ -38,86 +39,70 @@ export function NotebookPage() {
   const navigate = route.useNavigate()
   const found = useQuery(notebookQuery(place))
   const gone = useLiveWorkspace("notebooks", place)
-  const back = (
-    <Link to="/notebooks" className="hover:underline">
-      {w("title")}
-    </Link>
-  )
-  if (gone)
-    return (
-      <Page title={place.name} above={back}>
-        <Empty
-          icon={Trash2}
-          title={s("wasDeleted")}
-          actions={
-            <Button asChild look="primary">
-              <Link to="/notebooks">{w("title")}</Link>
-            </Button>
-          }
-        />
-      </Page>
-    )
-  if (found.error && !found.data)
-    return (
-      <Page title={place.name} above={back}>
-        <ProblemView error={found.error} retry={() => void found.refetch()} />
-      </Page>
-    )
-  if (!found.data) return <Loading />
-  const notebook = found.data
-  const tabs = [
-    { id: "overview", label: s("overview"), content: <Overview notebook={notebook} /> },
-    { id: "events", label: s("events"), content: <WorkspaceEvents kind="notebooks" place={place} /> },
-    {
-      id: "log",
-      label: s("log"),
-      content: <WorkspaceLog kind="notebooks" place={place} over={notebook.state === "stopped"} />,
-    },
-  ]
   return (
-    <Page
-      wide
-      title={notebook.name}
-      aside={<WorkspaceStateBadge state={notebook.state} />}
-      above={back}
-      lead={
-        <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-[13px]">
-          <span>
-            {s("namespace")}: {notebook.namespace}
-          </span>
-          <span>
-            {c("owner")}: <WorkspaceOwner workspace={notebook} />
-          </span>
-          <span>
-            {c("created")}: <Time at={notebook.created} />
-          </span>
-          {notebook.last_activity && (
-            <span>
-              {w("lastActivity")}: <Time at={notebook.last_activity} />
-            </span>
-          )}
-        </div>
-      }
-      actions={
-        <>
-          <OpenButton workspace={notebook} />
-          {notebook.may.includes("open") && notebook.pod && (
-            <TerminalButton place={{ namespace: notebook.namespace, pod: notebook.pod }} />
-          )}
-          <TensorBoardButton of={{ notebook: { ...place, path: "logs" } }} />
-          <WorkspaceActions kind="notebooks" workspace={notebook} home={notebook.home} open />
-        </>
-      }
+    <DetailPage
+      name={place.name}
+      list={{ to: "/notebooks", title: w("title") }}
+      found={found}
+      deleted={gone && s("wasDeleted")}
     >
-      <WorkspaceBanner workspace={notebook} />
-      <IdleNote notebook={notebook} />
-      <Tabs
-        tabs={tabs}
-        value={tabs.some(({ id }) => id === tab) ? tab : "overview"}
-        onChange={(tab) => void navigate({ search: { tab }, replace: true })}
-        inside="pt-4"
-      />
-    </Page>
+      {(notebook, back) => {
+        const tabs = [
+          { id: "overview", label: s("overview"), content: <Overview notebook={notebook} /> },
+          { id: "events", label: s("events"), content: <WorkspaceEvents kind="notebooks" place={place} /> },
+          {
+            id: "log",
+            label: s("log"),
+            content: <WorkspaceLog kind="notebooks" place={place} over={notebook.state === "stopped"} />,
+          },
+        ]
+        return (
+          <Page
+            wide
+            title={notebook.name}
+            aside={<WorkspaceStateBadge state={notebook.state} />}
+            above={back}
+            lead={
+              <Facts>
+                <span>
+                  {s("namespace")}: {notebook.namespace}
+                </span>
+                <span>
+                  {c("owner")}: <Owner of={notebook} />
+                </span>
+                <span>
+                  {c("created")}: <Time at={notebook.created} />
+                </span>
+                {notebook.last_activity && (
+                  <span>
+                    {w("lastActivity")}: <Time at={notebook.last_activity} />
+                  </span>
+                )}
+              </Facts>
+            }
+            actions={
+              <>
+                <OpenButton workspace={notebook} />
+                {notebook.may.includes("open") && notebook.pod && (
+                  <TerminalButton place={{ namespace: notebook.namespace, pod: notebook.pod }} />
+                )}
+                <TensorBoardButton of={{ notebook: { ...place, path: "logs" } }} />
+                <WorkspaceActions kind="notebooks" workspace={notebook} home={notebook.home} open />
+              </>
+            }
+          >
+            <WorkspaceBanner workspace={notebook} />
+            <IdleNote notebook={notebook} />
+            <Tabs
+              tabs={tabs}
+              value={tab}
+              onChange={(tab) => void navigate({ search: { tab }, replace: true })}
+              inside="pt-4"
+            />
+          </Page>
+        )
+      }}
+    </DetailPage>
   )
 }
 

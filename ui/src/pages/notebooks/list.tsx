@@ -4,17 +4,18 @@ import { NotebookPen } from "lucide-react"
 import { useMemo } from "react"
 import { imagesQuery, type Notebook, notebooksQuery, placeOfWorkspace } from "@/api/workspaces"
 import { CreateLink } from "@/components/actions"
-import { actionsColumn, type Column } from "@/components/data-table"
+import { actionsColumn, type Column, NameCell } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
 import { Filters, SearchBox, StateFilter } from "@/components/filters"
 import { Listing } from "@/components/listing"
+import { Owner } from "@/components/owner"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 import { notebookTexts, workspaceTexts } from "@/i18n/workspaces"
 import { listState } from "@/lib/pagination"
-import { OpenButton, STATES, WorkspaceActions, WorkspaceOwner, WorkspaceStatus } from "./parts"
+import { OpenButton, STATES, WorkspaceActions, WorkspaceStatus } from "./parts"
 
 const route = getRouteApi("/shell/notebooks")
 
@@ -38,18 +39,11 @@ export function NotebookList() {
         header: c("name"),
         sort: "name",
         cell: (notebook) => (
-          <div className="min-w-32">
-            <Link
-              to="/notebooks/$namespace/$name"
-              params={placeOfWorkspace(notebook)}
-              className="font-medium break-all text-primary hover:underline"
-            >
+          <NameCell namespace={notebook.namespace}>
+            <Link to="/notebooks/$namespace/$name" params={placeOfWorkspace(notebook)}>
               {notebook.name}
             </Link>
-            {notebook.namespace !== "default" && (
-              <p className="text-[13px] text-muted-foreground">{notebook.namespace}</p>
-            )}
-          </div>
+          </NameCell>
         ),
       },
       { id: "state", header: s("state"), sort: "state", cell: (notebook) => <WorkspaceStatus workspace={notebook} /> },
@@ -72,7 +66,7 @@ export function NotebookList() {
         header: w("lastActivity"),
         cell: (notebook) => (notebook.last_activity ? <Time at={notebook.last_activity} /> : ""),
       },
-      { id: "owner", header: c("owner"), cell: (notebook) => <WorkspaceOwner workspace={notebook} /> },
+      { id: "owner", header: c("owner"), cell: (notebook) => <Owner of={notebook} /> },
       { id: "created", header: c("created"), sort: "created", cell: (notebook) => <Time at={notebook.created} /> },
       actionsColumn(c("actions"), (notebook) => (
         <div className="flex justify-end gap-1">

@@ -114,22 +114,6 @@ export function WorkspaceBanner({ workspace }: { workspace: Workspace }) {
   )
 }
 
-export function WorkspaceOwner({ workspace }: { workspace: Workspace }) {
-  const w = useTexts(workspaceTexts)
-  if (!workspace.owner_name && !workspace.team_name) return <span className="text-muted-foreground">{w("nobody")}</span>
-  return (
-    <span>
-      {workspace.owner_name}
-      {workspace.team_name && (
-        <span className="text-muted-foreground">
-          {workspace.owner_name && " · "}
-          {workspace.team_name}
-        </span>
-      )}
-    </span>
-  )
-}
-
 /** Opens it in a new tab. */
 export function OpenButton({ workspace, small }: { workspace: Workspace; small?: boolean }) {
   const w = useTexts(workspaceTexts)

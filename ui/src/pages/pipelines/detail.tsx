@@ -174,7 +174,7 @@ function Version({ pipeline, version, versions, tab, setTab }: VersionProps) {
   return (
     <>
       {found.data.description && found.data.description !== pipeline.description && <p>{found.data.description}</p>}
-      <Tabs tabs={tabs} value={tabs.some(({ id }) => id === tab) ? tab : "graph"} onChange={setTab} inside="pt-3" />
+      <Tabs tabs={tabs} value={tab} onChange={setTab} inside="pt-3" />
     </>
   )
 }

@@ -105,7 +105,7 @@ export function PipelineRunPage() {
       )}
       <Tabs
         tabs={tabs}
-        value={tabs.some((tab) => tab.id === search.view) ? search.view : "graph"}
+        value={search.view}
         onChange={(view) => void navigate({ search: (before) => ({ ...before, view }), replace: true })}
         inside="pt-3"
       />

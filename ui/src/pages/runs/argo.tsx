@@ -1,7 +1,7 @@
 /** A Workflow that is no run of the platform: its graph with live states, its nodes with logs, and its manifest. */
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { CalendarClock, Trash2 } from "lucide-react"
+import { CalendarClock } from "lucide-react"
 import { lazy, Suspense, useCallback, useMemo } from "react"
 import {
   type ArgoNode,
@@ -12,9 +12,9 @@ import {
   useLiveWorkflow,
 } from "@/api/argo"
 import { StateBadge } from "@/components/badge"
-import { Button } from "@/components/button"
 import { CodeView } from "@/components/code"
-import { Empty, Loading, ProblemView } from "@/components/feedback"
+import { DetailPage } from "@/components/detail-page"
+import { Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
 import { Duration, Time } from "@/components/time"
@@ -39,117 +39,101 @@ export function ArgoWorkflowPage() {
   const navigate = route.useNavigate()
   const found = useQuery(argoWorkflowQuery(place))
   const gone = useLiveWorkflow(place)
-  const back = (
-    <Link to="/runs" className="hover:underline">
-      {w("title")}
-    </Link>
-  )
-  if (gone)
-    return (
-      <Page title={place.name} above={back}>
-        <Empty
-          icon={Trash2}
-          title={w("wasDeleted")}
-          actions={
-            <Button asChild look="primary">
-              <Link to="/runs">{w("toRuns")}</Link>
-            </Button>
-          }
-        />
-      </Page>
-    )
-  if (found.error && !found.data)
-    return (
-      <Page title={place.name} above={back}>
-        <ProblemView error={found.error} retry={() => void found.refetch()} />
-      </Page>
-    )
-  if (!found.data) return <Loading />
-  const workflow = found.data
-  const select = (node: string | undefined) =>
-    void navigate({ search: (before) => ({ ...before, node }), replace: true })
-  const filter = { q: search.q, failedOnly: search.failed === "true" }
-  const shown = filterNodes(workflow.node_states, filter)
-  const ids = new Set(shown.map((node) => node.id))
-  const isFiltered = Boolean(filter.q || filter.failedOnly)
-  const tabs = [
-    {
-      id: "graph",
-      label: w("graph"),
-      content: (
-        <Graph workflow={workflow} found={isFiltered ? ids : undefined} selected={search.node} select={select} />
-      ),
-    },
-    {
-      id: "timeline",
-      label: w("timeline"),
-      content: (
-        <Timeline
-          all={workflow.node_states}
-          shown={ids}
-          started={workflow.started}
-          goes={workflow.state === "running"}
-          select={select}
-          selected={search.node}
-        />
-      ),
-    },
-    { id: "configuration", label: w("configuration"), content: <Parameters workflow={workflow} /> },
-    { id: "yaml", label: w("yaml"), content: <Manifest place={place} /> },
-  ]
   return (
-    <Page
-      wide
-      title={workflow.name}
-      aside={<StateBadge state={workflow.state} />}
-      above={back}
-      lead={<Lead workflow={workflow} />}
-      actions={<ArgoActions workflow={workflow} open />}
+    <DetailPage
+      name={place.name}
+      list={{ to: "/runs", title: w("title") }}
+      found={found}
+      deleted={gone && w("wasDeleted")}
     >
-      {workflow.message && (
-        <p
-          className={
-            workflow.state === "failed"
-              ? "rounded-md border border-failed/40 bg-failed/8 px-3 py-2 break-words"
-              : "rounded-md border bg-muted/60 px-3 py-2 break-words"
-          }
-        >
-          {workflow.message}
-        </p>
-      )}
-      {workflow.node_states.length > 1 && (
-        <NodeSearch
-          q={search.q ?? ""}
-          failedOnly={search.failed === "true"}
-          count={isFiltered ? shown.length : undefined}
-          all={workflow.node_states.length}
-          change={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
-          next={() => {
-            const at = shown.findIndex((node) => node.id === search.node)
-            if (shown.length) select(shown[(at + 1) % shown.length]?.id)
-          }}
-        />
-      )}
-      <div className="flex min-h-0 gap-4 max-lg:flex-col">
-        <Tabs
-          className="min-w-0 flex-1"
-          tabs={tabs}
-          value={tabs.some((tab) => tab.id === search.view) ? search.view : "graph"}
-          onChange={(view) => void navigate({ search: (before) => ({ ...before, view }), replace: true })}
-          inside="pt-3"
-        />
-        <aside
-          aria-label={w("details")}
-          className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-lg:w-full"
-        >
-          {search.node && workflow.node_states.some((node) => node.id === search.node) ? (
-            <ArgoNodePanel key={search.node} place={place} node={search.node} />
-          ) : (
-            <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>
-          )}
-        </aside>
-      </div>
-    </Page>
+      {(workflow, back) => {
+        const select = (node: string | undefined) =>
+          void navigate({ search: (before) => ({ ...before, node }), replace: true })
+        const filter = { q: search.q, failedOnly: search.failed === "true" }
+        const shown = filterNodes(workflow.node_states, filter)
+        const ids = new Set(shown.map((node) => node.id))
+        const isFiltered = Boolean(filter.q || filter.failedOnly)
+        const tabs = [
+          {
+            id: "graph",
+            label: w("graph"),
+            content: (
+              <Graph workflow={workflow} found={isFiltered ? ids : undefined} selected={search.node} select={select} />
+            ),
+          },
+          {
+            id: "timeline",
+            label: w("timeline"),
+            content: (
+              <Timeline
+                all={workflow.node_states}
+                shown={ids}
+                started={workflow.started}
+                goes={workflow.state === "running"}
+                select={select}
+                selected={search.node}
+              />
+            ),
+          },
+          { id: "configuration", label: w("configuration"), content: <Parameters workflow={workflow} /> },
+          { id: "yaml", label: w("yaml"), content: <Manifest place={place} /> },
+        ]
+        return (
+          <Page
+            wide
+            title={workflow.name}
+            aside={<StateBadge state={workflow.state} />}
+            above={back}
+            lead={<Lead workflow={workflow} />}
+            actions={<ArgoActions workflow={workflow} open />}
+          >
+            {workflow.message && (
+              <p
+                className={
+                  workflow.state === "failed"
+                    ? "rounded-md border border-failed/40 bg-failed/8 px-3 py-2 break-words"
+                    : "rounded-md border bg-muted/60 px-3 py-2 break-words"
+                }
+              >
+                {workflow.message}
+              </p>
+            )}
+            {workflow.node_states.length > 1 && (
+              <NodeSearch
+                q={search.q ?? ""}
+                failedOnly={search.failed === "true"}
+                count={isFiltered ? shown.length : undefined}
+                all={workflow.node_states.length}
+                change={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
+                next={() => {
+                  const at = shown.findIndex((node) => node.id === search.node)
+                  if (shown.length) select(shown[(at + 1) % shown.length]?.id)
+                }}
+              />
+            )}
+            <div className="flex min-h-0 gap-4 max-lg:flex-col">
+              <Tabs
+                className="min-w-0 flex-1"
+                tabs={tabs}
+                value={search.view}
+                onChange={(view) => void navigate({ search: (before) => ({ ...before, view }), replace: true })}
+                inside="pt-3"
+              />
+              <aside
+                aria-label={w("details")}
+                className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-lg:w-full"
+              >
+                {search.node && workflow.node_states.some((node) => node.id === search.node) ? (
+                  <ArgoNodePanel key={search.node} place={place} node={search.node} />
+                ) : (
+                  <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>
+                )}
+              </aside>
+            </div>
+          </Page>
+        )
+      }}
+    </DetailPage>
   )
 }
 

@@ -73,7 +73,7 @@ export function RunList() {
           value={state}
           onChange={(state) => filter({ state })}
         />
-        <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
+        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
         {search.workflow && (
           <Button size="small" onClick={() => filter({ workflow: undefined })}>
             {w("ofWorkflow", { name: found.data?.items[0]?.source ?? search.workflow })}

@@ -5,12 +5,13 @@ import { useMemo, useState } from "react"
 import { volumesQuery } from "@/api/volumes"
 import { createTensorBoard, placeOfWorkspace, type TensorBoard, tensorBoardsQuery } from "@/api/workspaces"
 import { Button } from "@/components/button"
-import { actionsColumn, type Column } from "@/components/data-table"
+import { actionsColumn, type Column, NameCell } from "@/components/data-table"
 import { FormDialog, text } from "@/components/dialog"
 import { Empty } from "@/components/feedback"
 import { Filters, SearchBox, StateFilter } from "@/components/filters"
 import { Field, Input, Select } from "@/components/form"
 import { Listing } from "@/components/listing"
+import { Owner } from "@/components/owner"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { note } from "@/components/toasts"
@@ -18,7 +19,7 @@ import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 import { notebookTexts, tensorBoardTexts, workspaceTexts } from "@/i18n/workspaces"
 import { listState } from "@/lib/pagination"
-import { OpenButton, STATES, WorkspaceActions, WorkspaceOwner, WorkspaceStatus } from "@/pages/notebooks/parts"
+import { OpenButton, STATES, WorkspaceActions, WorkspaceStatus } from "@/pages/notebooks/parts"
 import { OwnTeamField } from "@/pages/volumes/list"
 
 const route = getRouteApi("/shell/tensorboards")
@@ -43,16 +44,11 @@ export function TensorBoardList() {
         header: c("name"),
         sort: "name",
         cell: (board) => (
-          <div className="min-w-32">
-            <Link
-              to="/tensorboards/$namespace/$name"
-              params={placeOfWorkspace(board)}
-              className="font-medium break-all text-primary hover:underline"
-            >
+          <NameCell namespace={board.namespace}>
+            <Link to="/tensorboards/$namespace/$name" params={placeOfWorkspace(board)}>
               {board.name}
             </Link>
-            {board.namespace !== "default" && <p className="text-[13px] text-muted-foreground">{board.namespace}</p>}
-          </div>
+          </NameCell>
         ),
       },
       { id: "state", header: s("state"), sort: "state", cell: (board) => <WorkspaceStatus workspace={board} /> },
@@ -70,7 +66,7 @@ export function TensorBoardList() {
           </ul>
         ),
       },
-      { id: "owner", header: c("owner"), cell: (board) => <WorkspaceOwner workspace={board} /> },
+      { id: "owner", header: c("owner"), cell: (board) => <Owner of={board} /> },
       { id: "created", header: c("created"), sort: "created", cell: (board) => <Time at={board.created} /> },
       actionsColumn(c("actions"), (board) => (
         <div className="flex justify-end gap-1">

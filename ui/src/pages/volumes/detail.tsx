@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
-import { getRouteApi, Link } from "@tanstack/react-router"
+import { getRouteApi } from "@tanstack/react-router"
 import { usageQuery, type VolumePlace, volumeQuery } from "@/api/volumes"
-import { Loading, ProblemView } from "@/components/feedback"
+import { DetailPage, Facts } from "@/components/detail-page"
 import { Meter } from "@/components/meter"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
@@ -21,62 +21,55 @@ export function VolumePage() {
   const { path = "" } = route.useSearch()
   const navigate = route.useNavigate()
   const found = useQuery(volumeQuery(place))
-  const back = (
-    <Link to="/volumes" className="hover:underline">
-      {w("title")}
-    </Link>
-  )
-  if (found.error && !found.data)
-    return (
-      <Page title={place.name} above={back}>
-        <ProblemView error={found.error} retry={() => void found.refetch()} />
-      </Page>
-    )
-  if (!found.data) return <Loading />
-  const volume = found.data
   return (
-    <Page
-      wide
-      title={volume.name}
-      aside={<VolumeState volume={volume} />}
-      above={back}
-      lead={
-        <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-[13px]">
-          <span>
-            {w("namespace")}: {volume.namespace}
-          </span>
-          <span>
-            {c("owner")}: <VolumeOwner volume={volume} />
-          </span>
-          <span>{volume.access_modes.map((mode) => accessText(mode, w)).join(", ")}</span>
-          <span>
-            {c("created")}: <Time at={volume.created} />
-          </span>
-        </div>
-      }
-      actions={<VolumeActions volume={volume} open />}
-    >
-      <div className="grid gap-4 sm:grid-cols-2">
-        <section className="rounded-lg border bg-card p-4">
-          <h2 className="text-sm font-medium text-muted-foreground">{w("used")}</h2>
-          <Usage place={place} size={volume.size_bytes} isBound={volume.state === "bound"} />
-        </section>
-        <section className="rounded-lg border bg-card p-4">
-          <h2 className="text-sm font-medium text-muted-foreground">{w("usedBy")}</h2>
-          <div className="mt-1">
-            <Uses uses={volume.used_by} />
-          </div>
-        </section>
-      </div>
-      {volume.state === "bound" && (
-        <FileBrowser
-          place={place}
-          path={path}
-          canWrite={volume.may.includes("write")}
-          open={(path) => void navigate({ search: path ? { path } : {} })}
-        />
-      )}
-    </Page>
+    <DetailPage name={place.name} list={{ to: "/volumes", title: w("title") }} found={found}>
+      {(volume, back) => {
+        return (
+          <Page
+            wide
+            title={volume.name}
+            aside={<VolumeState volume={volume} />}
+            above={back}
+            lead={
+              <Facts>
+                <span>
+                  {w("namespace")}: {volume.namespace}
+                </span>
+                <span>
+                  {c("owner")}: <VolumeOwner volume={volume} />
+                </span>
+                <span>{volume.access_modes.map((mode) => accessText(mode, w)).join(", ")}</span>
+                <span>
+                  {c("created")}: <Time at={volume.created} />
+                </span>
+              </Facts>
+            }
+            actions={<VolumeActions volume={volume} open />}
+          >
+            <div className="grid gap-4 sm:grid-cols-2">
+              <section className="rounded-lg border bg-card p-4">
+                <h2 className="text-sm font-medium text-muted-foreground">{w("used")}</h2>
+                <Usage place={place} size={volume.size_bytes} isBound={volume.state === "bound"} />
+              </section>
+              <section className="rounded-lg border bg-card p-4">
+                <h2 className="text-sm font-medium text-muted-foreground">{w("usedBy")}</h2>
+                <div className="mt-1">
+                  <Uses uses={volume.used_by} />
+                </div>
+              </section>
+            </div>
+            {volume.state === "bound" && (
+              <FileBrowser
+                place={place}
+                path={path}
+                canWrite={volume.may.includes("write")}
+                open={(path) => void navigate({ search: path ? { path } : {} })}
+              />
+            )}
+          </Page>
+        )
+      }}
+    </DetailPage>
   )
 }
 

@@ -16,12 +16,13 @@ import {
 import { Actions } from "@/components/actions"
 import { Badge, type Tone } from "@/components/badge"
 import { Button } from "@/components/button"
-import { actionsColumn, type Column } from "@/components/data-table"
+import { actionsColumn, type Column, NameCell } from "@/components/data-table"
 import { FormDialog, text } from "@/components/dialog"
 import { Empty } from "@/components/feedback"
 import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
 import { Field, Input, Select } from "@/components/form"
 import { Listing } from "@/components/listing"
+import { Owner } from "@/components/owner"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { note } from "@/components/toasts"
@@ -51,16 +52,11 @@ export function VolumeList() {
         header: c("name"),
         sort: "name",
         cell: (volume) => (
-          <div className="min-w-40">
-            <Link
-              to="/volumes/$namespace/$name"
-              params={placeOfVolume(volume)}
-              className="font-medium break-all text-primary hover:underline"
-            >
+          <NameCell namespace={volume.namespace}>
+            <Link to="/volumes/$namespace/$name" params={placeOfVolume(volume)}>
               {volume.name}
             </Link>
-            {volume.namespace !== "default" && <p className="text-[13px] text-muted-foreground">{volume.namespace}</p>}
-          </div>
+          </NameCell>
         ),
       },
       { id: "state", header: w("state"), sort: "state", cell: (volume) => <VolumeState volume={volume} /> },
@@ -89,7 +85,7 @@ export function VolumeList() {
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
+        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
       </Filters>
       <Listing
         label={w("title")}
@@ -205,18 +201,7 @@ export function accessText(mode: string, w: (word: AccessMode) => string): strin
 export function VolumeOwner({ volume }: { volume: Volume }) {
   const w = useTexts(volumeTexts)
   if (volume.shared) return <span className="text-muted-foreground">{w("shared")}</span>
-  if (!volume.owner_name && !volume.team_name) return <span className="text-muted-foreground">{w("nobody")}</span>
-  return (
-    <span>
-      {volume.owner_name}
-      {volume.team_name && (
-        <span className="text-muted-foreground">
-          {volume.owner_name && " · "}
-          {volume.team_name}
-        </span>
-      )}
-    </span>
-  )
+  return <Owner of={volume} />
 }
 
 /** What uses a volume. `most`: how many are shown before the rest is counted. */

@@ -92,7 +92,7 @@ export function WorkflowList() {
     <Page title={w("title")} lead={w("lead")} actions={create}>
       <Filters>
         <SearchBox label={w("searchLabel")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <OwnerFilter label={w("owner")} value={search.owner} onChange={(owner) => filter({ owner })} />
+        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
         <Select
           aria-label={w("archivedFilter")}
           className="w-auto"

@@ -132,7 +132,7 @@ export function VersionPage() {
     >
       <Tabs
         tabs={tabs}
-        value={tabs.some((tab) => tab.id === search.tab) ? search.tab : tabs[0]?.id}
+        value={search.tab}
         onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
         inside="pt-4"
       />
