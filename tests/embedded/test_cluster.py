@@ -328,6 +328,9 @@ async def test_logs_exec_and_addresses_need_a_node_agent(cluster: EmbeddedCluste
         ) -> Process:
             raise NotFound(f"{namespace}/{pod} {container} {command} {stdin} {tty}")
 
+        async def attach(self, pod: str, namespace: str, *, container: str, stdin: bool) -> Process:
+            raise NotFound(f"{namespace}/{pod} {container} {stdin}")
+
         def forward(self, pod: str, namespace: str) -> AbstractContextManager[str]:
             raise NotFound(f"{namespace}/{pod}")
 
@@ -343,6 +346,8 @@ async def test_logs_exec_and_addresses_need_a_node_agent(cluster: EmbeddedCluste
     assert await cluster.endpoint("p", "ns", 80, owner=pod("o"), attempt=1) == Endpoint("o", 81)
     with pytest.raises(NotFound, match="ns/p c"):
         await cluster.exec("p", "ns", ["ls"], container="c")
+    with pytest.raises(NotFound, match="ns/p c True"):
+        await cluster.attach("p", "ns", container="c", stdin=True)
 
 
 async def test_a_job_is_written_and_read_like_any_kind(cluster: EmbeddedCluster) -> None:

@@ -38,6 +38,8 @@ class Logs:
 
     async def exec(self, *_: Any, **__: Any) -> Any: ...
 
+    async def attach(self, *_: Any, **__: Any) -> Any: ...
+
     @contextmanager
     def forward(self, pod: str, namespace: str) -> Iterator[str]:
         yield ""

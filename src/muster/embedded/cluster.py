@@ -53,6 +53,11 @@ class NodeOperations(Protocol):
         self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
     ) -> Process: ...
 
+    async def attach(self, pod: str, namespace: str, *, container: str, stdin: bool) -> Process:
+        """Connects to a container itself: what it writes from now on, and its standard input. Closing it leaves the
+        container running."""
+        ...
+
     def forward(self, pod: str, namespace: str) -> AbstractContextManager[str]:
         """Opens a session in which ports of a running Pod are forwarded. Yields its address, whatever its status says.
         Raises Conflict if it does not run here, and TooManyRequests."""
@@ -381,6 +386,11 @@ class EmbeddedCluster:
         if self.node is None:
             raise Unavailable("this cluster has no node agent yet, so nothing can be run in a Pod")
         return await self.node.exec(pod, namespace, command, container=container, stdin=stdin, tty=tty)
+
+    async def attach(self, pod: str, namespace: str, *, container: str = "", stdin: bool = False) -> Process:
+        if self.node is None:
+            raise Unavailable("this cluster has no node agent yet, so there is nothing to attach to")
+        return await self.node.attach(pod, namespace, container=container, stdin=stdin)
 
     async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
         if self.addresses is None:

@@ -356,7 +356,7 @@ _POD = (
     "hostUsers",
 )
 _POD_SECURITY = ("seLinuxOptions", "seccompProfile", "windowsOptions", "appArmorProfile")
-_CONTAINER = ("stdin", "stdinOnce", "tty", "volumeDevices", "resizePolicy")
+_CONTAINER = ("volumeDevices", "resizePolicy")
 _CONTAINER_SECURITY = (
     "capabilities", "privileged", "procMount", "seLinuxOptions", "seccompProfile", "windowsOptions", "appArmorProfile",
 )  # fmt: skip

@@ -218,11 +218,14 @@ async def test_services_are_in_the_environment(node: Node) -> None:
     assert await node.output("p", "sh", "-c", "echo $MY_DB_SERVICE_PORT") == "5432\n"
 
 
+RESIZE = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
+
+
 async def test_what_has_no_effect_is_named(node: Node) -> None:
-    await node.create("p", container={"tty": True, "securityContext": {"privileged": True}})
+    await node.create("p", container={"resizePolicy": RESIZE, "securityContext": {"privileged": True}})
     await node.ended("p")
     (event,) = [e for e in await node.events("p") if e.startswith("FieldIgnored")]
-    assert "spec.containers[0].tty" in event and "privileged" in event
+    assert "spec.containers[0].resizePolicy" in event and "privileged" in event
 
 
 @pytest.mark.parametrize(("read_only", "said"), [(False, "written written"), (True, "sealed sealed")])

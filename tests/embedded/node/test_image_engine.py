@@ -62,10 +62,16 @@ def test_options() -> None:
         '"type=bind","src=/c,d","dst=/e","readonly"',
     ]
     assert words_after("--workdir", found) == ["/w"]
+    assert "--tty" not in found and "--interactive" not in found
     assert (words_after("--user", found), words_after("--group-add", found)) == (["1:2"], ["3"])
     assert (words_after("--memory", found), words_after("--cpus", found)) == (["1048576"], ["1.5"])
     assert words_after("--pull", found) == ["never"]
     assert words_after("--network", found) == ["host"]
+
+
+def test_input_and_terminal() -> None:
+    assert {"--interactive", "--tty"} <= {*command(PODMAN, {"stdin": True, "tty": True})}
+    assert "--tty" not in command(DOCKER, {"stdin": True})
 
 
 def test_limits_are_left_out_where_the_engine_cannot_set_them() -> None:

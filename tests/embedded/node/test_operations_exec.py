@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+
 import pytest
 
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
+from muster.kube.objects import status_of
 from tests.embedded.node.harness import Node
 
 
@@ -53,6 +57,55 @@ async def test_exec_with_a_terminal(node: Node) -> None:
     text = b"".join([data async for _, data in process.output()])
     assert b"40 132" in text
     assert await process.wait() == 0
+    await process.close()
+
+
+async def seen_until(output: AsyncIterator[tuple[int, bytes]], text: bytes) -> bytes:
+    seen = b""
+    async with asyncio.timeout(20):
+        async for _, data in output:
+            seen += data
+            if text in seen:
+                return seen
+    raise AssertionError(f"the output ended: {seen!r}")
+
+
+async def test_attach_is_possible_again_after_a_restart(node: Node) -> None:
+    await node.create("p", "sh", "-c", "echo $TERM; while read x; do stty size; echo $x; done",
+                      container={"stdin": True, "stdinOnce": True, "tty": True},
+                      terminationGracePeriodSeconds=0)  # fmt: skip
+    await node.phase("p", "Running")
+    first = await node.cluster.attach("p", "default", stdin=True)
+    await first.resize(40, 132)
+    await first.write(b"one\n")
+    await seen_until(first.output(), b"40 132\r\none\r\n")
+    await first.close()
+    await node.restart()
+    second = await node.cluster.attach("p", "default", stdin=True)
+    await second.write(b"two\n")
+    output = second.output()
+    await seen_until(output, b"40 132\r\ntwo\r\n")
+    await second.write(b"\x04")
+    async for _ in output:
+        pass
+    assert await second.wait() == 0
+    await second.close()
+    assert status_of(await node.ended("p"))["phase"] == "Succeeded"
+    assert (await node.logs("p")).startswith("xterm\r\n")
+    with pytest.raises(BadRequest, match="cannot attach to a container in a completed pod"):
+        await node.cluster.attach("p", "default")
+
+
+async def test_attach_sees_both_streams(node: Node) -> None:
+    await node.create("p", "sh", "-c", "cat; echo out; echo err >&2", container={"stdin": True, "stdinOnce": True})
+    await node.phase("p", "Running")
+    process = await node.cluster.attach("p", "default", stdin=True)
+    await process.write(b"in\n")
+    await process.write(b"")
+    output: dict[int, bytes] = {1: b"", 2: b""}
+    async for stream, data in process.output():
+        output[stream] += data
+    assert (output, await process.wait()) == ({1: b"in\nout\n", 2: b"err\n"}, 0)
     await process.close()
 
 

@@ -101,8 +101,7 @@ class ThisMachine:
 
     async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
         self.asked.append(query)
-        if query.container not in ("", self.container):
-            raise BadRequest(f"container {query.container} is not valid for pod {pod}")
+        self._check_container(pod, query.container)
         if (namespace, pod) not in self.lines:
             raise NotFound(f'pods "{pod}" not found')
         sent = 0
@@ -123,8 +122,7 @@ class ThisMachine:
     async def exec(
         self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
     ) -> Command:
-        if container not in ("", self.container):
-            raise BadRequest(f"container {container} is not valid for pod {pod}")
+        self._check_container(pod, container)
         return Command(
             await asyncio.create_subprocess_exec(
                 *command,
@@ -133,6 +131,18 @@ class ThisMachine:
                 stderr=asyncio.subprocess.PIPE,
             )
         )
+
+    async def attach(self, pod: str, namespace: str, *, container: str, stdin: bool) -> Command:
+        """A container repeats what it reads."""
+        if pod == "none":
+            raise NotFound(f'pods "{pod}" not found')
+        if pod == "silent" and stdin:
+            raise BadRequest(f"cannot attach to container {container}: it has no standard input")
+        return await self.exec(pod, namespace, ["sh", "-c", "echo up; cat"], container=container, stdin=stdin, tty=True)
+
+    def _check_container(self, pod: str, container: str) -> None:
+        if container not in ("", self.container):
+            raise BadRequest(f"container {container} is not valid for pod {pod}")
 
 
 @dataclass

@@ -171,29 +171,31 @@ async def test_the_error_for_spdy_clients_names_an_alternative(served: Served) -
 ATTACH = EXEC.replace("exec", "attach")
 
 
-async def test_attach_shows_what_a_container_writes(served: Served) -> None:
-    served.node.write("default", "web", b"one\n")
-    async with served.session() as http, http.ws_connect(ATTACH, protocols=[V5]) as socket, asyncio.timeout(20):
-        seen = b""
-        while seen != b"one\n":
-            seen += (await socket.receive_bytes())[1:]
-        served.node.write("default", "web", b"two\n")
-        assert await socket.receive_bytes() == bytes((STDOUT,)) + b"two\n"
-    asked = served.node.asked[-1]
-    assert (asked.follow, asked.tail_lines) == (True, 0)
+async def test_attach_connects_to_the_container(served: Served) -> None:
+    query = {"stdin": "true", "container": "main"}
+    async with (
+        served.session() as http,
+        http.ws_connect(ATTACH, params=query, protocols=[V5]) as socket,
+    ):
+        await socket.send_bytes(bytes((RESIZE,)) + b'{"Width": 80, "Height": 24}')
+        await socket.send_bytes(bytes((STDIN,)) + b"typed\n")
+        await socket.send_bytes(bytes((CLOSE, STDIN)))
+        found = await collect(socket)
+    assert found[STDOUT] == b"up\ntyped\n"
+    assert orjson.loads(found[ERROR])["status"] == "Success"
 
 
 @pytest.mark.parametrize(
     ("path", "query", "status", "message"),
     [
-        (ATTACH, {"stdin": "true"}, 400, "kubectl exec -it"),
+        (ATTACH.replace("web", "silent"), {"stdin": "true"}, 400, "has no standard input"),
+        (ATTACH, {"container": "other"}, 400, "container other is not valid"),
         (ATTACH.replace("web", "none"), {}, 404, "not found"),
     ],
 )
 async def test_attach_refuses_what_it_cannot_do(
     served: Served, path: str, query: dict[str, str], status: int, message: str
 ) -> None:
-    served.node.write("default", "web", b"one\n")
     async with served.session() as http:
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
             await http.ws_connect(path, params=query, protocols=[V5])

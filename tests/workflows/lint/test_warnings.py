@@ -45,10 +45,14 @@ def told(text: str) -> list[tuple[str, str]]:
             f"{T}.container.securityContext.privileged",
             ON_PROCESSES,
         ),
-        ("{templates: [{sidecars: [{name: a, tty: true}]}]}", f"{T}.sidecars[0].tty", ON_PROCESSES),
         (
-            "{templates: [{steps: [[{inline: {container: {stdin: true}}}]]}]}",
-            f"{T}.steps[0][0].inline.container.stdin",
+            "{templates: [{sidecars: [{name: a, volumeDevices: [{}]}]}]}",
+            f"{T}.sidecars[0].volumeDevices",
+            ON_PROCESSES,
+        ),
+        (
+            "{templates: [{steps: [[{inline: {container: {resizePolicy: [{}]}}}]]}]}",
+            f"{T}.steps[0][0].inline.container.resizePolicy",
             ON_PROCESSES,
         ),
         (

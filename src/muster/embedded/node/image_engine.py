@@ -158,6 +158,7 @@ def run_command(
         options += ["--env", f"{variable}={value}"]
     for mount in mounts:
         options += ["--mount", _mount_option(mount)]
+    options += [option for option, field in (("--interactive", "stdin"), ("--tty", "tty")) if spec.get(field)]
     if spec.get("workingDir"):
         options += ["--workdir", spec["workingDir"]]
     options += _user_options(prepared)

@@ -12,13 +12,14 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from muster.embedded.node.log_files import DroppedLog, LineReader, log_files, read_dropped, read_last_output
 from muster.embedded.node.logs import Logs, owned_logs, pod_log_folder
 from muster.embedded.node.machine import UsageMeter
 from muster.embedded.node.pod_context import output_folder, scratch_folder
 from muster.embedded.node.pod_worker import PodWorker
-from muster.embedded.node.supervisor.contract import ControlRequest
+from muster.embedded.node.supervisor.contract import ControlRequest, ControlResponse
 from muster.embedded.node.supervisor.output_files import PROBLEM_FILE
 from muster.embedded.node.supervisor_client import ControlConnection, SupervisorGone
 from muster.embedded.settings import AgentSettings
@@ -97,30 +98,14 @@ class PodOperations:
     async def exec(
         self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
     ) -> ExecProcess:
-        await self._ready.wait()
-        found = self._pods.get(namespace, pod)
-        if found is None:
-            raise NotFound(f'pods "{pod}" not found')
-        worker = self._workers.get(uid_of(found))
-        # The status lags behind the journal.
-        ending = worker.progress.finished if worker is not None else None
-        phase = ending.get("phase") if ending is not None else status_of(found).get("phase")
-        if phase in ("Succeeded", "Failed") and (worker is None or not worker.is_kept):
-            raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
-        if worker is None:
-            raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
-        first = container or _default_container(found) or _container_names(found)[0]
-        chosen = _choose_container(found, first)
-        self._open_session(worker)
-
-        def closed() -> None:
-            worker.sessions -= 1
-
-        try:
+        worker, chosen = await self._find_container(pod, namespace, container, "exec into")
+        with self._session(worker) as closed:
             return await ExecProcess.start(worker.folder, chosen, command, stdin=stdin, tty=tty, on_close=closed)
-        except BaseException:
-            closed()
-            raise
+
+    async def attach(self, pod: str, namespace: str, *, container: str, stdin: bool) -> ExecProcess:
+        worker, chosen = await self._find_container(pod, namespace, container, "attach to")
+        with self._session(worker) as closed:
+            return await ExecProcess.attach(worker.folder, chosen, stdin=stdin, on_close=closed)
 
     @contextmanager
     def forward(self, pod: str, namespace: str) -> Iterator[str]:
@@ -142,6 +127,39 @@ class PodOperations:
                 f'on port {port} of the Pod "{pod}", nothing listens, or what listens belongs to another namespace'
             )
 
+    async def _find_container(
+        self, pod: str, namespace: str, container: str, action: Literal["exec into", "attach to"]
+    ) -> tuple[PodWorker, str]:
+        await self._ready.wait()
+        found = self._pods.get(namespace, pod)
+        if found is None:
+            raise NotFound(f'pods "{pod}" not found')
+        worker = self._workers.get(uid_of(found))
+        # The status lags behind the journal.
+        ending = worker.progress.finished if worker is not None else None
+        phase = ending.get("phase") if ending is not None else status_of(found).get("phase")
+        is_kept = worker is not None and worker.is_kept and action == "exec into"
+        if phase in ("Succeeded", "Failed") and not is_kept:
+            raise BadRequest(f"cannot {action} a container in a completed pod; current phase is {phase}")
+        if worker is None:
+            raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
+        first = container or _default_container(found) or _container_names(found)[0]
+        return worker, _choose_container(found, first)
+
+    @contextmanager
+    def _session(self, worker: PodWorker) -> Iterator[Callable[[], None]]:
+        """Yields what ends it. A session that fails to start is ended here."""
+        self._open_session(worker)
+
+        def closed() -> None:
+            worker.sessions -= 1
+
+        try:
+            yield closed
+        except BaseException:
+            closed()
+            raise
+
     def _open_session(self, worker: PodWorker) -> None:
         if worker.sessions >= self._most_sessions:
             raise TooManyRequests(
@@ -156,7 +174,7 @@ class PodOperations:
 
 
 class ExecProcess:
-    """A command that runs in a container. Implements `kube.cluster.Process`. Output is read only as fast as it is
+    """A command that runs in a container, or the container itself. Implements `kube.cluster.Process`. Output is read only as fast as it is
     consumed."""
 
     def __init__(
@@ -169,6 +187,7 @@ class ExecProcess:
         on_close: Callable[[], None] | None = None,
     ) -> None:
         self.pid = pid
+        """0 if it is the container itself."""
         self._on_close = on_close
         self._control = control
         self._outputs = outputs
@@ -194,24 +213,18 @@ class ExecProcess:
         request: ControlRequest = {"op": "exec", "container": container, "argv": list(command), "cwd": "", "tty": tty}
         request["env"] = {"TERM": "xterm"} if tty else {}
         streams = _Streams(stdin, tty)
-        try:
-            control = await ControlConnection.send(folder, request, streams.theirs)
-            try:
-                response = await control.receive()
-                if "error" in response:
-                    raise BadRequest(f"cannot run {command[0]} in container {container}: {response['error']}")
-            except BaseException:
-                control.close()
-                raise
-        except SupervisorGone:
-            streams.close_ours()
-            raise Unavailable(f"container {container} is not running") from None
-        except BaseException:
-            streams.close_ours()
-            raise
-        finally:
-            streams.close_theirs()
+        control, response = await streams.connect(folder, request, f"run {command[0]} in")
         return cls(control, response.get("pid", 0), streams.outputs, streams.stdin, streams.terminal, on_close)
+
+    @classmethod
+    async def attach(
+        cls, folder: str, container: str, *, stdin: bool, on_close: Callable[[], None] | None = None
+    ) -> ExecProcess:
+        """Connects to the container itself. Closing it leaves the container running."""
+        request: ControlRequest = {"op": "attach", "container": container, "stdin": stdin}
+        streams = _Streams(stdin, tty=False)
+        control, _ = await streams.connect(folder, request, "attach to")
+        return cls(control, 0, streams.outputs, streams.stdin, -1, on_close)
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
         loop = asyncio.get_running_loop()
@@ -270,6 +283,8 @@ class ExecProcess:
     async def resize(self, rows: int, columns: int) -> None:
         if self._terminal >= 0:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        elif not self.pid and not self._closed:
+            self._control.resize(rows, columns)
 
     async def wait(self) -> int:
         return await asyncio.shield(self._code)
@@ -303,7 +318,7 @@ class ExecProcess:
         try:
             response = await self._control.receive()
         except SupervisorGone:
-            return 137  # the Pod has ended, and all its processes
+            return 137 if self.pid else 0  # the Pod has ended, and all its processes
         return response.get("code", 137)
 
 
@@ -332,6 +347,30 @@ class _Streams:
             os.set_blocking(ours, False)
             self.outputs[stream] = ours
             self.theirs.append(theirs)
+
+    async def connect(
+        self, folder: str, request: ControlRequest, action: str
+    ) -> tuple[ControlConnection, ControlResponse]:
+        """Passes the other ends on to the supervisor with a request, and returns its response."""
+        container = request["container"]
+        try:
+            control = await ControlConnection.send(folder, request, self.theirs)
+            try:
+                response = await control.receive()
+                if "error" in response:
+                    raise BadRequest(f"cannot {action} container {container}: {response['error']}")
+            except BaseException:
+                control.close()
+                raise
+        except SupervisorGone:
+            self.close_ours()
+            raise Unavailable(f"container {container} is not running") from None
+        except BaseException:
+            self.close_ours()
+            raise
+        finally:
+            self.close_theirs()
+        return control, response
 
     def close_theirs(self) -> None:
         for descriptor in set(self.theirs):

@@ -304,6 +304,10 @@ def prepare_container(
         "engine": None,
         "devices": dict(resolved.devices),
     }
+    if spec.get("stdin"):
+        prepared["stdin"], prepared["stdinOnce"] = True, bool(spec.get("stdinOnce"))
+    if spec.get("tty"):
+        prepared["tty"], prepared["env"] = True, {"TERM": "xterm", **resolved.env}
     keep = output_paths(pod, resolved.name)
     if keep:
         prepared["keep"], prepared["keepFolder"] = keep, container_output_folder(paths.folder, resolved.name)

@@ -25,7 +25,7 @@ class SupervisorGone(Exception):
 
 
 class ControlConnection:
-    """A connection for one request. Closing it kills the process of an exec."""
+    """A connection for one request. Closing it kills the process of an exec, and detaches from a container."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -60,6 +60,12 @@ class ControlConnection:
         line, _, self._rest = self._rest.partition(b"\n")
         response: ControlResponse = json.loads(line)
         return response
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Sets the size of the terminal of an attached container. A size that cannot be sent at once is dropped."""
+        request: ControlRequest = {"op": "resize", "rows": rows, "columns": columns}
+        with suppress(OSError):
+            self._socket.send(json.dumps(request).encode() + b"\n")
 
     def close(self) -> None:
         self._socket.close()

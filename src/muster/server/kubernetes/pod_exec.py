@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.kube.cluster import LogQuery, Process
+from muster.kube.cluster import Process
 from muster.kube.errors import ApiError, BadRequest
 from muster.kube.remote.exec_stream import ERROR, STDERR, STDOUT, V4, V5, encode_frame, exit_status_of, pass_input
 from muster.server.kubernetes.handlers import log_query
@@ -47,21 +47,11 @@ async def exec_in_pod(cluster: EmbeddedCluster, request: ApiRequest, target: Tar
 
 
 async def attach_to_pod(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
-    """Sends what the container writes from now on. Containers have no standard input."""
+    """Connects the client to the container itself, which keeps running when the client disconnects."""
     protocol = choose_protocol(request, PROTOCOLS)
-    if request.flag("stdin"):
-        raise BadRequest(
-            "attach has no input: containers are started without a standard input here. Leave out -i, and use "
-            "`kubectl exec -it` for a shell"
-        )
-    query = LogQuery(container=request.query.get("container", ""), follow=True, tail_lines=0)
-    output = cluster.logs(target.name, target.namespace, query)
-    first = asyncio.ensure_future(anext(output, b""))
-    # A Pod or container that does not exist is an error response. Otherwise there may be nothing to read for long.
-    await asyncio.wait((first,), timeout=_FIRST_OUTPUT_SECONDS)
-    if first.done():
-        first.result()
-    await _serve(request, _Attached(first, output), protocol)
+    container = request.query.get("container", "")
+    process = await cluster.attach(target.name, target.namespace, container=container, stdin=request.flag("stdin"))
+    await _serve(request, process, protocol)
 
 
 async def send_log(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
@@ -69,10 +59,11 @@ async def send_log(cluster: EmbeddedCluster, request: ApiRequest, target: Target
     protocol = choose_protocol(request, ("binary.k8s.io",))
     output = cluster.logs(target.name, target.namespace, log_query(request, datetime.now(UTC)))
     first = asyncio.ensure_future(anext(output, b""))
+    # A Pod or container that does not exist is an error response. Otherwise there may be nothing to read for long.
     await asyncio.wait((first,), timeout=_FIRST_OUTPUT_SECONDS)
     if first.done():
         first.result()
-    log = _Attached(first, output)
+    log = _Log(first, output)
     socket = Socket(request)
     try:
         await socket.accept(protocol)
@@ -91,14 +82,14 @@ async def send_log(cluster: EmbeddedCluster, request: ApiRequest, target: Target
         await log.close()
 
 
-async def _send_log(socket: Socket, log: _Attached) -> None:
+async def _send_log(socket: Socket, log: _Log) -> None:
     async for _, piece in log.output():
         if piece:
             await socket.send(piece)
 
 
-class _Attached:
-    """The output of a container as if it were that of a command."""
+class _Log:
+    """The log of a container as if it were that of a command."""
 
     def __init__(self, first: asyncio.Future[bytes], rest: AsyncIterator[bytes]) -> None:
         self._first = first

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from muster.embedded.node.supervisor import output_files, resource_limits
+from muster.embedded.node.supervisor.attachments import AttachedClient, Attachments, ContainerInput
 from muster.embedded.node.supervisor.contract import EngineCommands, PreparedContainer, PreparedPod
 from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
 from muster.embedded.node.supervisor.journal_and_logs import LogStream, LogWriter, read_tail
@@ -75,6 +76,8 @@ class Attempt:
         self._namespace = self._inode = -1
         self._streams: dict[int, LogStream] = {}
         self._log: LogWriter | None = None
+        self._attachments = Attachments(host.loop, self._resume_reading)
+        self._is_paused = False
         self._cgroup: resource_limits.Cgroup | None = None
         self._probes: ProbeRunner | None = None
         self._hook: ProbeRun | None = None
@@ -95,26 +98,26 @@ class Attempt:
             self._cgroup = resource_limits.create_cgroup(
                 f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu, processes
             )
-        out, out_end = os.pipe()
-        err, err_end = os.pipe()
+        stdio, outputs = self._open_streams()
         try:
             self.pid, self._namespace = self._host.sandbox.start(
-                container, self.number, (self._host.dev_null, out_end, err_end), self._cgroup_descriptors
+                container, self.number, stdio, self._cgroup_descriptors
             )
         except StartError as error:
-            os.close(out)
-            os.close(err)
+            self._attachments.close()
+            for output in outputs.values():
+                os.close(output)
             message = str(error)
             if isinstance(error, ProgramMissing) and (advice := container.get("missingProgram")):
                 message = f"{message}: {advice}"
             self._report_outcome(AttemptOutcome(START_ERROR_CODE, 0, "StartError", message))
             return
         finally:
-            os.close(out_end)
-            os.close(err_end)
+            for descriptor in set(stdio) - {self._host.dev_null}:
+                os.close(descriptor)
         self._loop.on_exit(self.pid, self._exited)
-        self._follow(out, "stdout")
-        self._follow(err, "stderr")
+        for name, output in outputs.items():
+            self._follow(output, name)
         isolated = self._namespace >= 0
         self._host.record(self, "started", pid=host_pid(self.pid) if isolated else self.pid)
         if memory and not self._engine and not (self._cgroup and self._cgroup.limits_memory):
@@ -167,6 +170,13 @@ class Attempt:
             terminal=terminal,
             cgroups=self._cgroup_descriptors,
         )
+
+    def attach(self, stdin: int, stdout: int, stderr: int, on_end: Callable[[], None]) -> AttachedClient:
+        """Connects a client to its streams. Takes the descriptors; `stdin` is -1 if the client does not write."""
+        target = self._attachments.input
+        if stdin >= 0 and (target is None or not target.is_writable):
+            raise StartError(f'container "{self.name}" has no standard input: set its stdin to true')
+        return self._attachments.add(stdin, stdout, stderr, on_end)
 
     def on_startup_passed(self) -> None:
         if self.container.get("startupProbe"):
@@ -248,19 +258,40 @@ class Attempt:
         else:
             self._timer = self._loop.at(time.time() + _MEMORY_PERIOD, self._watch_memory)
 
+    def _open_streams(self) -> tuple[tuple[int, int, int], dict[str, int]]:
+        """Returns the container's standard streams, and the other ends of those that it writes to."""
+        container = self.container
+        if container.get("tty"):
+            terminal, theirs = os.openpty()
+            ours, is_writable = os.dup(terminal), bool(container.get("stdin"))
+            self._attachments.input = ContainerInput(self._loop, ours, is_terminal=True, is_writable=is_writable)
+            return (theirs, theirs, theirs), {"stdout": terminal}
+        stdin = self._host.dev_null
+        if container.get("stdin"):
+            stdin, ours = os.pipe()
+            is_for_one = bool(container.get("stdinOnce"))
+            self._attachments.input = ContainerInput(self._loop, ours, is_for_one=is_for_one)
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+        return (stdin, out_end, err_end), {"stdout": out, "stderr": err}
+
     def _follow(self, pipe: int, name: str) -> None:
         assert self._log is not None
         os.set_blocking(pipe, False)
         self._streams[pipe] = LogStream(self._log, name)
-        self._loop.watch(pipe, lambda: self._read(pipe))
+        self._watch(pipe)
 
     def _read(self, pipe: int) -> None:
         try:
             data = os.read(pipe, _READ_BYTES)
         except BlockingIOError:
             return
+        except OSError:  # a terminal whose other end is closed
+            data = b""
         if data:
-            self._streams[pipe].feed(data)
+            stream = self._streams[pipe]
+            stream.feed(data)
+            if not self._attachments.send(stream.name, data) and self._status is None:
+                self._pause_reading()
             return
         self._loop.unwatch(pipe)
         os.close(pipe)
@@ -268,8 +299,24 @@ class Attempt:
         if self._is_clean and not self._streams:
             self._finish()
 
+    def _pause_reading(self) -> None:
+        """An attached client cannot keep up."""
+        self._is_paused = True
+        for pipe in self._streams:
+            self._loop.unwatch(pipe)
+
+    def _resume_reading(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            for pipe in self._streams:
+                self._watch(pipe)
+
+    def _watch(self, pipe: int) -> None:
+        self._loop.watch(pipe, lambda: self._read(pipe))
+
     def _exited(self, status: int) -> None:
         self._status, self.pid = status, 0
+        self._resume_reading()
         self._stop_probes()
         self._cancel_timers()
         if self._engine:
@@ -339,6 +386,7 @@ class Attempt:
     def _finish(self) -> None:
         """No process of the container is left, and its output is read."""
         self._cancel_timers()
+        self._attachments.close()
         outcome = self._outcome()
         paths = self.container.get("keep")
         if not paths or self._engine:

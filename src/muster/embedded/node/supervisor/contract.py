@@ -127,6 +127,9 @@ class PreparedContainer(TypedDict, total=False):
     postStart: Hook | None
     preStop: Hook | None
     stopSignal: str
+    stdin: bool  # whether it has a standard input that stays open; otherwise it reads an end of file
+    stdinOnce: bool  # whether the standard input is closed when the first attached client has left
+    tty: bool  # whether its standard streams are a terminal
     engine: EngineCommands | None
     devices: dict[str, str]  # the variables of its GPUs; the agent reads them here after a restart
     keep: list[str]  # paths to copy out of the container when it has ended, before that is recorded
@@ -173,10 +176,15 @@ class PreparedPod(TypedDict, total=False):
 
 
 class ControlRequest(TypedDict, total=False):
-    op: Literal["exec", "stop"]
+    op: Literal["exec", "attach", "resize", "stop"]
     # exec: descriptors [stdin, stdout, stderr], or the terminal's slave three times. Closing the connection kills the
     # process.
+    # attach: descriptors [stdin, stdout, stderr], to which the container is connected. Closing the connection detaches.
+    # Resize requests may follow on the same connection.
     container: str
+    stdin: bool  # attach: whether to read from the first descriptor
+    rows: int
+    columns: int
     argv: list[str]
     env: dict[str, str]  # in addition to the container's
     cwd: str  # '' means the container's
@@ -189,7 +197,7 @@ class ControlRequest(TypedDict, total=False):
 
 
 class ControlResponse(TypedDict, total=False):
-    """exec: {pid}, then {code}. stop: {} at once; the journal reports the rest. {error} if the request failed."""
+    """exec: {pid}, then {code}. attach: {}, then {code: 0} when it ends. stop: {} at once; the journal reports the rest. {error} if the request failed."""
 
     pid: int
     code: int

@@ -241,11 +241,11 @@ def drop_attempts(folder: str, most_bytes: int) -> None:
 class LogStream:
     """stdout or stderr of a container: splits the output into lines."""
 
-    __slots__ = ("_log", "_name", "_rest")
+    __slots__ = ("_log", "_rest", "name")
 
     def __init__(self, log: LogWriter, name: str) -> None:
         self._log = log
-        self._name = name
+        self.name = name
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
@@ -253,7 +253,7 @@ class LogStream:
             data = self._rest + data
         end = data.rfind(b"\n") + 1
         rest = data[end:]
-        whole = f"{format_timestamp(time.time_ns())} {self._name} F ".encode()
+        whole = f"{format_timestamp(time.time_ns())} {self.name} F ".encode()
         if _has_long_line(data, end):
             lines = _split_long_lines(data[:end], whole)
         elif end:
@@ -271,7 +271,7 @@ class LogStream:
     def end(self) -> None:
         """Writes the last line if it has no end."""
         if self._rest:
-            self._log.write(f"{format_timestamp(time.time_ns())} {self._name} P ".encode() + self._rest + b"\n")
+            self._log.write(f"{format_timestamp(time.time_ns())} {self.name} P ".encode() + self._rest + b"\n")
             self._rest = b""
 
 

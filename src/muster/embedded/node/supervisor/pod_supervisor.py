@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from contextlib import suppress
 from typing import cast
 
 from muster.embedded.node.supervisor import resource_limits
+from muster.embedded.node.supervisor.attachments import AttachedClient
 from muster.embedded.node.supervisor.attempt import Attempt, AttemptOutcome, cgroup_prefix
 from muster.embedded.node.supervisor.base_namespace import BaseNamespace
 from muster.embedded.node.supervisor.contract import (
@@ -433,6 +435,7 @@ class _Connection:
         self._received = b""
         self._descriptors: list[int] = []
         self._pid = 0
+        self._attached: AttachedClient | None = None
         server.connections.add(self)
         connection.setblocking(False)
         loop.watch(connection.fileno(), self._read)
@@ -448,14 +451,22 @@ class _Connection:
         self._received += data
         if not data or len(self._received) > _MAX_REQUEST:
             self.close()
-        elif not self._pid and b"\n" in self._received:
-            self._handle(self._received.partition(b"\n")[0])
+            return
+        while self._socket.fileno() >= 0 and not self._pid and b"\n" in self._received:
+            line, _, self._received = self._received.partition(b"\n")
+            if self._attached is not None:
+                self._resize(self._attached, line)
+            else:
+                self._handle(line)
 
     def _handle(self, line: bytes) -> None:
         try:
             request: ControlRequest = json.loads(line)
             if request["op"] == "exec":
                 self._exec(request)
+                return
+            if request["op"] == "attach":
+                self._attach(request)
                 return
             if request["op"] != "stop":
                 raise StartError(f'unknown request "{request["op"]}"')
@@ -486,6 +497,31 @@ class _Connection:
         self._close_descriptors()
         self._respond({"pid": self._pid})
 
+    def _attach(self, request: ControlRequest) -> None:
+        attempt = self._server.attempts.get(request["container"])
+        if attempt is None or not attempt.pid:
+            raise StartError(f'container "{request["container"]}" is not running')
+        if len(self._descriptors) != _DESCRIPTORS:
+            raise StartError("an attach needs three descriptors: stdin, stdout and stderr")
+        stdin, stdout, stderr = self._descriptors
+        if not request.get("stdin"):
+            stdin = -1
+        self._attached = attempt.attach(stdin, stdout, stderr, self._detached)
+        self._descriptors = [] if stdin >= 0 else self._descriptors[:1]
+        self._close_descriptors()
+        self._respond({})
+
+    def _resize(self, client: AttachedClient, line: bytes) -> None:
+        with suppress(ValueError, KeyError, TypeError, OverflowError, struct.error):
+            request: ControlRequest = json.loads(line)
+            client.resize(request["rows"], request["columns"])
+
+    def _detached(self) -> None:
+        if self._attached is not None:
+            self._attached = None
+            self._respond({"code": 0})
+            self.close()
+
     def _exited(self, status: int) -> None:
         self._pid = 0
         code = os.waitstatus_to_exitcode(status)
@@ -501,6 +537,9 @@ class _Connection:
         if self._pid:
             with suppress(OSError):
                 os.killpg(self._pid, signal.SIGKILL)
+        attached, self._attached = self._attached, None
+        if attached is not None:
+            attached.close()
         self._close_descriptors()
         self._server.connections.discard(self)
         if self._socket.fileno() >= 0:

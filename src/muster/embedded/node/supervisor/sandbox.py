@@ -85,6 +85,7 @@ class Sandbox:
             self._identity(container),
             confinement=self._confinement(container),
             cgroups=cgroups,
+            terminal=bool(container.get("tty")),
             creates_cwd=bool(container.get("createsCwd")),
         )
         if self._home < 0:
