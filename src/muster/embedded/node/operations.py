@@ -174,8 +174,8 @@ class PodOperations:
 
 
 class ExecProcess:
-    """A command that runs in a container, or the container itself. Implements `kube.cluster.Process`. Output is read only as fast as it is
-    consumed."""
+    """A command that runs in a container, or the container itself. Implements `kube.cluster.Process`. Output is read
+    only as fast as it is consumed."""
 
     def __init__(
         self,

@@ -222,7 +222,8 @@ async def uploaded_file(
             await _receive(files, request, upload, access, room)
             await files.run(upload.finish)
         except ClientDisconnect:
-            raise BadRequestProblem.of("volume.interrupted") from None  # the client is gone; it is not an error of the server
+            # The client is gone; it is not an error of the server.
+            raise BadRequestProblem.of("volume.interrupted") from None
         finally:
             await files.run(upload.abandon)
         entry = await files.run(in_folder, folder, volume_files.look, parts)

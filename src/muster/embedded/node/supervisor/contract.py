@@ -197,7 +197,8 @@ class ControlRequest(TypedDict, total=False):
 
 
 class ControlResponse(TypedDict, total=False):
-    """exec: {pid}, then {code}. attach: {}, then {code: 0} when it ends. stop: {} at once; the journal reports the rest. {error} if the request failed."""
+    """exec: {pid}, then {code}. attach: {}, then {code: 0} when it ends. stop: {} at once; the journal reports the
+    rest. {error} if the request failed."""
 
     pid: int
     code: int
