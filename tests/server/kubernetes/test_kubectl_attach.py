@@ -10,7 +10,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -27,9 +27,9 @@ pytestmark = [
 class Terminal:
     """A command on a terminal of its own, as a user starts it."""
 
-    def __init__(self, *command: str, rows: int = 24, columns: int = 80, **variables: str) -> None:
+    def __init__(self, command: Sequence[str], variables: Mapping[str, str]) -> None:
         self._ours, theirs = os.openpty()
-        self.resize(rows, columns)
+        self.resize(24, 80)
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, env=variables, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
@@ -82,7 +82,7 @@ class Terminals:
         self._open: list[Terminal] = []
 
     def __call__(self, *words: str) -> Terminal:
-        terminal = Terminal(KUBECTL, *words, **self._variables)
+        terminal = Terminal([KUBECTL, *words], self._variables)
         self._open.append(terminal)
         return terminal
 

@@ -16,6 +16,7 @@ import pytest
 from muster.embedded.node.supervisor import attachments
 from muster.embedded.node.supervisor.attachments import Attachments, ContainerInput
 from muster.embedded.node.supervisor.contract import ControlRequest
+from muster.embedded.node.supervisor.event_loop import Timer
 from tests.embedded.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class Loop:
         self.watched.pop(descriptor, None)
 
     def at(self, when: float, callback: Any) -> Any:
-        timer = attachments.Timer(when, callback)
+        timer = Timer(when, callback)
         self.timers.append((when, timer))
         return timer
 
