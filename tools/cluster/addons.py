@@ -10,11 +10,11 @@ from pathlib import Path
 import yaml
 
 from tools.cluster.build import manifest, program
-from tools.cluster.images import ARGOEXEC, BUSYBOX
+from tools.cluster.images import BUSYBOX, argoexec, argoexec_name, load
 from tools.cluster.kubectl import apply, apply_definitions, kubectl, wait_until_established
 from tools.cluster.layout import Layout
 from tools.cluster.processes import Component, Health, wait_until
-from tools.cluster.sources import ARGO, TRAINING_OPERATOR, VERSITYGW, VOLCANO
+from tools.cluster.sources import ARGO, ARGO_3, TRAINING_OPERATOR, VERSITYGW, VOLCANO, Source
 from tools.cluster.webhooks import deliver_certificate, endpoint
 
 WORKFLOWS = "argo"
@@ -76,8 +76,10 @@ def finish_volcano(layout: Layout) -> None:
     wait_until(layout, "vc-controller-manager", is_open, 60, "done with opening the default queue")
 
 
-def prepare_argo(layout: Layout) -> None:
-    definitions = manifest(ARGO, "manifests/base/crds/minimal")
+def prepare_argo(layout: Layout, version: Source) -> None:
+    """Replaces the definitions of another version, if it ran before."""
+    load(argoexec(version), layout)
+    definitions = manifest(version, "manifests/base/crds/minimal")
     files = [str(path) for path in sorted(definitions.glob("argoproj.io_*.yaml"))]
     apply_definitions(layout, *files)
     metadata = {"namespace": WORKFLOWS, "name": "workflow"}
@@ -109,16 +111,40 @@ def prepare_argo(layout: Layout) -> None:
 
 
 def argo(layout: Layout) -> Component:
+    return _workflow_controller(layout, "workflow-controller", ARGO)
+
+
+def argo_3(layout: Layout) -> Component:
+    return _workflow_controller(layout, "workflow-controller-3.7", ARGO_3)
+
+
+def _workflow_controller(layout: Layout, name: str, version: Source) -> Component:
     command = [
-        str(program(ARGO, "workflow-controller")),
+        str(program(version, "workflow-controller")),
         f"--kubeconfig={layout.kubeconfig_of('argo')}",
         f"--namespace={WORKFLOWS}",  # of its configuration; it runs the workflows of all namespaces
-        f"--executor-image={ARGOEXEC}",
+        f"--executor-image={argoexec_name(version)}",
         "--executor-image-pull-policy=Never",
         "--qps=1000",
         "--burst=2000",
     ]
-    return Component("workflow-controller", command, {"LEADER_ELECTION_DISABLE": "true"}, Health(6060))
+    return Component(name, command, {"LEADER_ELECTION_DISABLE": "true"}, Health(6060))
+
+
+def argo_server(layout: Layout, version: Source, port: int) -> Component:
+    """The Argo server, which reads the nodes that the controller keeps in its database. Clients show tokens of the
+    cluster."""
+    command = [
+        str(program(version, "argo")),
+        "server",
+        f"--kubeconfig={layout.kubeconfig_of('argo')}",
+        f"--namespace={WORKFLOWS}",
+        "--auth-mode=client",
+        "--secure=false",
+        "--browser=false",
+        f"--port={port}",
+    ]
+    return Component("argo-server", command, health=Health(port, "/"))
 
 
 def s3(layout: Layout) -> Component:

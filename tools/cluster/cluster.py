@@ -19,6 +19,7 @@ from tools.cluster.processes import Component
 from tools.cluster.progress import say, step
 from tools.cluster.sources import (
     ARGO,
+    ARGO_3,
     COREDNS,
     ETCD,
     KUBERNETES,
@@ -36,7 +37,8 @@ ROOT = Path(__file__).parents[2]
 CORE = ("iproute2", "util-linux")
 CONTROLLERS = (
     "kube-controller-manager", "kube-scheduler", "kwok", "vc-controller-manager", "vc-scheduler", "workflow-controller",
-    "training-operator", "scheduler-plugins-controller", "scheduler-plugins-scheduler", "kueue",
+    "workflow-controller-3.7", "training-operator", "scheduler-plugins-controller", "scheduler-plugins-scheduler",
+    "kueue",
 )  # fmt: skip
 
 
@@ -50,6 +52,8 @@ class Part:
     needs: tuple[str, ...] = ()
     on_demand: bool = False
     """Whether it is installed only if named: building it takes minutes."""
+    instead_of: str = ""
+    """The part that it is another version of. Only one of them runs: starting one stops the other."""
 
 
 PARTS: Mapping[str, Part] = {
@@ -77,6 +81,9 @@ PARTS: Mapping[str, Part] = {
         {"vc-scheduler": addons.volcano_scheduler, "vc-controller-manager": addons.volcano_controllers}, (VOLCANO,)
     ),
     "argo": Part({"workflow-controller": addons.argo}, (ARGO,), needs=("node",)),
+    "argo-3.7": Part(
+        {"workflow-controller-3.7": addons.argo_3}, (ARGO_3,), needs=("node",), on_demand=True, instead_of="argo"
+    ),
     "s3": Part({"s3": addons.s3}, (VERSITYGW,)),
     "training-operator": Part({"training-operator": addons.training_operator}, (TRAINING_OPERATOR,)),
     "scheduler-plugins": Part(
@@ -212,15 +219,17 @@ class Cluster:
         layout = self.layout
         if all(processes.is_running(layout, name) for name in PARTS[part].components):
             return
+        for other in other_versions(part):
+            for name in PARTS[other].components:
+                self.stop(name)
         if part == "control-plane":
             self._start(control_plane.etcd(layout))
             self._start(control_plane.api_server(layout))
             apply(layout, [_components_may_do_everything()])
         elif part == "volcano":
             addons.prepare_volcano(layout)
-        elif part == "argo":
-            images.load(images.argoexec(), layout)
-            addons.prepare_argo(layout)
+        elif part in ("argo", "argo-3.7"):
+            addons.prepare_argo(layout, *PARTS[part].sources)
         elif part == "training-operator":
             addons.prepare_training_operator(layout)
         elif part == "scheduler-plugins":
@@ -292,7 +301,17 @@ def chosen(parts: Sequence[str]) -> list[str]:
             raise ClusterError(f'there is no part "{part}"; there are: {", ".join(PARTS)}')
         wanted.add(part)
         waiting += [needed for needed in PARTS[part].needs if needed not in wanted]
+    for part in wanted:
+        both = [other for other in other_versions(part) if other in wanted]
+        if both:
+            raise ClusterError(f"{part} and {both[0]} are versions of the same part: choose one")
     return [part for part in PARTS if part in wanted]
+
+
+def other_versions(part: str) -> list[str]:
+    """The parts that cannot run beside this one."""
+    same = PARTS[part].instead_of or part
+    return [name for name, each in PARTS.items() if name != part and (each.instead_of or name) == same]
 
 
 def _containerd_answers(layout: Layout) -> bool:

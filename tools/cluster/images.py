@@ -27,11 +27,10 @@ from tools.cluster import network
 from tools.cluster.build import cache_folder, program
 from tools.cluster.layout import Layout
 from tools.cluster.progress import step
-from tools.cluster.sources import ARGO
+from tools.cluster.sources import Source
 
 PAUSE = "muster-pause:1"
 BUSYBOX = "busybox:1.35"
-ARGOEXEC = f"argoexec:{ARGO.version}"
 PYTHON = "muster-python:3.11"
 BUILDAH = "muster-buildah:1"
 
@@ -67,11 +66,15 @@ def busybox() -> Image:
     return Image(BUSYBOX, (_busybox_layer(),), command=("sh",))
 
 
-def argoexec() -> Image:
-    """The image that Argo puts beside and before the user's containers."""
-    binary = program(ARGO, "argoexec")
-    above = layer("argoexec", [ARGO.version, str(binary.stat().st_mtime_ns)], lambda folder: _argoexec(folder, binary))
-    return Image(ARGOEXEC, (_busybox_layer(), above), ("argoexec",))
+def argoexec(argo: Source) -> Image:
+    """The image that this version of Argo puts beside and before the user's containers."""
+    binary = program(argo, "argoexec")
+    above = layer("argoexec", [argo.version, str(binary.stat().st_mtime_ns)], lambda folder: _argoexec(folder, binary))
+    return Image(argoexec_name(argo), (_busybox_layer(), above), ("argoexec",))
+
+
+def argoexec_name(argo: Source) -> str:
+    return f"argoexec:{argo.version}"
 
 
 def python(name: str = PYTHON, requirements: Sequence[str] = (), debian: Sequence[str] = ()) -> Image:

@@ -129,6 +129,14 @@ ARGO = Source(
     },
 )
 
+ARGO_3 = replace(
+    ARGO,
+    module="github.com/argoproj/argo-workflows/v3",
+    version="v3.7.18",
+    variables={"github.com/argoproj/argo-workflows/v3.version": "v3.7.18"},
+)
+"""The oldest minor version that Muster supports."""
+
 VERSITYGW = Source(
     name="versitygw",
     module="github.com/versity/versitygw",
@@ -207,4 +215,16 @@ HELM = Source(
 )
 """Not part of the cluster: the chart's tests build it on first use."""
 
-SOURCES = (ETCD, KUBERNETES, KUBERNETES_NODE, KWOK, COREDNS, VOLCANO, ARGO, TRAINING_OPERATOR, SCHEDULER_PLUGINS, KUEUE)
+SOURCES = (
+    ETCD,
+    KUBERNETES,
+    KUBERNETES_NODE,
+    KWOK,
+    COREDNS,
+    VOLCANO,
+    ARGO,
+    ARGO_3,
+    TRAINING_OPERATOR,
+    SCHEDULER_PLUGINS,
+    KUEUE,
+)
