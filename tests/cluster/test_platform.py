@@ -11,6 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -69,13 +70,19 @@ class Platform:
 
 @pytest.fixture(scope="module")
 def argo(needs: Needs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    with platform_on(needs("node", "argo", "s3"), tmp_path_factory.mktemp("argo")) as platform:
+        yield platform
+
+
+@contextmanager
+def platform_on(real: RealCluster, home: Path, **settings: Any) -> Iterator[Platform]:
     """`muster server` on the real cluster, with a bucket of its own."""
-    real, home, suffix = needs("node", "argo", "s3"), tmp_path_factory.mktemp("argo"), uuid.uuid4().hex[:6]
+    suffix = uuid.uuid4().hex[:6]
     (real.layout.root / "s3" / "objects" / f"muster-{suffix}").mkdir()
     access_key, secret_key = addons.S3_KEYS
     s3 = {"endpoint": f"http://10.77.0.1:{addons.S3_PORT}", "bucket": f"muster-{suffix}", "region": "us-east-1"}
     config = {"web": {"port": 0}, "artifacts": {"s3": {**s3, "accessKey": access_key, "secretKey": secret_key}}}
-    (home / "config.yaml").write_text(dump(config))
+    (home / "config.yaml").write_text(dump({**config, **settings}))
     command = [sys.executable, "-m", "muster", "server", "--cluster", "kubernetes"]
     command.append(f"--kubeconfig={real.kubeconfig_of('operator')}")
     name = f"muster-server-{suffix}"

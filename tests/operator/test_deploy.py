@@ -47,6 +47,7 @@ def test_a_good_cluster_needs_nothing() -> None:
         ({"argo_images": ("a:v4.0.0", "b:v4.0.0")}, "Argo Workflows", "warning", "argoInstanceId"),
         ({"groups": frozenset()}, "gang scheduling", "warning", "install Volcano or Kueue"),
         ({"storage_classes": {"fast": False}}, "storage class", "warning", "mark one as the default"),
+        ({"shared_class": "nfs"}, "storage class", "error", "use one of fast, usual, with ReadWriteMany"),
         ({"denied": ("patch clusterroles",)}, "permissions", "error", "cluster admin"),
         ({"secret_keys": None}, "Secret", "error", "kubectl create secret generic muster --namespace muster-system"),
         ({"secret_keys": None, "namespace_exists": False}, "Secret", "error", "kubectl create namespace"),

@@ -99,6 +99,11 @@ def sum_resources(lists: Iterable[ResourceList]) -> dict[str, str]:
     return {name: format_quantity(value, manner[name]) for name, value in total.items()}
 
 
+def multiply_resources(resources: ResourceList, times: int) -> dict[str, str]:
+    """Multiplies exactly. A product is formatted like its quantity."""
+    return {name: format_quantity(parse_quantity(amount) * times, str(amount)) for name, amount in resources.items()}
+
+
 def subtract_resources(left: ResourceList, right: ResourceList) -> dict[str, str]:
     """Returns `left - right` by name; names that only `right` has are negative."""
     return {

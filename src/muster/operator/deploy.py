@@ -32,10 +32,11 @@ _REVIEW: Final = Kind(
 )
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _SCHEDULERS: Final = {
-    "Volcano": "scheduling.volcano.sh/v1beta1",
-    "Kueue": "kueue.x-k8s.io/v1beta1",
-    "scheduler-plugins": "scheduling.x-k8s.io/v1alpha1",
+    "Volcano": "scheduling.volcano.sh/",
+    "Kueue": "kueue.x-k8s.io/",
+    "scheduler-plugins": "scheduling.x-k8s.io/",
 }
+"""API groups, in any version."""
 
 
 class Check(NamedTuple):
@@ -69,6 +70,8 @@ class Facts:
     """Whether the settings name an object store."""
     url: str = ""
     """The address for browsers."""
+    shared_class: str = ""
+    """The storage class for training nodes with files, if the settings name one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def check_cluster(facts: Facts, options: DeployOptions) -> list[Check]:
         _check_version(facts.version),
         _check_argo(facts),
         _check_schedulers(facts.groups, options),
-        _check_storage(facts.storage_classes),
+        _check_storage(facts.storage_classes, facts.shared_class),
         _check_permissions(facts.denied),
         _check_secret(facts, options.platform),
         _check_operators(facts, options),
@@ -141,7 +144,7 @@ def _check_argo(facts: Facts) -> Check:
 
 
 def _check_schedulers(groups: frozenset[str], options: DeployOptions) -> Check:
-    there = [name for name, group in _SCHEDULERS.items() if group in groups]
+    there = [name for name, group in _SCHEDULERS.items() if any(each.startswith(group) for each in groups)]
     gang = options.operator.gang.partition(":")[0] if options.operator is not None else "none"
     wanted = {"volcano": "Volcano", "scheduler-plugins": "scheduler-plugins"}.get(gang, "")
     if wanted and wanted not in there:
@@ -149,15 +152,21 @@ def _check_schedulers(groups: frozenset[str], options: DeployOptions) -> Check:
             "gang scheduling", "error", f"{wanted} is not installed", "install it, or leave out --gang-scheduler-name"
         )
     if not there:
-        fix = "install Volcano or Kueue, if jobs are to wait for all their Pods, or virtual clusters need totals"
+        fix = (
+            "install Volcano or Kueue, if jobs are to wait for all their Pods; without them, the total of a virtual "
+            "cluster counts for each namespace alone"
+        )
         return Check("gang scheduling", "warning", "none of Volcano, Kueue, scheduler-plugins", fix)
     return Check("gang scheduling", "ok", ", ".join(there))
 
 
-def _check_storage(classes: Mapping[str, bool]) -> Check:
+def _check_storage(classes: Mapping[str, bool], shared: str) -> Check:
+    if shared and shared not in classes:
+        found = f"there is no {shared}, the kubernetes.sharedStorageClass"
+        return Check("storage class", "error", found, f"use one of {', '.join(classes) or 'none'}, with ReadWriteMany")
     default = [name for name, is_default in classes.items() if is_default]
     if default:
-        return Check("storage class", "ok", f"{default[0]} (default)")
+        return Check("storage class", "ok", f"{default[0]} (default)" + (f", {shared} (shared)" if shared else ""))
     fix = "mark one as the default, or name a class in every volume: kubectl annotate storageclass NAME " + (
         f"{_DEFAULT_CLASS}=true"
     )
@@ -233,6 +242,7 @@ async def gather_facts(cluster: RemoteCluster, options: DeployOptions) -> Facts:
         other_operators=tuple(others),
         s3=bool((config.get("artifacts") or {}).get("s3")),
         url=str((config.get("web") or {}).get("url") or ""),
+        shared_class=str((config.get("kubernetes") or {}).get("sharedStorageClass") or ""),
     )
 
 

@@ -302,6 +302,9 @@ def rules() -> list[Object]:
         # Virtual clusters.
         _rule("scheduling.volcano.sh", ["queues"], (*_KEEP, "update")),
         _rule("scheduling.volcano.sh", ["podgroups"], ("get", "list")),
+        _rule("scheduling.x-k8s.io", ["podgroups"], ("list",)),
+        _rule("kueue.x-k8s.io", ["clusterqueues", "localqueues", "resourceflavors"], _KEEP),
+        _rule("scheduling.k8s.io", ["priorityclasses"], ("create", "delete", "list")),
     ]
 
 

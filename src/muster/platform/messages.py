@@ -653,6 +653,10 @@ _GRAPHS: Final[Mapping[str, Template]] = {
     "training.role": Template('a {kind} has no role "{role}"', "use one of {roles}"),
     "training.duplicate": Template('the role "{role}" is listed twice', "remove one of them"),
     "training.empty": Template("the training job has no replicas", "give one of the roles {roles} at least 1 replica"),
+    "training.storage": Template(
+        'the replicas of "{name}" share files, and this cluster has no storage for that',
+        "use one replica, or ask an admin to set kubernetes.sharedStorageClass",
+    ),
     "training.invalid": Template("{detail}", "change the roles or their replicas"),
     # A manifest
     "manifest.missing": Template("the manifest is missing", "paste an Argo Workflow"),

@@ -50,6 +50,7 @@ from muster.platform.errors import UnavailableProblem
 from muster.platform.namespace_objects import EMBEDDED_PARTS, NamespaceParts, sync_objects
 from muster.platform.permissions import Actor, may
 from muster.platform.pod_policy import EVERYBODY, SHARED, pod_grants
+from muster.platform.records.resources import VirtualCluster
 from muster.platform.records.users import TeamRole
 from muster.platform.resources.resources import all_clusters, all_roots
 from muster.platform.users.namespace_names import SHARED_NAMESPACE, leave_shared_namespace
@@ -86,6 +87,8 @@ class PlannedNamespace:
     """Teams whose shared objects may be used here."""
     grants: PodGrants = field(default_factory=PodGrants)
     closed_queues: frozenset[str] = frozenset()
+    clusters: tuple[VirtualCluster, ...] = ()
+    """The virtual clusters that may be used here."""
 
 
 class Plan(NamedTuple):
@@ -118,10 +121,15 @@ def plan_namespaces(connection: Connection) -> Plan:
                 continue
             actor = Actor("", "")
         usable = [root for root in roots if may(actor, "use", root.subject)]
-        closed = frozenset(each.queue for each in clusters if not may(actor, "use", each.subject))
+        open_clusters = tuple(each for each in clusters if may(actor, "use", each.subject))
+        closed = frozenset(each.queue for each in clusters) - {each.queue for each in open_clusters}
         grants = pod_grants(usable)
         owner = NamespaceOwner(row.user_id or "", row.team_id or "")
-        wanted.append(PlannedNamespace(row.name, owner, not actor.admin, frozenset(actor.teams), grants, closed))
+        wanted.append(
+            PlannedNamespace(
+                row.name, owner, not actor.admin, frozenset(actor.teams), grants, frozenset(closed), open_clusters
+            )
+        )
     return Plan(wanted, left)
 
 
@@ -275,8 +283,9 @@ class Namespaces:
             if self._parts.has_members:
                 await self._bind(ready)
             await self._share(ready)
-            wanted = [obj for each in ready for obj in self._parts.objects(each.name)]
-            refused = await sync_objects(self._cluster, wanted, {each.name for each in ready})
+            wanted = [obj for each in ready for obj in self._parts.objects(each.name, each.clusters)]
+            names = {each.name for each in ready}
+            refused = await sync_objects(self._cluster, wanted, names, self._parts.kinds)
             failed |= {each.owner.user: refused[each.name] for each in ready if each.name in refused}
             self._complete = {each.name for each in ready if each.name not in refused}
             for name in plan.left:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from muster.kube.kinds import Schema
 from muster.kube.schema import BOOLEAN, NUMBER, STRING, STRINGS, integer, obj, string
+from muster.platform.records.resources import QueueSystem
 
 BuilderChoice: TypeAlias = Literal["auto", "folder", "buildah", "podman", "docker"]
 
@@ -293,7 +294,13 @@ def read_s3_settings(config: Mapping[str, Any]) -> S3Settings | None:
     )
 
 
-KUBERNETES_SCHEMA: Schema = obj({"argoServer": STRING, "argoTokenFile": STRING, "argoInstanceId": STRING})
+KUBERNETES_SCHEMA: Schema = obj({
+    "argoServer": STRING,
+    "argoTokenFile": STRING,
+    "argoInstanceId": STRING,
+    "queues": string(["volcano", "kueue", "quota"]),
+    "sharedStorageClass": STRING,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +313,10 @@ class KubernetesSettings:
     """A file with the token for it; the Pod's own token by default."""
     argo_instance_id: str = ""
     """The `instanceID` of the controller, if several share the cluster."""
+    queues: QueueSystem | None = None
+    """What enforces the totals of virtual clusters; None for what the cluster has."""
+    shared_storage_class: str = ""
+    """A storage class with ReadWriteMany, for training nodes with files."""
 
 
 def read_kubernetes_settings(config: Mapping[str, Any]) -> KubernetesSettings:
@@ -314,4 +325,10 @@ def read_kubernetes_settings(config: Mapping[str, Any]) -> KubernetesSettings:
     server = (found.get("argoServer") or "").rstrip("/")
     if server and not server.startswith(("http://", "https://")):
         raise ValueError(f'kubernetes.argoServer: "{server}" is not a URL; use https://argo-server.argo:2746')
-    return KubernetesSettings(server, found.get("argoTokenFile") or "", found.get("argoInstanceId") or "")
+    return KubernetesSettings(
+        server,
+        found.get("argoTokenFile") or "",
+        found.get("argoInstanceId") or "",
+        found.get("queues"),
+        found.get("sharedStorageClass") or "",
+    )

@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, given, settings
 
 from muster.kube.errors import Cause
 from muster.kube.schema_validation import validate
-from muster.platform.graphs.compile import GraphError, compile_run, parameters_of, secret_for, value_problems
+from muster.platform.graphs.argo_import import from_manifest
+from muster.platform.graphs.compile import GraphError, compile_run, parameters_of, secret_for, to_yaml, value_problems
 from muster.platform.graphs.context import AvailableModule
 from muster.platform.graphs.model import Document
 from muster.platform.graphs.validation import only_errors, validate_graph
+from muster.platform.records.resources import QueueSystem
 from muster.workflows import lint
 from muster.workflows.kinds import WORKFLOW
 from tests.platform.graphs.random_graphs import graphs
@@ -107,12 +109,35 @@ def test_pods_use_the_queue_of_their_virtual_cluster() -> None:
     assert "schedulerName" not in made
 
 
-def test_pods_name_the_scheduler_that_knows_the_queue() -> None:
-    clusters = {"RTX2080x8": replace(GPU, scheduler="volcano")}
+VOLCANO_QUEUE = {"annotations": {"scheduling.volcano.sh/queue-name": "rtx"}}
+KUEUE_QUEUE = {"labels": {"kueue.x-k8s.io/queue-name": "rtx"}}
+
+
+@pytest.mark.parametrize(
+    ("system", "queue", "metadata", "placement"),
+    [
+        ("embedded", "rtx", VOLCANO_QUEUE, {}),
+        ("volcano", "rtx", VOLCANO_QUEUE, {"schedulerName": "volcano"}),
+        ("kueue", "rtx", KUEUE_QUEUE, {}),
+        ("kueue", "", None, {}),
+        ("quota", "rtx", None, {"priorityClassName": "rtx"}),
+        ("quota", "", None, {}),
+    ],
+)
+def test_what_enforces_a_total_finds_the_pods(
+    system: QueueSystem, queue: str, metadata: dict[str, Any] | None, placement: dict[str, str]
+) -> None:
+    clusters = {"RTX2080x8": replace(GPU, system=system, queue=queue)}
     document = graph(node("a", task={"type": "compute", "cluster": "RTX2080x8"}), node("b"))
-    made = compile_run(document, RUN, replace(CONTEXT, clusters=clusters))
-    assert template(made, "a")["schedulerName"] == "volcano"
-    assert "schedulerName" not in template(made, "b")
+    context = replace(CONTEXT, clusters=clusters)
+    made = compile_run(document, RUN, context)
+    names = ("schedulerName", "priorityClassName")
+    assert template(made, "a").get("metadata") == metadata
+    assert {name: template(made, "a")[name] for name in names if name in template(made, "a")} == placement
+    assert not {"metadata", *names} & template(made, "b").keys()
+    imported = from_manifest(to_yaml(document, context), context).document
+    assert imported is not None
+    assert imported["nodes"][0]["task"] == {"type": "compute", "cluster": "RTX2080x8", "skus": 1}
 
 
 def test_the_pattern_of_metrics_is_an_annotation_of_the_pods() -> None:

@@ -1,20 +1,23 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from muster.kube.manifests import parse_values
 from muster.kube.schema_validation import validate
-from muster.platform.graphs.compile import compile_run
+from muster.platform.graphs.compile import GraphError, compile_run
 from muster.platform.graphs.model import Training
 from muster.platform.graphs.templates import find_job_kind
+from muster.platform.records.resources import QueueSystem
+from muster.platform.resources.kueue import QUEUE_LABEL as KUEUE
 from muster.training.registry import JOB_KINDS
 from muster.workflows import lint
 from muster.workflows.executors.resource_conditions import evaluate_conditions, parse_conditions
 from muster.workflows.lang.tags import substitute
 from tests.platform.graphs.random_graphs import JOBS
-from tests.platform.graphs.samples import CONTEXT, RUN, graph, node, training
+from tests.platform.graphs.samples import CONTEXT, GPU, RUN, graph, node, training
 
 FAILED = {
     "status": {"completionTime": "t", "conditions": [{"type": "Created"}, {"type": "Running"}, {"type": "Failed"}]}
@@ -117,6 +120,63 @@ def test_a_role_may_differ_from_the_node() -> None:
     assert worker["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert worker["nodeSelector"] == {"pool": "rtx2080"}
     assert worker["tolerations"] == [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize(
+    ("system", "kind", "api_version", "of_job", "of_pods", "policy", "priority_class"),
+    [
+        ("volcano", "TFJob", "", False, False, {"minAvailable": 1, "queue": "rtx"}, None),
+        ("kueue", "TFJob", "", True, False, {"minAvailable": 1}, None),
+        ("kueue", "MPIJob", "kubeflow.org/v2beta1", True, False, {"minAvailable": 1}, None),
+        ("kueue", "MPIJob", "kubeflow.org/v1", False, True, {"minAvailable": 1}, None),
+        ("quota", "TFJob", "", False, False, {"minAvailable": 1}, "rtx"),
+    ],
+)
+def test_a_job_waits_in_the_queue_of_its_virtual_cluster(
+    system: QueueSystem,
+    kind: str,
+    api_version: str,
+    of_job: bool,
+    of_pods: bool,
+    policy: dict[str, Any],
+    priority_class: str | None,
+) -> None:
+    """Kueue holds back whole jobs of the kinds that it knows, and single Pods of others."""
+    role, specs = ("Worker", "tfReplicaSpecs") if kind == "TFJob" else ("Launcher", "mpiReplicaSpecs")
+    made = training("t", kind, (role, 1), task={"type": "compute", "cluster": "RTX2080x8"})
+    if api_version:
+        made["training"]["apiVersion"] = api_version
+    context = replace(CONTEXT, clusters={"RTX2080x8": replace(GPU, system=system)})
+    workflow = compile_run(graph(made), RUN, context)
+    job = job_in(next(each for each in workflow["spec"]["templates"] if each["name"] == "t"))
+    pod = job["spec"][specs][role]["template"]
+    assert (KUEUE in job["metadata"]["labels"], KUEUE in pod["metadata"]["labels"]) == (of_job, of_pods)
+    assert job["spec"]["runPolicy"]["schedulingPolicy"] == policy
+    assert pod["spec"].get("priorityClassName") == priority_class
+
+
+@pytest.mark.parametrize(
+    ("claim_class", "replicas", "spec"),
+    [
+        ("", 2, {"accessModes": ["ReadWriteMany"]}),
+        ("nfs", 2, {"accessModes": ["ReadWriteMany"], "storageClassName": "nfs"}),
+        ("nfs", 1, {"accessModes": ["ReadWriteMany"], "storageClassName": "nfs"}),
+        (None, 1, {"accessModes": ["ReadWriteOnce"]}),
+        (None, 2, None),
+    ],
+)
+def test_replicas_share_files_only_where_there_is_storage_for_it(
+    claim_class: str | None, replicas: int, spec: dict[str, Any] | None
+) -> None:
+    model = {"name": "model", "path": "/tmp/workflow_space/model", "type": "file"}
+    document = graph(node("a"), training("train", "JAXJob", ("Worker", replicas), outputs=[model]))
+    context = replace(CONTEXT, claim_class=claim_class)
+    if spec is None:
+        with pytest.raises(GraphError, match=r"nodes\[1\].training.*kubernetes.sharedStorageClass"):
+            compile_run(document, RUN, context)
+        return
+    (claim,) = compile_run(document, RUN, context)["spec"]["volumeClaimTemplates"]
+    assert claim["spec"] == {"resources": {"requests": {"storage": "10Gi"}}, **spec}
 
 
 def test_an_mpi_worker_waits_for_the_launcher() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from muster.platform.resources.resources import count_skus, multiply_sku, read_sku, selector_faults, sku_faults
+from muster.kube.quantity import multiply_resources
+from muster.platform.resources.resources import count_skus, read_sku, selector_faults, sku_faults
 
 SKU = {"nvidia.com/gpu": "1", "cpu": "10", "memory": "80G"}
 
@@ -43,8 +44,8 @@ def test_invalid_skus(given: dict[str, Any], field: str, told: str) -> None:
 
 
 def test_multiples_of_a_sku_are_exact() -> None:
-    assert multiply_sku({"cpu": "100m", "memory": "1.5Gi"}, 3) == {"cpu": "300m", "memory": "4608Mi"}
-    assert multiply_sku(SKU, 0)["cpu"] == "0"
+    assert multiply_resources({"cpu": "100m", "memory": "1.5Gi"}, 3) == {"cpu": "300m", "memory": "4608Mi"}
+    assert multiply_resources(SKU, 0)["cpu"] == "0"
 
 
 @pytest.mark.parametrize(

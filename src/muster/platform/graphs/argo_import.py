@@ -14,13 +14,13 @@ from muster.platform.graphs.argo_manifest import validate_manifest, workflow_in
 from muster.platform.graphs.bindings import NODE, escape_tags, from_input
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import FORMAT, RESERVED_PREFIX, WORKSPACE, Document
-from muster.platform.graphs.templates import MONITOR, QUEUE, placement_on
+from muster.platform.graphs.templates import KUEUE_QUEUE, MONITOR, QUEUE, placement_on, queue_metadata
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import make_finding
 from muster.platform.records.workflows import Finding, ImportedManifest
 from muster.workflows.executors.pod_spec import LONGEST_TEXT
 
-_PLACEMENT = ("nodeSelector", "tolerations", "schedulerName")
+_PLACEMENT = ("nodeSelector", "tolerations", "schedulerName", "priorityClassName")
 _TEMPLATE = (
     "name", "annotations", "metadata", "inputs", "outputs", "script", "container", "retryStrategy", *_PLACEMENT,
 )  # fmt: skip
@@ -179,9 +179,10 @@ def _add_task(
     resources = container.get("resources") or {}
     placement = {name: template[name] for name in _PLACEMENT if template.get(name)}
     metadata = template.get("metadata") or {}
-    only(metadata, ("annotations",), f"{where}.metadata")
-    queue = str((metadata.get("annotations") or {}).get(QUEUE) or "")
+    only(metadata, ("annotations", "labels"), f"{where}.metadata")
     only(metadata.get("annotations") or {}, (QUEUE,), f"{where}.metadata.annotations")
+    only(metadata.get("labels") or {}, (KUEUE_QUEUE,), f"{where}.metadata.labels")
+    queue = {name: value for name, value in metadata.items() if value}
     if not resources and not placement and not queue:
         step.notes.append("it asks for no resources, so it becomes a monitor task of 100m CPU and 1000M of memory")
         return
@@ -195,7 +196,11 @@ def _add_task(
             if amounts.keys() == sku.keys()
             else set()
         )
-        fits = len(times) == 1 and placement == placement_on(cluster, cluster.scheduler) and queue == cluster.queue
+        fits = (
+            len(times) == 1
+            and placement == placement_on(cluster, cluster.queue, cluster.system)
+            and queue == queue_metadata(cluster.queue, cluster.system)
+        )
         if fits and (count := times.pop()).denominator == 1 and count >= 1:
             step.node["task"] = {"type": "compute", "cluster": cluster.name, "skus": int(count)}
             return

@@ -15,7 +15,7 @@ from muster.kube.pod_security import PodGrants
 from muster.kube.schema_validation import validate
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Parameter
-from muster.platform.graphs.templates import QUEUE
+from muster.platform.graphs.templates import KUEUE_QUEUE, QUEUE
 from muster.platform.messages import FieldError, field_error, make_finding
 from muster.platform.pod_policy import EVERYBODY, SHARED, find_forbidden, find_forbidden_metadata
 from muster.platform.records.workflows import Finding
@@ -29,6 +29,7 @@ _OWN_KEYS: Final = ("{{workflow.name}}/", "{{workflow.uid}}/")
 _REMOTE = re.compile(r"(https?|ssh|git)://|[\w.-]+@[\w.-]+:")
 _ARGO_FIELDS = ("source", "dependencies", "mirrorVolumeMounts")
 """What containers of templates have besides Kubernetes' fields."""
+_QUEUE_FIELDS = (QUEUE, KUEUE_QUEUE)
 _FREE = ("labels", "annotations", "nodeSelector", "synchronization")
 """Where names are the author's own, or harmless."""
 
@@ -169,7 +170,7 @@ def _queues(value: Any, path: str, closed: frozenset[str]) -> Iterator[FieldErro
     if not isinstance(value, Mapping):
         return
     for name, inner in value.items():
-        if name == QUEUE and inner in closed:
+        if name in _QUEUE_FIELDS and inner in closed:
             yield field_error(f"{path}[{name}]", "confined.queue", name=str(inner))
         yield from _queues(inner, f"{path}.{name}", closed)
 

@@ -25,7 +25,13 @@ from muster.platform.graphs.bindings import (
 )
 from muster.platform.graphs.context import Context, RunInfo, with_modules
 from muster.platform.graphs.model import Graph, Parameter, is_graph, read
-from muster.platform.graphs.templates import CLAIM, tasks_and_templates, uses_claim, volumes_of
+from muster.platform.graphs.templates import (
+    nodes_that_share_files,
+    tasks_and_templates,
+    uses_claim,
+    volume_claim,
+    volumes_of,
+)
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import make_finding
 from muster.platform.records.workflows import Finding
@@ -34,8 +40,6 @@ from muster.workflows.task_graph import ROOT, GraphNode, Scope, TaskGraph, to_js
 
 MOST_VALUE_BYTES = 100_000
 """An environment variable that is larger cannot be handed to a process."""
-
-_CLAIM_SIZE = "10Gi"
 
 
 class GraphError(ValueError):
@@ -122,20 +126,20 @@ def compile_spec(graph: Graph, context: Context, run: RunInfo | None, literals: 
     if run is not None and run.service_account:
         spec["serviceAccountName"] = run.service_account
     if uses_claim(setting):
-        spec["volumeClaimTemplates"] = [
-            {
-                "metadata": {"name": CLAIM},
-                "spec": {
-                    "accessModes": ["ReadWriteMany"],
-                    "resources": {"requests": {"storage": _CLAIM_SIZE}},
-                },
-            }
-        ]
+        sharing = nodes_that_share_files(setting)
+        if sharing and context.claim_class is None:
+            raise GraphError([_no_storage(filled, node.name) for node in sharing])
+        spec["volumeClaimTemplates"] = [volume_claim(setting)]
     roots = [mount.root for node in filled.nodes if node.kind != "training" for mount in node.storage]
     if roots:
         spec["volumes"] = volumes_of(roots, context)
     spec["templates"] = [{"name": ENTRYPOINT, "dag": {"tasks": tasks}}, *templates]
     return spec
+
+
+def _no_storage(graph: Graph, name: str) -> Finding:
+    place = next(place for place, node in enumerate(graph.nodes) if node.name == name)
+    return make_finding(f"nodes[{place}].training", "training.storage", name=name)
 
 
 def values_of(parameters: tuple[Parameter, ...], run: RunInfo | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from muster.kube.pod_security import PodGrants
 from muster.platform.graphs.model import Graph, Node, Output, Variable, is_graph, read
+from muster.platform.records.resources import QueueSystem
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,13 @@ class AvailableCluster:
     """What one SKU is, by resource: {"nvidia.com/gpu": "1", "cpu": "10", "memory": "80G"}."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     queue: str = ""
-    """The scheduler's queue that enforces its total, if there is one."""
+    """What enforces its total, if there is anything: the name of a queue, or of a PriorityClass."""
     usable: bool = True
     """Whether the author may use it."""
     tolerations: Sequence[str] = ()
     """As `kubectl taint` writes them."""
-    scheduler: str = ""
-    """The schedulerName of Pods in the queue; '' for the cluster's own."""
+    system: QueueSystem = "embedded"
+    """What the queue belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,9 @@ class Context:
     """By name and version."""
     allowed: PodGrants | None = None
     """What a manifest may refer to; None for everything."""
+    claim_class: str | None = ""
+    """The storage class of the volume that the Pods of a run share, if it has a training node with files; '' for the
+    cluster's default, None if there is none for several Pods."""
 
 
 @dataclass(frozen=True, slots=True)

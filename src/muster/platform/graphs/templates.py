@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from muster.kube.manifests import dump
 from muster.kube.objects import Object
 from muster.kube.pod_security import METRICS_PATTERN_ANNOTATION, RUN_LABEL, TASK_LABEL
-from muster.kube.quantity import format_quantity, parse_quantity
+from muster.kube.quantity import multiply_resources
 from muster.kube.schema_validation import validate
 from muster.kube.selectors import parse_toleration
 from muster.platform.graphs.bindings import (
@@ -36,13 +36,17 @@ from muster.platform.graphs.bindings import (
 )
 from muster.platform.graphs.context import AvailableCluster, AvailableRoot, Context
 from muster.platform.graphs.model import MONITOR_TASK, WORKSPACE, Mount, Node, Output, Role, Task, Training
-from muster.platform.records.resources import VirtualCluster
+from muster.platform.records.resources import QueueSystem, VirtualCluster
+from muster.platform.resources import kueue
 from muster.training.kinds.base import JobKind, KubeflowJobKind
 from muster.training.registry import JOB_KINDS
 from muster.workflows.executors.pod_spec import LONGEST_TEXT
 
 MONITOR: Final[Mapping[str, str]] = {"cpu": "100m", "memory": "1000M"}
 QUEUE = "scheduling.volcano.sh/queue-name"
+KUEUE_QUEUE = kueue.QUEUE_LABEL
+VOLCANO = "volcano"
+"""The schedulerName of Volcano."""
 
 _PLAIN = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 
@@ -60,32 +64,42 @@ def placement_of(task: Task, context: Context) -> Object:
     if task.type != "compute":
         return {}
     cluster = context.clusters[task.cluster]
-    return placement_on(cluster, cluster.scheduler)
+    return placement_on(cluster, cluster.queue, cluster.system)
 
 
-def placement_on(cluster: AvailableCluster | VirtualCluster, scheduler: str = "") -> Object:
+def placement_on(
+    cluster: AvailableCluster | VirtualCluster, queue: str = "", system: QueueSystem = "embedded"
+) -> Object:
     placement: Object = {}
     if cluster.node_selector:
         placement["nodeSelector"] = dict(cluster.node_selector)
     tolerations = [toleration for taint in cluster.tolerations if (toleration := parse_toleration(taint))]
     if tolerations:
         placement["tolerations"] = tolerations
-    if scheduler:
-        placement["schedulerName"] = scheduler
+    if queue and system == "volcano":
+        placement["schedulerName"] = VOLCANO
+    if queue and system == "quota":
+        placement["priorityClassName"] = queue
     return placement
+
+
+def queue_metadata(queue: str, system: QueueSystem) -> dict[str, dict[str, str]]:
+    """Returns the labels and annotations of a Pod that put it into its queue."""
+    if not queue or system == "quota":
+        return {}
+    return {"labels": {KUEUE_QUEUE: queue}} if system == "kueue" else {"annotations": {QUEUE: queue}}
 
 
 def metrics_annotations(node: Node) -> dict[str, str]:
     return {METRICS_PATTERN_ANNOTATION: node.metrics_pattern} if node.metrics_pattern else {}
 
 
-def queue_of(task: Task, context: Context) -> str:
-    return context.clusters[task.cluster].queue if task.type == "compute" else ""
-
-
-def multiply_resources(resources: Mapping[str, str], times: int) -> dict[str, str]:
-    """Multiplies resources exactly."""
-    return {name: format_quantity(parse_quantity(amount) * times, str(amount)) for name, amount in resources.items()}
+def queue_of(task: Task, context: Context) -> tuple[str, QueueSystem]:
+    """The name of the queue, '' for none, and what it belongs to."""
+    if task.type != "compute":
+        return "", "embedded"
+    cluster = context.clusters[task.cluster]
+    return cluster.queue, cluster.system
 
 
 def mounts_of(storage: Iterable[Mount], context: Context) -> list[dict[str, Any]]:
@@ -283,6 +297,7 @@ CLAIM = "workspace"
 """The volume of a run that training jobs share with the tasks before and after them."""
 
 _STAGE = "/muster/inputs"
+_CLAIM_SIZE = "10Gi"
 
 
 class TasksAndTemplates(NamedTuple):
@@ -308,7 +323,32 @@ def training_tasks(setting: CompileContext, node: Node, bound: BoundInputs, pare
 
 
 def uses_claim(setting: CompileContext) -> bool:
-    return any(names.inputs or names.outputs for names in setting.tasks.values())
+    return any(_has_files(setting, node) for node in setting.graph.nodes)
+
+
+def volume_claim(setting: CompileContext) -> Object:
+    """Returns the template of the run's volume. If every training job with files has one replica, one Pod uses it at a
+    time, so that any storage class does."""
+    spec: Object = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": _CLAIM_SIZE}}}
+    if setting.context.claim_class:
+        spec["storageClassName"] = setting.context.claim_class
+    elif setting.context.claim_class is None:
+        spec["accessModes"] = ["ReadWriteOnce"]
+    return {"metadata": {"name": CLAIM}, "spec": spec}
+
+
+def nodes_that_share_files(setting: CompileContext) -> list[Node]:
+    """Returns the training nodes whose replicas use the run's volume at the same time."""
+    return [node for node in setting.graph.nodes if _has_files(setting, node) and _replicas(node) > 1]
+
+
+def _has_files(setting: CompileContext, node: Node) -> bool:
+    names = setting.tasks[node.name]
+    return bool(names.inputs or names.outputs)
+
+
+def _replicas(node: Node) -> int:
+    return sum(role.replicas for role in node.training.roles) if node.training is not None else 0
 
 
 def _job(setting: CompileContext, node: Node, bound: BoundInputs, texts: BoundInputs) -> Object:
@@ -317,9 +357,15 @@ def _job(setting: CompileContext, node: Node, bound: BoundInputs, texts: BoundIn
     assert job_kind is not None
     name = setting.tasks[node.name].main
     labels = {TASK_LABEL: name} | ({RUN_LABEL: setting.run.id} if setting.run is not None else {})
-    pods = {role.name: _pod(setting, node, bound, role, job_kind, labels) for role in active_roles(node.training)}
-    metadata = {"generateName": f"{name}-", "labels": labels}
-    manifest = training_job(node.training, job_kind, pods, metadata, queue_of(node.task, setting.context))
+    queue, system = queue_of(node.task, setting.context)
+    own, of_pods = dict(labels), dict(labels)
+    if queue and system == "kueue":
+        api_version = node.training.api_version or job_kind.kind.api_version
+        (own if (api_version, node.training.kind) in kueue.JOBS else of_pods)[KUEUE_QUEUE] = queue
+    pods = {role.name: _pod(setting, node, bound, role, job_kind, of_pods) for role in active_roles(node.training)}
+    metadata = {"generateName": f"{name}-", "labels": own}
+    scheduled = queue if system in ("embedded", "volcano") else ""
+    manifest = training_job(node.training, job_kind, pods, metadata, scheduled)
     waiting = wait_conditions(job_kind)
     resource = {
         "action": "create",
@@ -459,10 +505,12 @@ def _template(setting: CompileContext, node: Node, bound: BoundInputs) -> Object
     context = setting.context
     template = declared(node, setting.tasks[node.name].main, bound, node.outputs) | retry_strategy(node)
     template |= placement_of(node.task, context)
-    queue = queue_of(node.task, context)
-    annotations = ({QUEUE: queue} if queue else {}) | metrics_annotations(node)
+    metadata = queue_metadata(*queue_of(node.task, context))
+    annotations = metadata.get("annotations", {}) | metrics_annotations(node)
     if annotations:
-        template["metadata"] = {"annotations": annotations}
+        metadata["annotations"] = annotations
+    if metadata:
+        template["metadata"] = metadata
     container: Object = {
         "image": node.image,
         "env": container_env(setting, node, bound),

@@ -10,7 +10,7 @@ from muster.kube.errors import Cause
 from muster.kube.manifests import Document, ManifestError
 from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of
 from muster.kube.pod_security import PodGrants
-from muster.platform.graphs.templates import QUEUE
+from muster.platform.graphs.templates import KUEUE_QUEUE, QUEUE
 from muster.platform.jobs.jobs import job_kind_of, kind_names
 from muster.platform.messages import FieldError, format_message
 from muster.platform.namespaces import OWNER_LABEL, TEAM_LABEL
@@ -154,9 +154,10 @@ def _queues(obj: Object) -> Iterator[tuple[str, str]]:
     places = [("metadata", meta(obj)), *((f"{p}.metadata", _mapping(t.get("metadata"))) for p, t in templates_in(obj))]
     for path, metadata in places:
         for part in ("annotations", "labels"):
-            queue = _mapping(metadata.get(part)).get(QUEUE)
-            if queue:
-                yield f"{path}.{part}[{QUEUE}]", str(queue)
+            for name in (QUEUE, KUEUE_QUEUE):
+                queue = _mapping(metadata.get(part)).get(name)
+                if queue:
+                    yield f"{path}.{part}[{name}]", str(queue)
 
 
 def _secret_names(value: Any) -> Iterator[str]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 from muster.platform.records.common import Subject
+
+QueueSystem: TypeAlias = Literal["embedded", "volcano", "kueue", "quota"]
+"""What enforces the totals of virtual clusters: the queues of the embedded scheduler, of Volcano or of Kueue; or
+ResourceQuotas, where there are no queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,12 @@ class VirtualCluster:
 
     @property
     def queue(self) -> str:
-        """The scheduler's queue that enforces the total."""
+        """The name of what enforces the total: a queue, or a PriorityClass and the ResourceQuotas for it."""
         return f"vc-{self.id}"
+
+    def queue_in(self, system: QueueSystem) -> str:
+        """Returns '' if there is none: Kueue and ResourceQuotas are needed only for a total."""
+        return "" if self.total is None and system in ("kueue", "quota") else self.queue
 
 
 @dataclass(frozen=True, slots=True)

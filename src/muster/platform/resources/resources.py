@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, or_, select, update
 
-from muster.kube.quantity import QuantityError, format_quantity, parse_quantity
+from muster.kube.quantity import QuantityError, parse_quantity
 from muster.kube.selectors import parse_toleration
 from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, storage_roots, teams, virtual_clusters
@@ -175,11 +175,6 @@ def toleration_faults(given: Sequence[str]) -> list[FieldError]:
         for taint in given
         if parse_toleration(taint) is None
     ]
-
-
-def multiply_sku(sku: Mapping[str, str], count: int) -> dict[str, str]:
-    """The resources of this many SKUs."""
-    return {name: format_quantity(parse_quantity(amount) * count, amount) for name, amount in sku.items()}
 
 
 def count_skus(amounts: Mapping[str, Any], sku: Mapping[str, str]) -> int:

@@ -14,20 +14,23 @@ from muster.platform.graphs.model import Document, Variable
 from muster.platform.modules.modules import PUBLIC, USABLE_BY_ITS_OWNER, usable_states
 from muster.platform.modules.versions import VERSION_COLUMNS, StoredModuleVersion, read_version
 from muster.platform.permissions import Actor, may, visible
+from muster.platform.records.resources import QueueSystem
 from muster.platform.resources.resources import all_clusters, all_roots
 
 
-def available_clusters(connection: Connection, actor: Actor, scheduler: str = "") -> dict[str, AvailableCluster]:
-    """By name. `usable` says whether the actor may use it. `scheduler` is the one that knows their queues."""
+def available_clusters(
+    connection: Connection, actor: Actor, system: QueueSystem = "embedded"
+) -> dict[str, AvailableCluster]:
+    """By name. `usable` says whether the actor may use it. `system` is what their queues belong to."""
     return {
         cluster.name: AvailableCluster(
             cluster.name,
             cluster.sku,
             cluster.node_selector,
-            cluster.queue,
+            cluster.queue_in(system),
             bool(may(actor, "use", cluster.subject)),
             cluster.tolerations,
-            scheduler,
+            system,
         )
         for cluster in all_clusters(connection)
     }
@@ -42,8 +45,8 @@ def available_roots(connection: Connection, actor: Actor) -> dict[str, Available
     }
 
 
-def resource_context(connection: Connection, actor: Actor, scheduler: str = "") -> Context:
-    return Context(available_clusters(connection, actor, scheduler), available_roots(connection, actor))
+def resource_context(connection: Connection, actor: Actor, system: QueueSystem = "embedded") -> Context:
+    return Context(available_clusters(connection, actor, system), available_roots(connection, actor))
 
 
 _SUGGESTED = 50
@@ -113,7 +116,16 @@ _QUERY = select(
 ).join(modules, modules.c.id == module_versions.c.module_id)
 
 
-def graph_context(connection: Connection, actor: Actor, document: Document, *, scheduler: str = "") -> Context:
-    """Loads what a document refers to. It is a `ContextLoader`. `scheduler` is the schedulerName of Pods in a queue."""
+def graph_context(
+    connection: Connection,
+    actor: Actor,
+    document: Document,
+    *,
+    system: QueueSystem = "embedded",
+    claim_class: str | None = "",
+) -> Context:
+    """Loads what a document refers to. It is a `ContextLoader`. `system` is what queues belong to, `claim_class` the
+    storage class of volumes that Pods of a run share."""
     modules = module_context(connection, actor, document).modules
-    return replace(resource_context(connection, actor, scheduler), modules=modules)
+    found = resource_context(connection, actor, system)
+    return replace(found, modules=modules, claim_class=claim_class)

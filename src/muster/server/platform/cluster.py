@@ -13,7 +13,8 @@ from fastapi import APIRouter, Query
 
 from muster.kube.builtin import NODE, PLUGIN_POD_GROUP, POD, POD_GROUP
 from muster.kube.cluster import Cluster
-from muster.kube.errors import ApiError
+from muster.kube.errors import ApiError, NotFound
+from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Object,
     controller_of,
@@ -42,9 +43,8 @@ from muster.platform.resources.queues import (
     ListedPodGroup,
     QueueStatus,
     describe_pod_group,
-    describe_queue,
-    find_queues,
     list_queues,
+    list_usage,
     skus_used,
 )
 from muster.platform.resources.resources import all_clusters, get_cluster
@@ -158,7 +158,7 @@ async def all_queues(here: Here, who: Who) -> Page[QueueStatus]:
     """Lists all queues, those of virtual clusters first."""
     require(who, "view", Subject("queue"))
     names = await _cluster_names(here)
-    found = [describe_queue(queue, names.get(name_of(queue))) for queue in await find_queues(here.cluster)]
+    found = await list_queues(here.cluster, here.queue_system, names)
     found.sort(key=lambda queue: (queue.cluster_name is None, (queue.cluster_name or queue.name).lower()))
     return Page(found, None, len(found))
 
@@ -172,7 +172,7 @@ async def all_pod_groups(
 ) -> Page[ListedPodGroup]:
     """Lists PodGroups, the newest first, with the reason why they wait; at most 500."""
     require(who, "view", Subject("queue"))
-    objects = [each for kind in (POD_GROUP, PLUGIN_POD_GROUP) for each in (await here.cluster.list(kind)).items]
+    objects = [each for kind in (POD_GROUP, PLUGIN_POD_GROUP) for each in await _list_if_served(here.cluster, kind)]
     found = [(each, describe_pod_group(each)) for each in objects]
     found = [(obj, each) for obj, each in found if queue in ("", each.queue) and phase in ("", each.phase)]
     found.sort(key=lambda pair: meta(pair[0]).get("creationTimestamp") or "", reverse=True)
@@ -216,15 +216,23 @@ async def look(here: Services, at: datetime) -> None:
     clusters = await here.database.read(all_clusters)
     if not clusters:
         return
-    there = await list_queues(here.cluster)
+    there = await list_usage(here.cluster, here.queue_system)
     nodes = (await here.cluster.list(NODE)).items
     found = {each.id: _look(each, there.get(each.id), nodes) for each in clusters}
     await here.database.write(lambda connection: record_usage(connection, found, at))
 
 
-def _look(cluster: VirtualCluster, queue: Object | None, nodes: Iterable[Object]) -> UsageSample:
+def _look(cluster: VirtualCluster, used: Mapping[str, Any] | None, nodes: Iterable[Object]) -> UsageSample:
     available = skus_available(nodes, cluster.node_selector, cluster.sku, cluster.total)
-    return UsageSample(skus_used(queue, cluster), available)
+    return UsageSample(skus_used(used, cluster), available)
+
+
+async def _list_if_served(cluster: Cluster, kind: Kind) -> list[Object]:
+    """Returns none where the cluster does not have the kind."""
+    try:
+        return (await cluster.list(kind)).items
+    except NotFound:
+        return []
 
 
 def _by_host(pods: Iterable[Object]) -> Mapping[str, list[Object]]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from muster.kube.errors import is_env_name
-from muster.kube.objects import Object, annotations_of, spec_of
+from muster.kube.objects import Object, annotations_of, labels_of, spec_of
 from muster.kube.pod_security import QUEUE_ANNOTATION, is_kernel_path
-from muster.kube.quantity import QuantityError, parse_quantity
-from muster.platform.graphs.templates import placement_on
+from muster.kube.quantity import QuantityError, multiply_resources, parse_quantity
+from muster.platform.graphs.templates import KUEUE_QUEUE, placement_on, queue_metadata
 from muster.platform.messages import FieldError, field_error
-from muster.platform.records.resources import StorageRoot, VirtualCluster
+from muster.platform.records.resources import QueueSystem, StorageRoot, VirtualCluster
 from muster.platform.records.workspaces import WorkspaceMount
-from muster.platform.resources.resources import GPU, multiply_sku
+from muster.platform.resources.resources import GPU
 from muster.workspaces.images import HOME, WorkspaceImage, find_image
 from muster.workspaces.kinds import CULL_IDLE_ANNOTATION, NOTEBOOK, main_container
 
@@ -55,8 +55,10 @@ class Choices:
     clusters: Mapping[str, VirtualCluster] = field(default_factory=dict)
     roots: Mapping[str, StorageRoot] = field(default_factory=dict)
     claims: frozenset[str] = frozenset()
+    queue_system: QueueSystem = "embedded"
 
 
+_PLACEMENT: Final = ("nodeSelector", "tolerations", "schedulerName", "priorityClassName")
 DEFAULT_RESOURCES: Final = {"cpu": "500m", "memory": "1Gi"}
 """What a notebook requests if the form names nothing. These are requests without limits."""
 
@@ -102,7 +104,7 @@ def resource_errors(form: ResourceForm, choices: Choices) -> list[FieldError]:
 def resources_of(form: ResourceForm, choices: Choices) -> Object:
     """The `resources` of the container. SKUs are limits as well, as with nodes of a graph."""
     if form.cluster:
-        amounts = multiply_sku(choices.clusters[form.cluster].sku, form.skus or 1)
+        amounts = multiply_resources(choices.clusters[form.cluster].sku, form.skus or 1)
         return {"requests": amounts, "limits": dict(amounts)}
     asked = {name: getattr(form, name) for name in ("cpu", "memory") if getattr(form, name)}
     requests = {**DEFAULT_RESOURCES, **asked}
@@ -208,20 +210,23 @@ def build_notebook(
 def with_resources(notebook: Object, form: ResourceForm, choices: Choices) -> Object:
     """Returns the notebook with other resources: the container's, the nodes of a virtual cluster, and its queue."""
     before = spec_of(notebook)["template"]["spec"]
-    spec = {name: value for name, value in before.items() if name not in ("nodeSelector", "tolerations")}
+    spec = {name: value for name, value in before.items() if name not in _PLACEMENT}
     annotations = {
         name: value
         for name, value in annotations_of(notebook).items()
         if name not in (QUEUE_ANNOTATION, CLUSTER_ANNOTATION, SKUS_ANNOTATION)
     }
+    labels = {name: value for name, value in labels_of(notebook).items() if name != KUEUE_QUEUE}
     if form.cluster:
         cluster = choices.clusters[form.cluster]
         annotations[CLUSTER_ANNOTATION], annotations[SKUS_ANNOTATION] = cluster.name, str(form.skus or 1)
-        spec |= placement_on(cluster)
-        if cluster.queue:
-            annotations[QUEUE_ANNOTATION] = cluster.queue
+        queue = cluster.queue_in(choices.queue_system)
+        spec |= placement_on(cluster, queue, choices.queue_system)
+        queueing = queue_metadata(queue, choices.queue_system)
+        annotations |= queueing.get("annotations", {})
+        labels |= queueing.get("labels", {})
     changed = with_container(_with_spec(notebook, spec), resources=resources_of(form, choices))
-    return {**changed, "metadata": {**changed["metadata"], "annotations": annotations}}
+    return {**changed, "metadata": {**changed["metadata"], "labels": labels, "annotations": annotations}}
 
 
 def with_mounts(notebook: Object, mounts: Sequence[MountForm], choices: Choices) -> Object:

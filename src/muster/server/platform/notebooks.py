@@ -350,6 +350,7 @@ async def find_choices(here: Services, who: Actor, namespace: str) -> Choices:
         {each.name: _marked(who, each) for each in clusters},
         {each.name: _marked(who, each) for each in roots},
         usable.claims,
+        here.queue_system,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Response
 from pydantic import Field
@@ -17,7 +17,7 @@ from muster.platform.permissions import Actor, may, require
 from muster.platform.records.common import Page, Subject
 from muster.platform.records.resources import SkuUse, StorageRoot, VirtualCluster, VirtualClusterDetail
 from muster.platform.resources.nodes import largest_skus, skus_available
-from muster.platform.resources.queues import list_queues, skus_used, sync_queues
+from muster.platform.resources.queues import list_usage, skus_used, sync_queues
 from muster.platform.resources.resources import (
     MOST_SKUS,
     NewCluster,
@@ -52,7 +52,8 @@ _Taints = Annotated[list[_Name], Field(max_length=100)]
 class _There(NamedTuple):
     """The current state of the cluster."""
 
-    queues: Mapping[str, Object]
+    used: Mapping[str, Mapping[str, Any]]
+    """What is used of each virtual cluster, by its id."""
     nodes: Sequence[Object]
 
 
@@ -204,7 +205,7 @@ async def keep_queues(here: Services) -> None:
 
 async def settle(here: Services) -> None:
     async with here.leases.hold("queues"):
-        await sync_queues(here.cluster, await here.database.read(all_clusters))
+        await sync_queues(here.cluster, await here.database.read(all_clusters), here.queue_system)
 
 
 async def _settled(here: Services, who: Actor, cluster: VirtualCluster, response: Response) -> VirtualCluster:
@@ -215,11 +216,11 @@ async def _settled(here: Services, who: Actor, cluster: VirtualCluster, response
 
 
 async def _there(here: Services) -> _There:
-    return _There(await list_queues(here.cluster), (await here.cluster.list(NODE)).items)
+    return _There(await list_usage(here.cluster, here.queue_system), (await here.cluster.list(NODE)).items)
 
 
 def _shown(cluster: VirtualCluster, there: _There, who: Actor) -> VirtualCluster:
-    used = skus_used(there.queues.get(cluster.id), cluster)
+    used = skus_used(there.used.get(cluster.id), cluster)
     available = skus_available(there.nodes, cluster.node_selector, cluster.sku, cluster.total)
     largest = largest_skus(there.nodes, cluster.node_selector, cluster.sku)
     usable = bool(may(who, "use", cluster.subject))

@@ -37,7 +37,8 @@ from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
 from muster.platform.quotas import RequestRates
 from muster.platform.records.jobs import Job
-from muster.platform.resources.queues import VOLCANO, has_queues
+from muster.platform.records.resources import QueueSystem
+from muster.platform.resources.queues import find_queue_system, kueue_kind
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.runs import StoredRun
 from muster.platform.settings import OidcSettings
@@ -105,6 +106,8 @@ class Services:
     rates: RequestRates
     workspaces: WorkspaceDirectory
     leases: Leases
+    queue_system: QueueSystem = "embedded"
+    """What enforces the totals of virtual clusters."""
     workers: WorkerPool | None = None
     """Check texts of users. Without them, as in tests, a thread does."""
     load_context: ContextLoader = graph_context
@@ -184,8 +187,17 @@ async def create_services(
 
     leases = Leases(database)
     parts = NamespaceParts(repository=settings.s3)
+    system: QueueSystem = "embedded"
     if not is_embedded:
-        parts = replace(parts, restricted_labels=POD_SECURITY, has_members=False, run_account=True)
+        system = settings.kubernetes.queues or await find_queue_system(cluster)
+        parts = replace(
+            parts,
+            restricted_labels=POD_SECURITY,
+            has_members=False,
+            run_account=True,
+            queue_system=system,
+            local_queue=kueue_kind(cluster, "LocalQueue"),
+        )
     namespaces = Namespaces(database, cluster, leases, parts)
     dispatch = DispatchService(
         database,
@@ -230,8 +242,13 @@ async def create_services(
         rates=RequestRates(settings.budgets.user_requests_per_second),
         workspaces=WorkspaceDirectory(cluster, namespaces.owner_of),
         leases=leases,
+        queue_system=system,
         workers=workers,
-        load_context=partial(graph_context, scheduler=await _queue_scheduler(cluster)),
+        load_context=partial(
+            graph_context,
+            system=system,
+            claim_class="" if is_embedded else settings.kubernetes.shared_storage_class or None,
+        ),
         builds=Builds(
             database,
             folder / "modules",
@@ -241,11 +258,6 @@ async def create_services(
             None if is_embedded else JobBuilder(cluster, settings.modules),
         ),
     )
-
-
-async def _queue_scheduler(cluster: Cluster) -> str:
-    """Returns the schedulerName of Pods in a queue. The embedded cluster's own scheduler knows queues."""
-    return VOLCANO if not isinstance(cluster, EmbeddedCluster) and await has_queues(cluster) else ""
 
 
 def _server_for(settings: Settings, is_embedded: bool, adapter: str) -> str:
