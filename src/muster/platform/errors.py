@@ -98,8 +98,19 @@ class TooManyRequestsProblem(Problem):
     status, type, title = 429, "too-many-requests", "Too many attempts"
 
 
+RETRY_SECONDS = 2
+"""When a client tries again after something did not respond. A restart takes about as long."""
+
+
 class UnavailableProblem(Problem):
+    """With a Retry-After header."""
+
     status, type, title = 503, "unavailable", "The service is not available"
+
+    def __init__(
+        self, detail: str, errors: Sequence[FieldError] = (), *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail, errors, headers={"Retry-After": str(RETRY_SECONDS), **(headers or {})})
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from muster.server.platform.problems import problem_of
     ("error", "status", "retry_after", "logged"),
     [
         (NotFoundProblem("gone"), 404, None, None),
-        (LeaseLost("another server has it"), 503, None, None),
+        (LeaseLost("another server has it"), 503, "2", None),
         (OperationalError("SELECT 1", {}, Exception("the server closed the connection")), 503, "2", logging.WARNING),
         (DataError("SELECT 1", {}, Exception("out of range")), 503, "2", logging.ERROR),
         (errors.Unavailable("cannot reach the API server"), 503, "2", logging.WARNING),
@@ -27,7 +27,7 @@ from muster.server.platform.problems import problem_of
         (errors.Conflict("changed"), 409, None, None),
         (errors.TooLarge("2 MB"), 413, None, None),
         (errors.Invalid("no"), 400, None, None),
-        (EncryptionError("no key"), 503, None, logging.ERROR),
+        (EncryptionError("no key"), 503, "2", logging.ERROR),
         (ZeroDivisionError(), 500, None, logging.ERROR),
     ],
 )

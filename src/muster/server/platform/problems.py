@@ -35,9 +35,6 @@ from muster.platform.messages import FieldError, field_error
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2
-"""When a client tries again after a database or a cluster did not respond. A restart takes about as long."""
-
 _PHRASES = {404: ("not-found", "Not found"), 405: ("method-not-allowed", "Method not allowed")}
 
 
@@ -80,7 +77,7 @@ def problem_of(error: Exception, request: str) -> Problem:
             log.warning("%s: the database does not respond: %s", request, str(error.orig).strip())
         else:
             log.error("%s: the database failed", request, exc_info=error)
-        return UnavailableProblem.of("database").with_headers({"Retry-After": str(RETRY_SECONDS)})
+        return UnavailableProblem.of("database")
     if isinstance(error, ApiError):
         return _cluster_problem(error, request)
     if isinstance(error, EncryptionError):
@@ -135,8 +132,7 @@ def _cluster_problem(error: ApiError, request: str) -> Problem:
     elif error.code >= 500:
         log.error("%s: the cluster failed", request, exc_info=error)
     problem = _CLUSTER_PROBLEMS.get(error.code, BadRequestProblem if error.code < 500 else UnavailableProblem)
-    after = RETRY_SECONDS if error.retry_after is None and error.code >= 500 else error.retry_after
-    headers = {} if after is None else {"Retry-After": str(max(1, round(after)))}
+    headers = {} if error.retry_after is None else {"Retry-After": str(max(1, round(error.retry_after)))}
     return problem(error.message).with_headers(headers)
 
 
