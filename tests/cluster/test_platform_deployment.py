@@ -10,6 +10,7 @@ import sys
 import uuid
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import urandom
 from pathlib import Path
@@ -69,7 +70,15 @@ class Deployed:
 
 @pytest.fixture
 def deployed(needs: Needs, namespace: str, tmp_path: Path) -> Iterator[Deployed]:
-    real, suffix = needs("node", "argo", "s3"), uuid.uuid4().hex[:6]
+    with deployed_by(needs("node", "argo", "s3"), namespace, tmp_path) as platform:
+        yield platform
+
+
+@contextmanager
+def deployed_by(
+    real: RealCluster, namespace: str, tmp_path: Path, *, with_operator: bool = False
+) -> Iterator[Deployed]:
+    suffix = uuid.uuid4().hex[:6]
     real.load(server_image())
     (real.layout.root / "s3" / "objects" / f"muster-{suffix}").mkdir()
     s3 = {"endpoint": f"http://{HOST}:{addons.S3_PORT}", "bucket": f"muster-{suffix}", "region": "us-east-1"}
@@ -91,7 +100,9 @@ def deployed(needs: Needs, namespace: str, tmp_path: Path) -> Iterator[Deployed]
         assert postgres.socket_folder.exists()
         literals = [f"--from-literal={name}={value}" for name, value in values.items()]
         real.kubectl("create", "secret", "generic", "muster", f"--namespace={namespace}", *literals)
-        words = ["deploy", "--without-operator", f"--namespace={namespace}", f"--config={settings}", "--timeout=5m"]
+        words = ["deploy", f"--namespace={namespace}", f"--config={settings}", "--timeout=5m", f"--egress-port={port}"]
+        if not with_operator:
+            words.append("--without-operator")
         done = real.run([*MUSTER, *words], seconds=600)
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.splitlines()[-1] == f"{namespace}/muster: 2 of 2 replicas available"
@@ -100,6 +111,8 @@ def deployed(needs: Needs, namespace: str, tmp_path: Path) -> Iterator[Deployed]
         finally:
             for kind in ("deployment", "clusterrolebinding", "clusterrole"):
                 real.kubectl("delete", kind, "muster", f"--namespace={namespace}", "--ignore-not-found", "--wait")
+            if with_operator:
+                real.run([*MUSTER, "operator", "uninstall", f"--namespace={namespace}"], seconds=240)
             listed = real.kubectl("get", "namespaces", "--output=name").split()
             mine = [each for each in listed if each.endswith(suffix) or each in {"namespace/user-admin"} - set(before)]
             if mine:

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 from muster.kube.builtin import NAMESPACE, SECRET, STORAGE_CLASS
 from muster.kube.errors import ApiError, NotFound
@@ -65,6 +67,8 @@ class Facts:
     namespace_exists: bool = False
     secret_keys: frozenset[str] | None = None
     """The keys of the Secret; None if it does not exist."""
+    database_port: int | None = None
+    """The port in the Secret's database-url; None if it cannot be read."""
     other_operators: tuple[str, ...] = ()
     s3: bool = False
     """Whether the settings name an object store."""
@@ -187,6 +191,10 @@ def _check_secret(facts: Facts, options: PlatformOptions) -> Check:
     }
     missing = [key for key in REQUIRED_KEYS if key not in (facts.secret_keys or ())]
     name = f"{options.namespace}/{options.secret}"
+    port = facts.database_port
+    if not missing and port is not None and port not in options.egress_ports:
+        fix = f"add --egress-port {port}, or networkPolicy.egressPorts in the chart"
+        return Check("Secret", "warning", f"{name}: the NetworkPolicy does not allow port {port} of database-url", fix)
     if not missing:
         return Check("Secret", "ok", f"{name}: {', '.join(sorted(facts.secret_keys or ()))}")
     given = " ".join(f"--from-literal={key}={literals[key]}" for key in missing)
@@ -239,11 +247,20 @@ async def gather_facts(cluster: RemoteCluster, options: DeployOptions) -> Facts:
         denied=tuple(await _denied(cluster, options.objects())),
         namespace_exists=await _get(cluster, NAMESPACE, options.platform.namespace, "") is not None,
         secret_keys=None if secret is None else frozenset(secret.get("data") or {}),
+        database_port=None if secret is None else _database_port(secret),
         other_operators=tuple(others),
         s3=bool((config.get("artifacts") or {}).get("s3")),
         url=str((config.get("web") or {}).get("url") or ""),
         shared_class=str((config.get("kubernetes") or {}).get("sharedStorageClass") or ""),
     )
+
+
+def _database_port(secret: Object) -> int | None:
+    try:
+        url = urlsplit(b64decode((secret.get("data") or {}).get("database-url") or "").decode())
+        return (url.port or 5432) if url.hostname else None
+    except ValueError:
+        return None
 
 
 async def _get(cluster: RemoteCluster, kind: Kind, name: str, namespace: str) -> Object | None:
