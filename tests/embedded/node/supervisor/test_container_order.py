@@ -63,6 +63,24 @@ async def test_a_container_is_restarted_until_it_succeeds(pods: Pods, exits: Exi
     assert [e["a"] for e in entries if e["e"] == "starting"] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_a_retry_of_a_container_set_finds_the_files_of_the_attempt_before(
+    isolated: Pods, exits: Exits, retries: int
+) -> None:
+    """As in Argo, where the executor repeats the command in the same container. A restart by restartPolicy does not."""
+    script = "test -e /mnt/tried && exit 0; touch /mnt/tried; exit 3"
+    order = {"leading": ["main"], "after": {}, "retries": retries, "retrySeconds": 0.01}
+    entries = await isolated.run(
+        "pod", "sh", "-c", script, mounts=[{"type": "tmpfs", "target": "/mnt"}], arrangement=order if retries else None,
+        restartPolicy="Never" if retries else "OnFailure", deadline=time.time() + 3.0,
+    )  # fmt: skip
+    if retries:
+        assert exits(entries) == [("main", 0, 3, "Error"), ("main", 1, 0, "Completed")]
+        assert entries[-1]["phase"] == "Succeeded"
+    else:
+        assert {code for _, _, code, _ in exits(entries)} == {3}
+
+
 async def test_each_attempt_has_its_own_log_and_termination_message(pods: Pods) -> None:
     folder = pods.home / "pod"
     mounts = [{"type": "bind", "source": str(folder / "message-main"), "target": "/dev/termination-log"}]

@@ -64,7 +64,10 @@ class AttemptHost(Protocol):
 
 
 class Attempt:
-    def __init__(self, host: AttemptHost, container: PreparedContainer, number: int) -> None:
+    def __init__(
+        self, host: AttemptHost, container: PreparedContainer, number: int, earlier: Attempt | None = None
+    ) -> None:
+        """An attempt that repeats an `earlier` one runs among the files that it has left."""
         self.container, self.number = container, number
         self.name = container["name"]
         self.pid = 0
@@ -73,7 +76,8 @@ class Attempt:
         """Whether it has ended, and its view of the file system is kept."""
         self._host, self._loop = host, host.loop
         self._engine = container.get("engine")
-        self._namespace = self._inode = -1
+        self._namespace = earlier.hand_over() if earlier is not None else -1
+        self._inode = -1
         self._streams: dict[int, LogStream] = {}
         self._log: LogWriter | None = None
         self._attachments = Attachments(host.loop, self._resume_reading)
@@ -101,7 +105,7 @@ class Attempt:
         stdio, outputs = self._open_streams()
         try:
             self.pid, self._namespace = self._host.sandbox.start(
-                container, self.number, stdio, self._cgroup_descriptors
+                container, self.number, stdio, self._cgroup_descriptors, namespace=self._namespace
             )
         except StartError as error:
             self._attachments.close()
@@ -444,6 +448,12 @@ class Attempt:
         if not self.is_kept:
             self.release()
         self._host.attempt_ended(self, outcome)
+
+    def hand_over(self) -> int:
+        """Returns the descriptor of its mount namespace, and releases the rest."""
+        namespace, self._namespace = self._namespace, -1
+        self.release()
+        return namespace
 
     def release(self) -> None:
         """Gives up the container's view of the file system, and the limits of what was run there."""

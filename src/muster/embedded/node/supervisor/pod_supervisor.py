@@ -175,9 +175,15 @@ class Supervisor:
         self._stop_attempt(attempt, time.time() + (self.pod["grace"] if grace is None else grace))
 
     def keeps(self, attempt: Attempt, outcome: AttemptOutcome) -> bool:
-        """Whether the files of a container that has ended are kept: it failed, and nothing starts it again."""
+        """Whether the files of a container that has ended are kept: it failed, and is retried among them, or nothing
+        starts it again."""
+        if attempt.container.get("engine"):
+            return False
+        order = self._state.order
+        if order is not None and outcome.code and attempt.number < order.retries and attempt.name in order.leading:
+            return True
         wanted = self.pod.get("keepFailedSeconds") and self.pod["restartPolicy"] == "Never"
-        return bool(wanted and outcome.code and outcome.reason != "StartError" and not attempt.container.get("engine"))
+        return bool(wanted and outcome.code and outcome.reason != "StartError")
 
     def attempt_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
         self.attempts.pop(attempt.name, None)
@@ -228,7 +234,10 @@ class Supervisor:
             self._journal.discard(starting)
             return False
         apply_action(self._state, action, now)
-        attempt = Attempt(self, self._containers[action.container], action.attempt)
+        # Only the retries of a containerSet find the files of the attempt before them.
+        is_retry = self._state.order is not None and self._state.order.retries
+        earlier = self._kept.pop(action.container, None) if is_retry else None
+        attempt = Attempt(self, self._containers[action.container], action.attempt, earlier)
         self.attempts[action.container] = attempt
         attempt.start()
         return True

@@ -72,10 +72,17 @@ class Sandbox:
         return not self._has_shared
 
     def start(
-        self, container: PreparedContainer, attempt: int, stdio: Sequence[int], cgroups: Sequence[int] = ()
+        self,
+        container: PreparedContainer,
+        attempt: int,
+        stdio: Sequence[int],
+        cgroups: Sequence[int] = (),
+        *,
+        namespace: int = -1,
     ) -> tuple[int, int]:
         """Starts a container's main process. Returns its number and a descriptor of its mount namespace (-1 if it has
-        none of its own). `cgroups` are descriptors of the files by which it joins control groups."""
+        none of its own), which is `namespace` if there is one from an earlier attempt. `cgroups` are descriptors of
+        the files by which it joins control groups."""
         env = {**os.environ, **container["env"]} if container.get("engine") else container["env"]
         command = Command(
             container["argv"],
@@ -95,7 +102,12 @@ class Sandbox:
                 )
             command.env = {**env, CONTAINER_MARK: self.mark(container, attempt)}
             return launch(command, ends_with_parent=True), -1
-        namespace = -1
+        if namespace >= 0:
+            try:
+                setns(namespace, NEW_MOUNTS)
+                return launch(command, ends_with_parent=False), namespace
+            finally:
+                self._return()
         mounts = [*self._mounts, *(container.get("mounts") or ())]
         try:
             root, private = self._rootfs(container, attempt), _private(container, attempt)
