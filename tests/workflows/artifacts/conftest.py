@@ -36,6 +36,16 @@ class Shop:
     async def config_map(self, name: str, annotations: dict[str, str] | None = None, **values: str) -> None:
         await self._put("ConfigMap", name, annotations=annotations, data=values)
 
+    async def service(self, name: str, address: str, port: int, target: int) -> None:
+        """A Service with one Pod that runs at this address."""
+        ports = [{"port": port, "targetPort": target}]
+        await self._put("Service", name, spec={"selector": {"app": name}, "ports": ports})
+        metadata = {"name": name, "namespace": "default", "labels": {"app": name}}
+        containers = [{"name": "main", "image": "i", "command": ["true"]}]
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+        made = await self.cluster.create(pod)
+        await self.cluster.update({**made, "status": {"phase": "Running", "podIP": address}}, subresource="status")
+
     async def _put(self, kind: str, name: str, annotations: dict[str, str] | None = None, **body: Any) -> None:
         metadata = {"name": name, "namespace": "default", "annotations": annotations or {}}
         await self.cluster.create({"apiVersion": "v1", "kind": kind, "metadata": metadata, **body})

@@ -85,6 +85,19 @@ async def test_a_token_is_asked_for(shop: Shop, site: Site) -> None:
     assert (await shop.fetched(http(site, "/hello.txt", auth={"oauth2": oauth}))).read_text() == "hello"
 
 
+async def test_the_url_of_a_token_may_name_a_service(shop: Shop, site: Site) -> None:
+    port = int(site.url.rpartition(":")[2])
+    await shop.service("tokens", "127.0.0.1", 80, port)
+    await shop.secret("oauth", id="me", secret="s", url="http://tokens/token\n")
+    site.wants = "Bearer t-read"
+    oauth = {
+        "clientIDSecret": {"name": "oauth", "key": "id"}, "clientSecretSecret": {"name": "oauth", "key": "secret"},
+        "tokenURLSecret": {"name": "oauth", "key": "url"}, "scopes": ["read"],
+    }  # fmt: skip
+    artifact = {"name": "a", "path": "/a", "http": {"url": "http://tokens/hello.txt", "auth": {"oauth2": oauth}}}
+    assert (await shop.fetched(artifact)).read_text() == "hello"
+
+
 async def test_trouble_is_told_apart(shop: Shop, site: Site) -> None:
     with pytest.raises(ArtifactMissing):
         await shop.fetched(http(site, "/none"))

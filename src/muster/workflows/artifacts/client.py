@@ -7,6 +7,7 @@ import base64
 import posixpath
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -38,12 +39,14 @@ from muster.workflows.artifacts.locations import (
     location_problem,
     new_key,
     plain_address,
+    plain_url_address,
     prefixed_key,
+    url_with_address,
     with_address,
     with_key,
 )
 from muster.workflows.artifacts.member_jobs import ConfinedStore, ConfinedWork, MemberAccess
-from muster.workflows.artifacts.stores import ArtifactStore, open_store
+from muster.workflows.artifacts.stores import ArtifactStore, StoreAccess, open_store
 from muster.workflows.controller_config import CONFIG_KEY, parse_controller_config
 
 CONFIG_MAP_NAME = "artifact-repositories"
@@ -318,10 +321,15 @@ class ArtifactClient:
         pod = await resolve_service(self._cluster, namespace, *found)
         return location if pod is None else with_address(location, *pod)
 
+    async def _resolve_url(self, namespace: str, url: str) -> str:
+        found = plain_url_address(url)
+        pod = await resolve_service(self._cluster, namespace, *found) if found is not None else None
+        return url if pod is None else url_with_address(url, *pod)
+
     def _open(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:
         if is_local(location):
             return LocalStore(self._local_folder, namespace, self._threads)
-        return open_store(location, secrets.get)
+        return open_store(location, secrets.get, StoreAccess(resolve=partial(self._resolve_url, namespace)))
 
     def _open_for_member(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:
         if is_local(location) or kind_of(location) == "raw":

@@ -104,9 +104,11 @@ class HttpStore:
         who = _basic(
             await self._secret_of(oauth["clientIDSecret"]), await self._secret_of(oauth.get("clientSecretSecret") or {})
         )
-        url = await self._secret_of(oauth.get("tokenURLSecret") or {})
+        url = (await self._secret_of(oauth.get("tokenURLSecret") or {})).strip()
+        if self._access.resolve is not None:
+            url = await self._access.resolve(url)
         body = {k: v for k, v in form.items() if v}
-        async with session.post(url.strip(), data=body, headers=who, proxy=self._access.proxy or None) as response:
+        async with session.post(url, data=body, headers=who, proxy=self._access.proxy or None) as response:
             _check(response.status, "POST", "the token URL of oauth2")
             answer = await response.json(content_type=None)
         return {"Authorization": f"Bearer {answer.get('access_token', '')}"}

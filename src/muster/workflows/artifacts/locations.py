@@ -215,6 +215,11 @@ def plain_address(location: Location) -> tuple[str, int] | None:
         url = str(settings.get("url") or "")
     else:
         return None
+    return plain_url_address(url)
+
+
+def plain_url_address(url: str) -> tuple[str, int] | None:
+    """Returns the host and port of a URL of plain HTTP."""
     try:
         parts = urlsplit(url)
         return (parts.hostname, parts.port or 80) if parts.scheme == "http" and parts.hostname else None
@@ -227,7 +232,10 @@ def with_address(location: Location, host: str, port: int) -> Location:
     kind = kind_of(location)
     if kind == "s3":
         return {**location, kind: {**location[kind], "endpoint": f"{host}:{port}"}}
-    parts = urlsplit(str(location[kind]["url"]))
+    return {**location, kind: {**location[kind], "url": url_with_address(str(location[kind]["url"]), host, port)}}
+
+
+def url_with_address(url: str, host: str, port: int) -> str:
+    parts = urlsplit(url)
     user, at, _ = parts.netloc.rpartition("@")
-    url = urlunsplit(parts._replace(netloc=f"{user}{at}{host}:{port}"))
-    return {**location, kind: {**location[kind], "url": url}}
+    return urlunsplit(parts._replace(netloc=f"{user}{at}{host}:{port}"))

@@ -28,6 +28,8 @@ class StoreAccess:
     """A program that connects ssh and git:// for a member: it gets the host and the port."""
     known_hosts: str = ""
     """The host keys that ssh trusts, for a member."""
+    resolve: Callable[[str], Awaitable[str]] | None = None
+    """Returns a URL of plain HTTP with the address of a Pod if it names a Service of the cluster."""
 
 
 class ArtifactStore(Protocol):
