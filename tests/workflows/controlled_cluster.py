@@ -122,12 +122,14 @@ class Stage:
         await self.stop()
         self.start()
 
-    async def create(self, name: str, *templates: Object, **spec: Any) -> Object:
+    async def create(
+        self, name: str, *templates: Object, labels: Mapping[str, str] | None = None, **spec: Any
+    ) -> Object:
         """The first template is the entrypoint."""
         return await self.cluster.create({
             "apiVersion": WORKFLOW.api_version,
             "kind": "Workflow",
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
             "spec": {"entrypoint": templates[0]["name"], "templates": [*templates], **spec},
         })  # fmt: skip
 

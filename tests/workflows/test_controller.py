@@ -50,6 +50,19 @@ async def test_a_workflow_runs_to_its_end_and_its_labels_tell(s: Stage) -> None:
     assert Counter(reasons[1:-1]) == {"WorkflowNodeRunning": 3, "WorkflowNodeSucceeded": 3}
 
 
+async def test_durations_are_estimated_from_the_last_success_of_the_same_template(s: Stage) -> None:
+    labels = {"workflows.argoproj.io/workflow-template": "train"}
+    for number, name in enumerate(("first", "second", "other"), 1):
+        await s.create(name, dag({"name": "a"}), task(), labels={} if name == "other" else labels)
+        await s.launched(*["a"] * number)
+        s.executor.tell(name, "a")
+        assert await s.ended(name) == "Succeeded"
+    first, second, other = (status_of(s.workflow(name)) for name in ("first", "second", "other"))
+    assert "estimatedDuration" not in first and "estimatedDuration" not in other
+    assert second["estimatedDuration"] >= 1
+    assert all(node["estimatedDuration"] >= 1 for node in second["nodes"].values())
+
+
 async def test_nodes_are_rows_of_their_own(s: Stage) -> None:
     await s.create("wf", dag({"name": "a"}), task())
     await s.launched("a")

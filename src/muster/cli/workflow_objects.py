@@ -267,7 +267,10 @@ def summary_fields(workflow: Object, now: datetime) -> list[tuple[str, str]]:
             ("Finished", status.get("finishedAt")),
         )
     ]
-    lines += [("Duration", format_workflow_time(status, now)), ("Progress", str(status.get("progress") or ""))]
+    lines += [("Duration", format_workflow_time(status, now))]
+    if status.get("estimatedDuration") and not status.get("finishedAt"):
+        lines += [("Estimated", format_seconds(status["estimatedDuration"]))]
+    lines += [("Progress", str(status.get("progress") or ""))]
     shown = [(label, text) for label, text in lines if text]
     shown += _parameters("Parameters", (resolved.get("arguments") or {}).get("parameters") or ())
     shown += _parameters("Outputs", (status.get("outputs") or {}).get("parameters") or ())

@@ -57,6 +57,7 @@ from muster.workflows.engine.budget import set_aside
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import HeldLocks
 from muster.workflows.engine.task_resolver import TaskResolver
+from muster.workflows.estimates import Estimates, estimate, newest_of, origins_of, succeeded_origins_of
 from muster.workflows.executors.pod_spec import claims_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.limits import BudgetExceeded
@@ -180,7 +181,9 @@ class WorkflowController:
         """Workflows that wait until others of their namespace have ended."""
         queue = FairQueue[Key](lambda key: key.namespace, _PER_NAMESPACE)
         self._queue: Controller[Key] = Controller("workflows", self._reconcile, workers=_WORKERS, queue=queue)
-        self._workflows = Informer(cluster, WORKFLOW, on_change=self._workflow_changed)
+        self._workflows = Informer(
+            cluster, WORKFLOW, on_change=self._workflow_changed, indexers={"succeeded": succeeded_origins_of}
+        )
         self._limits = Informer(cluster, CONFIG_MAP, on_change=self._limit_changed)
         self._counters.workflows = self._workflows.objects.values
         self._counters.queue = lambda: (self._queue.depth, self._queue.busy)
@@ -291,6 +294,10 @@ class WorkflowController:
         run = await self._load(obj, nodes)
         if not nodes and not status_of(obj).get("startedAt"):
             run.status_builder.set(**await self._artifact_status(obj))
+        estimates = self._estimates(obj)
+        run.tree.estimates = estimates.nodes
+        if estimates.workflow and not status_of(obj).get("estimatedDuration"):
+            run.status_builder.set(estimatedDuration=estimates.workflow)
         problem = await self._claim_volumes(obj, run)
         if problem:
             run.problem = "Error", problem
@@ -306,6 +313,13 @@ class WorkflowController:
             return Run.load(obj, nodes, self._view(obj), self._budgets, self._resolver_for(obj))
 
         return await self._threads.run(uid_of(obj), load)
+
+    def _estimates(self, obj: Object) -> Estimates:
+        for origin in origins_of(obj):
+            baseline = newest_of(self._workflows.by("succeeded", origin))
+            if baseline is not None:
+                return estimate(baseline, self._cluster.status_rows(WORKFLOW, uid_of(baseline)))
+        return Estimates()
 
     async def _artifact_status(self, obj: Object) -> dict[str, Any]:
         """Returns what the status says of artifacts from the start."""
@@ -386,6 +400,7 @@ class WorkflowController:
         nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
         active.obj, active.stored = obj, nodes
         before, active.run = active.run, await self._load(obj, nodes)
+        active.run.tree.estimates = before.tree.estimates
         self._threads.dispose(before)
         if active.problem:
             active.run.problem = "Error", active.problem

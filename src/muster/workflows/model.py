@@ -62,6 +62,7 @@ class Node(TypedDict, total=False):
     startedAt: str
     finishedAt: str
     progress: str
+    estimatedDuration: int  # seconds
     resourcesDuration: dict[str, int]
     podIP: str
     daemoned: bool

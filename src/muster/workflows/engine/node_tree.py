@@ -170,6 +170,8 @@ class NodeTree:
         self.changed: set[str] = set()
         self.counts: dict[str, BoundaryCounts] = defaultdict(BoundaryCounts)
         self.totals = BoundaryCounts()
+        self.estimates: Mapping[str, int] = {}
+        """How many seconds nodes will take, by their name without that of the workflow."""
         self.failures: set[str] = set()
         """Nodes that are Failed or Error."""
         self.running_pods = 0
@@ -201,6 +203,8 @@ class NodeTree:
             node.setdefault("finishedAt", node["startedAt"])
         if node["type"] in _LEAVES:
             node.setdefault("progress", "0/1")
+        if self.estimates and (seconds := self.estimates.get(node["name"].removeprefix(self.workflow))):
+            node["estimatedDuration"] = seconds
         self.nodes[node_id] = node
         self._fresh.add(node_id)
         self.changed.add(node_id)
