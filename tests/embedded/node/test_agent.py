@@ -38,6 +38,13 @@ async def test_a_pod_runs_and_succeeds_in_few_writes(node: Node) -> None:
     assert writes <= 2
 
 
+async def test_the_end_of_the_only_pod_that_runs_is_reported_at_once(node: Node) -> None:
+    await node.restart(coalesce_seconds=3600.0)
+    for name in ("p", "q"):
+        await node.create(name, "true")
+        assert status_of(await node.ended(name))["phase"] == "Succeeded"
+
+
 async def test_a_failed_pod_has_its_termination_message(node: Node) -> None:
     await node.create("p", "sh", "-c", "echo no data > /dev/termination-log; exit 3")
     pod = await node.ended("p")

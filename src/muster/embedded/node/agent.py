@@ -83,6 +83,7 @@ log = logging.getLogger(__name__)
 _CHECK_SECONDS = 15.0
 _LOG_SECONDS = 600.0
 _HOSTS_SECONDS = 0.05
+_FEW_PODS = 8
 _ENVIRONMENTS_SECONDS = 3600.0
 
 
@@ -321,12 +322,28 @@ class Agent:
         return hints
 
     def _receive_hints(self, hints: socket.socket) -> None:
+        """Most Pods report several changes in a row, and many Pods at the same time: they are looked at together."""
+        has_ended = False
         with suppress(BlockingIOError):
             while True:
-                self._dirty.add(hints.recv(128).decode())
-        if self._flush_timer is None:
+                uid, _, ended = hints.recv(128).decode().partition(" ")
+                self._dirty.add(uid)
+                has_ended = has_ended or bool(ended)
+        if has_ended and self._expects_no_hints():
+            if self._flush_timer is not None:
+                self._flush_timer.cancel()
+            self._enqueue_dirty()
+        elif self._flush_timer is None:
             loop = asyncio.get_running_loop()
             self._flush_timer = loop.call_later(self.settings.coalesce_seconds, self._enqueue_dirty)
+
+    def _expects_no_hints(self) -> bool:
+        """Whether all Pods that run have sent hints, so that the next step of a workflow need not wait for others."""
+        if len(self._workers) > _FEW_PODS:
+            return False
+        return all(
+            uid in self._dirty or worker.is_finished or not worker.was_started for uid, worker in self._workers.items()
+        )
 
     def _enqueue_dirty(self) -> None:
         self._flush_timer = None

@@ -166,7 +166,7 @@ class PreparedPod(TypedDict, total=False):
     ]  # once per Pod, shared by its containers; containers bind a tmpfs that is inside the Pod's folder
     arrangement: ContainerOrder | None
     containers: list[PreparedContainer]  # init and sidecar containers in order, then the main ones
-    notify: str  # path of the agent's datagram socket; the datagram is the Pod's uid
+    notify: str  # path of the agent's datagram socket; the datagram is the Pod's uid, at its end with ` finished`
     logFileBytes: int
     logFiles: int
     limits: PodLimits

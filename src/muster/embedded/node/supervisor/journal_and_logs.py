@@ -94,9 +94,9 @@ class JournalWriter:
         self._pending.clear()
         return True
 
-    def notify(self, patience: float = 0.0) -> bool:
-        """Tells the agent that there is something to read. Returns False if an agent listens but is too busy; then call
-        it again later. It does not matter if no agent listens."""
+    def notify(self, patience: float = 0.0, *, finished: bool = False) -> bool:
+        """Tells the agent that there is something to read, or that the Pod has finished. Returns False if an agent
+        listens but is too busy; then call it again later. It does not matter if no agent listens."""
         had_connected = self._socket is not None
         try:
             if self._socket is None:
@@ -104,7 +104,7 @@ class JournalWriter:
                 with short_socket_path(self._listener) as path:
                     self._socket.connect(path)
             self._socket.settimeout(patience)
-            self._socket.send(self._uid)
+            self._socket.send(self._uid + b" finished" if finished else self._uid)
         except (BlockingIOError, TimeoutError):
             return False
         except OSError:
@@ -112,7 +112,7 @@ class JournalWriter:
             if self._socket is not None:
                 self._socket.close()
                 self._socket = None
-            return self.notify(patience) if had_connected else True
+            return self.notify(patience, finished=finished) if had_connected else True
         return True
 
 

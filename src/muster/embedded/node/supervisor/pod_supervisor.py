@@ -264,7 +264,7 @@ class Supervisor:
         self._is_finished = True
         if action.phase != "Failed":
             self._release_kept()
-        self._journal.notify(_LAST_NOTIFY_TIMEOUT)
+        self._journal.notify(_LAST_NOTIFY_TIMEOUT, finished=True)
         return True
 
     def _keep_failed(self, control: ControlServer) -> None:
