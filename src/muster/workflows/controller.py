@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Any, Protocol, TypeAlias
 
 from muster.kube.budgets import Budgets, setting_name
@@ -132,6 +133,8 @@ class _Active:
     row_outdated: bool = False
     """Nodes were stored since the workflow's own row was."""
     write_at: float = 0.0
+    step_at: float = 0.0
+    """When the next step is due, in monotonic time. Before, only the workflow's own row may have to be written."""
 
     def has_stored(self, nodes: Mapping[str, Node]) -> bool:
         """Whether these nodes are the ones this controller stored, unchanged by others."""
@@ -210,7 +213,13 @@ class WorkflowController:
         if active is None:
             return  # the controller asks again when it loads the workflow
         active.outcomes[node] = outcome
-        self._queue.enqueue(workflow)
+        self._request_step(workflow)
+
+    def _request_step(self, key: Key) -> None:
+        active = self._active.get(key)
+        if active is not None:
+            active.step_at = 0.0
+        self._queue.enqueue(key)
 
     async def _reconcile(self, key: Key) -> float | None:
         obj = self._cluster.peek(WORKFLOW, key)
@@ -248,6 +257,9 @@ class WorkflowController:
             await self._reload(key, active, obj)
         outcomes, active.outcomes = active.outcomes, {}
         try:
+            if active.step_at > time.monotonic():
+                await self._store(active, Actions())
+                return _seconds_until_due(active)
             return await self._advance(key, active, outcomes)
         except BaseException as error:
             # The workflow changed during the step, or could not be stored: discard the decisions and decide again. Keep
@@ -261,7 +273,7 @@ class WorkflowController:
                 active.outcomes = outcomes | active.outcomes
             if not isinstance(error, Conflict | NotFound | TooLarge):
                 raise
-            self._queue.enqueue(key)
+            self._request_step(key)
             return None
 
     def _adopt_change(self, active: _Active, obj: Object) -> bool:
@@ -270,6 +282,7 @@ class WorkflowController:
             return False
         active.obj = obj
         active.run.update(obj)
+        active.step_at = 0.0
         return True
 
     async def _begin(self, key: Key, obj: Object) -> _Active | None:
@@ -398,7 +411,7 @@ class WorkflowController:
     async def _reload(self, key: Key, active: _Active, obj: Object) -> None:
         """Loads the run again. Running nodes and launches in progress continue; only the decisions are read again."""
         nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
-        active.obj, active.stored = obj, nodes
+        active.obj, active.stored, active.step_at = obj, nodes, 0.0
         before, active.run = active.run, await self._load(obj, nodes)
         active.run.tree.estimates = before.tree.estimates
         self._threads.dispose(before)
@@ -434,6 +447,7 @@ class WorkflowController:
 
     async def _advance(self, key: Key, active: _Active, outcomes: Mapping[str, Outcome]) -> float | None:
         uid, view = uid_of(active.obj), self._view(active.obj)
+        active.step_at = inf
         self._count_pods(active, outcomes)
         actions = await self._threads.run(uid, lambda: advance_run(active.run, outcomes, view))
         active.memos += actions.remember
@@ -458,10 +472,10 @@ class WorkflowController:
             self._release(key, active.obj)
             return None
         self._wake_waiting()
-        waits = [(actions.wake - datetime.now(UTC)).total_seconds()] if actions.wake is not None else []
-        if active.row_outdated:
-            waits.append(active.write_at - time.monotonic())
-        return max(0.0, min(waits)) if waits else None
+        if actions.wake is not None:
+            wake_at = time.monotonic() + (actions.wake - datetime.now(UTC)).total_seconds()
+            active.step_at = min(active.step_at, wake_at)
+        return _seconds_until_due(active)
 
     def _record_events(self, active: _Active, nodes: Sequence[NodeEvent], news: Sequence[WorkflowEvent]) -> None:
         """Those of nodes are between the start and the end of the workflow."""
@@ -584,13 +598,13 @@ class WorkflowController:
             if waiting:
                 first = next(iter(waiting))
                 del waiting[first]
-                self._queue.enqueue(first)
+                self._request_step(first)
             if not waiting:
                 del self._postponed[namespace]
 
     def _wake_waiting(self) -> None:
         for workflow in self._locks.waiting_for_turn():
-            self._queue.enqueue(Key(*workflow.split("/", 1)))
+            self._request_step(Key(*workflow.split("/", 1)))
 
     def _restore_locks(self) -> None:
         """Restores locks before any is requested: what held a lock when the server stopped still holds it."""
@@ -611,7 +625,7 @@ class WorkflowController:
 
     def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
         if after is None:
-            self._queue.enqueue(key_of(before or {}))
+            self._request_step(key_of(before or {}))
         else:
             if self._workflows.synced.is_set():
                 self._counters.workflow_changed(before, after, datetime.now(UTC))
@@ -622,13 +636,19 @@ class WorkflowController:
         """The controller's own writes need no step."""
         active = self._active.get(key)
         if active is None or active.needs_reload or version_of(active.obj) != version:
-            self._queue.enqueue(key)
+            self._request_step(key)
 
     def _limit_changed(self, before: Object | None, after: Object | None) -> None:
         """The limit of a semaphore may have been raised."""
         for key, active in self._active.items():
             if active.run.status.get("synchronization"):
-                self._queue.enqueue(key)
+                self._request_step(key)
+
+
+def _seconds_until_due(active: _Active) -> float | None:
+    """Seconds until the next step or write of a workflow, or None if it waits for something to happen."""
+    due = min(active.step_at, active.write_at if active.row_outdated else inf)
+    return None if due == inf else max(0.0, due - time.monotonic())
 
 
 def _must_be_visible(obj: Object, status: Mapping[str, Any]) -> bool:
