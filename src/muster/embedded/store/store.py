@@ -33,7 +33,7 @@ Listener: TypeAlias = Callable[[str, Change], None]
 DATABASE = "cluster.db"
 LARGEST_BATCH = 512
 DELETE_BATCH = 2000
-_QUICK_ROWS, _QUICK_BYTES = 4, 32 << 10
+_QUICK_ROWS, _QUICK_BYTES = 12, 32 << 10
 ERROR_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
