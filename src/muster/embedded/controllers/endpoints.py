@@ -195,12 +195,16 @@ class EndpointsController:
             self._queue.enqueue_after(change.key, _DELAY)
         elif resource == POD.resource:
             services = self._store.view.in_namespace(SERVICE.resource, change.key.namespace)
-            if services is None or not _matters(change):
+            if services is None:
+                return
+            selectors = {
+                name: chosen for name, each in services.all().items() if (chosen := spec_of(each).get("selector"))
+            }
+            if not selectors or not _matters(change):
                 return
             labels = [labels_of(pod) for pod in (change.before, change.after) if pod is not None]
-            for name, service in services.all().items():
-                selector = spec_of(service).get("selector")
-                if selector and any(selector.items() <= found.items() for found in labels):
+            for name, selector in selectors.items():
+                if any(selector.items() <= found.items() for found in labels):
                     self._queue.enqueue_after(Key(change.key.namespace, name), _DELAY)
         elif resource in (ENDPOINT_SLICE.resource, ENDPOINTS.resource):
             obj = change.after or change.before or {}

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -172,8 +172,14 @@ def hidden_folders(needed: Sequence[str], hidden: Sequence[str]) -> tuple[str, .
 
 def match_image(image: str, images: Mapping[str, ImageSettings]) -> str:
     """Returns the longest pattern that matches the image, or ''. A pattern without a tag matches every tag."""
+    return _match_patterns(image, tuple(images))
+
+
+@lru_cache(1024)
+def _match_patterns(image: str, patterns: Sequence[str]) -> str:
+    """Remembers its results: every Pod asks, for one of a few images."""
     untagged = _without_tag(image)
-    fitting = [p for p in images if fnmatchcase(image, p) or fnmatchcase(untagged, p)]
+    fitting = [p for p in patterns if fnmatchcase(image, p) or fnmatchcase(untagged, p)]
     return max(fitting, key=len, default="")
 
 
