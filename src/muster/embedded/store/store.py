@@ -19,9 +19,11 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import orjson
 
 from muster.embedded.store.database import Database, DirectoryLock, Durability, Row, is_full
+from muster.embedded.store.equal_parts import EqualParts
 from muster.embedded.store.history import Change, ChangeRecord, History, make_change
 from muster.embedded.store.shared_parts import SharedParts, merge_parts
 from muster.embedded.store.view import ResourceKey, Staged, Transaction, View, is_packed
+from muster.kube.builtin import POD
 from muster.kube.encryption import KeyRing
 from muster.kube.errors import ApiError, Gone, StorageFull, Unavailable
 from muster.kube.objects import Key, Object, version_of
@@ -35,6 +37,9 @@ LARGEST_BATCH = 512
 DELETE_BATCH = 2000
 _QUICK_ROWS, _QUICK_BYTES = 12, 32 << 10
 ERROR_SECONDS = 60.0
+_LOAD_BATCH = 500
+_Versions: TypeAlias = defaultdict[str, defaultdict[str, dict[str, int]]]
+"""The newest version of every object, by resource, namespace and name; 0 if it is gone."""
 log = logging.getLogger(__name__)
 
 
@@ -166,35 +171,43 @@ class Store:
         """Reads the newest version of every object. Older versions are read when they are asked for."""
         self._floors = self.database.floors()
         newest = max(self._floors.values(), default=0)
-        last: dict[tuple[str, str, str], int] = {}
-        """By (resource, namespace, name). An object that is gone has the version 0."""
+        last: _Versions = defaultdict(lambda: defaultdict(dict))
         records: dict[str, list[ChangeRecord]] = defaultdict(list)
         for version, resource, namespace, name, gone, size in self.database.row_infos():
-            place = (resource, namespace, name)
+            names = last[resource][namespace]
+            before = names.get(name, 0)
             if not has_history(resource):
-                self._superseded += [old for old in (last.get(place, 0), version if gone else 0) if old]
+                self._superseded += [old for old in (before, version if gone else 0) if old]
             elif version > self._floors.get(resource, 0):
-                records[resource].append(ChangeRecord(version, size, last.get(place, 0), bool(gone)))
-            last[place] = 0 if gone else version
+                records[resource].append(ChangeRecord(version, size, before, bool(gone)))
+            names[name] = 0 if gone else version
             newest = max(newest, version)
         for resource, stored in records.items():
             self._histories[resource] = self._new_history(resource, stored)
             self._trim(resource)
-        self._load_objects(last)
+        for resource, namespaces in last.items():
+            for namespace, names in namespaces.items():
+                self._load_objects(resource, namespace, {name: version for name, version in names.items() if version})
         self.version = self._head_version = newest
 
-    def _load_objects(self, last: Mapping[tuple[str, str, str], int]) -> None:
-        """Objects are in the order in which they were first written, as far as that is known."""
-        packed = [version for (resource, *_), version in last.items() if version and is_packed(resource)]
-        texts = {row.version: row.object for row in self.database.rows(packed)}
-        others = [version for (resource, *_), version in last.items() if version and not is_packed(resource)]
-        found = {row.version: (obj, shared) for row, obj, shared in self._read_rows(others)}
-        for (resource, namespace, name), version in last.items():
-            key = Key(namespace, name)
-            if version in texts:
-                self.view.put(resource, key, texts[version])
-            elif version:
+    def _load_objects(self, resource: str, namespace: str, last: Mapping[str, int]) -> None:
+        """Objects are in the order in which they were first written, as far as that is known. They are read in small
+        batches: what is allocated between those that stay would keep its memory from being used again."""
+        names, equal = list(last), EqualParts()
+        for start in range(0, len(names), _LOAD_BATCH):
+            batch = {name: last[name] for name in names[start : start + _LOAD_BATCH]}
+            versions = sorted(batch.values())
+            if is_packed(resource):
+                texts = {row.version: row.object for row in self.database.rows(versions)}
+                for name, version in batch.items():
+                    self.view.put(resource, Key(namespace, name), texts[version])
+                continue
+            found = {row.version: (obj, shared) for row, obj, shared in self._read_rows(versions)}
+            for name, version in batch.items():
+                key = Key(namespace, name)
                 obj, shared = found[version]
+                if resource == POD.resource:
+                    equal.share(obj)
                 self.view.put(resource, key, obj)
                 if shared is not None:
                     self._shared[ResourceKey(resource, key)] = shared
