@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from muster.embedded.node.supervisor.contract import JOURNAL, JournalEntry
 
 _MAX_SOCKET_PATH = 107
+_dump = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would create an encoder for each entry
 
 
 class JournalWriter:
@@ -83,7 +84,7 @@ class JournalWriter:
         needed: data in the kernel survives any process.)"""
         if not self._pending:
             return True
-        text = b"".join([json.dumps(entry, separators=(",", ":")).encode() + b"\n" for entry in self._pending])
+        text = b"".join([_dump(entry).encode() + b"\n" for entry in self._pending])
         try:
             written = os.write(self._journal, text)
             if written < len(text):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from errno import EINVAL, ENOSYS
 
@@ -34,6 +35,7 @@ _SECCOMP_SET_MODE_FILTER = 1
 _READ_ONLY, _NO_SETUID, _NO_DEVICES = 1, 2, 4
 _IDMAP = 0x00100000
 
+_ENCODING = sys.getfilesystemencoding()
 _libc = ctypes.CDLL(None, use_errno=True)
 _int, _long, _text = ctypes.c_int, ctypes.c_long, ctypes.c_char_p
 
@@ -129,7 +131,7 @@ def clone_tree(folder: int, path: str) -> int:
     """Returns a detached copy of `path` (a file, or a folder with everything mounted below), as a descriptor. An empty
     path means what the descriptor `folder` points at."""
     flags = _OPEN_TREE_CLONE | _CLOEXEC | _AT_RECURSIVE | (0 if path else _AT_EMPTY_PATH)
-    return _call(_open_tree, folder, os.fsencode(path), flags)
+    return _call(_open_tree, folder, _encode(path), flags)
 
 
 def new_filesystem(
@@ -150,14 +152,14 @@ def new_filesystem(
 def attach(tree: int, folder: int, path: str = "") -> None:
     """Mounts a detached tree at `path`, or where the descriptor `folder` points if the path is empty."""
     flags = _MOVE_FROM_EMPTY_PATH | (0 if path else _MOVE_TO_EMPTY_PATH)
-    _call(_move_mount, tree, b"", folder, os.fsencode(path), flags)
+    _call(_move_mount, tree, b"", folder, _encode(path), flags)
 
 
 def move(mounted: str, folder: int, path: str = "") -> None:
     """Moves the mount at `mounted`, with everything below, to `path`, or to where the descriptor `folder` points if the
     path is empty."""
     flags = 0 if path else _MOVE_TO_EMPTY_PATH
-    _call(_move_mount, AT_CWD, os.fsencode(mounted), folder, os.fsencode(path), flags)
+    _call(_move_mount, AT_CWD, _encode(mounted), folder, _encode(path), flags)
 
 
 def make_read_only(tree: int, *, recursive: bool = True, has_devices: bool = True) -> None:
@@ -193,12 +195,18 @@ def pivot_to_here() -> None:
 
 def unmount(path: str) -> None:
     """Removes the topmost mount at `path`."""
-    _check(_umount(os.fsencode(path), _MNT_DETACH))
+    _check(_umount(_encode(path), _MNT_DETACH))
+
+
+def _encode(path: str) -> bytes:
+    """Like `os.fsencode`, which takes three times as long. A container needs it forty times."""
+    return path.encode(_ENCODING, "surrogateescape")
 
 
 def _call(numbered: tuple[ctypes._NamedFuncPointer, int], *arguments: object) -> int:
     function, number = numbered
-    return _check(function(number, *arguments))
+    result: int = function(number, *arguments)
+    return result if result >= 0 else _check(result)
 
 
 def _check(result: int) -> int:
