@@ -13,6 +13,7 @@ from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.pod_context import output_folder
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.output_files import PROBLEM_FILE
+from muster.embedded.settings import ImageSettings
 from muster.kube.builtin import POD
 from muster.kube.cluster import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object, status_of, uid_of
@@ -57,6 +58,22 @@ async def test_what_a_container_wrote_is_there_after_it_has_ended(node: Node) ->
     assert (folder / "1/out").is_symlink()
     assert sorted(p.name for p in (folder / "1").iterdir()) == ["deep", "link", "out"]
     assert sorted(p.name for p in folder.iterdir()) == ["0", "1"]
+
+
+async def test_the_whole_of_tmp_is_what_the_container_wrote_there(
+    new_node: Callable[..., Node], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A program that is under /tmp on this machine, such as a checkout with its environment, does not belong to it."""
+    programs = tmp_path_factory.mktemp("environment") / "bin"
+    assert programs.is_relative_to("/tmp"), "this test needs a folder below /tmp"
+    programs.mkdir()
+    (programs / "mine").write_text("#!/bin/sh\nmkdir -p /tmp/out; echo hi > /tmp/out/file; mkdir /tmp/empty\n")
+    (programs / "mine").chmod(0o755)
+    node = new_node(images={"img": ImageSettings(path=(str(programs),))})
+    await node.start()
+    await node.create("writer", "mine", metadata=asking(keep={"main": ["/tmp"]}))
+    folder = kept(node, await node.ended("writer")) / "0"
+    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*")) == ["empty", "out", "out/file"]
 
 
 @pytest.mark.parametrize(

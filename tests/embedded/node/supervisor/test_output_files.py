@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,17 @@ from muster.kube.budgets import setting_name
 
 
 def kept(
-    root: Path, target: Path, *paths: str, budget: CopyBudget | None = None, reader: Reader = ANYONE
+    root: Path,
+    target: Path,
+    *paths: str,
+    budget: CopyBudget | None = None,
+    reader: Reader = ANYONE,
+    excluded: Sequence[str] = (),
 ) -> dict[str, str]:
     descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    limit, is_last = budget or CopyBudget(1000, 1 << 20), budget is None
     try:
-        copy_outputs(
-            descriptor, paths, str(target), budget or CopyBudget(1000, 1 << 20), reader, is_last=budget is None
-        )
+        copy_outputs(descriptor, paths, str(target), limit, reader, excluded=excluded, is_last=is_last)
     finally:
         os.close(descriptor)
     return {str(p.relative_to(target)): p.read_text() for p in target.rglob("*") if p.is_file() and not p.is_symlink()}
@@ -48,6 +53,21 @@ def root(tmp_path: Path) -> Path:
 
 def test_files_and_folders_are_copied_by_number(root: Path, tmp_path: Path) -> None:
     assert kept(root, tmp_path / "k", "/a/f", "/none", "/a") == {"0": "f", "2/f": "f", "2/deep/g": "g"}
+
+
+@pytest.mark.parametrize(
+    ("excluded", "expected"),
+    [
+        (["/a/deep/g"], {"0/f": "f", "1": "g"}),
+        (["/a/deep"], {"0/f": "f", "1": "g"}),
+        (["/a/other", "/b"], {"0/f": "f", "0/deep/g": "g", "1": "g"}),
+    ],
+)
+def test_excluded_paths_are_not_copied_unless_they_are_asked_for(
+    root: Path, tmp_path: Path, excluded: list[str], expected: dict[str, str]
+) -> None:
+    assert kept(root, tmp_path / "k", "/a", "/a/deep/g", excluded=excluded) == expected
+    assert (tmp_path / "k/0/deep").exists() is ("0/deep/g" in expected)
 
 
 def test_links_do_not_lead_out_of_the_root(root: Path, tmp_path: Path) -> None:

@@ -399,11 +399,13 @@ class Attempt:
         folder = self.container["keepFolder"]
         root = self._host.sandbox.root_of(self._namespace)
         budget, reader = self._output_budget(), self._reader()
+        # What the container runs from is there because it runs on this machine, and is not one of its files.
+        own = [mount["target"] for mount in self.container.get("mounts") or () if mount["type"] == "own"]
         at_once = output_files.CopyBudget(_ENTRIES_AT_ONCE, min(_BYTES_AT_ONCE, budget.left))
         try:
-            output_files.copy_outputs(root, paths, folder, at_once, reader, is_last=False)
+            output_files.copy_outputs(root, paths, folder, at_once, reader, excluded=own, is_last=False)
         except output_files.BudgetExceeded:
-            child = output_files.copy_outputs_in_child(root, paths, folder, budget, reader)
+            child = output_files.copy_outputs_in_child(root, paths, folder, budget, reader, excluded=own)
             self._loop.on_exit(child, lambda _status: self._report_outcome(outcome))
         else:
             self._report_outcome(outcome)

@@ -110,15 +110,22 @@ ANYONE = Reader()
 
 
 def copy_outputs(
-    root: int, paths: Sequence[str], folder: str, budget: CopyBudget, reader: Reader = ANYONE, *, is_last: bool = True
+    root: int,
+    paths: Sequence[str],
+    folder: str,
+    budget: CopyBudget,
+    reader: Reader = ANYONE,
+    *,
+    excluded: Sequence[str] = (),
+    is_last: bool = True,
 ) -> None:
-    """Copies the `paths` that exist to `folder`/0, /1 ..., replacing what is there. A problem is written to
-    PROBLEM_FILE. Raises BudgetExceeded, unless this `is_last` try."""
+    """Copies the `paths` that exist to `folder`/0, /1 ..., replacing what is there, without the `excluded` paths inside
+    of them. A problem is written to PROBLEM_FILE. Raises BudgetExceeded, unless this `is_last` try."""
     try:
         if os.path.isdir(folder):
             remove_tree(folder)
         os.makedirs(folder, mode=0o700)
-        copies = _Copies(budget, reader)
+        copies = _Copies(budget, reader, excluded)
         for number, path in enumerate(paths):
             if not path.endswith(NAMED_PATHS):
                 copies.copy(root, path, f"{folder}/{number}")
@@ -141,14 +148,20 @@ def copy_outputs(
 
 
 def copy_outputs_in_child(
-    root: int, paths: Sequence[str], folder: str, budget: CopyBudget, reader: Reader = ANYONE
+    root: int,
+    paths: Sequence[str],
+    folder: str,
+    budget: CopyBudget,
+    reader: Reader = ANYONE,
+    *,
+    excluded: Sequence[str] = (),
 ) -> int:
     """Copies in a child process and returns its number."""
     pid = os.fork()
     if pid:
         return pid
     try:
-        copy_outputs(root, paths, folder, budget, reader)
+        copy_outputs(root, paths, folder, budget, reader, excluded=excluded)
     finally:
         os._exit(0)
 
@@ -194,8 +207,13 @@ def write_problem(folder: str, text: str) -> None:
 
 
 class _Copies:
-    def __init__(self, budget: CopyBudget, reader: Reader) -> None:
+    def __init__(self, budget: CopyBudget, reader: Reader, excluded: Sequence[str]) -> None:
         self._budget, self._reader = budget, reader
+        self._excluded = frozenset(excluded)
+        self._around = frozenset(
+            path[:end] for path in excluded for end in range(1, len(path)) if path[end] == "/"
+        )  # fmt: skip
+        """The folders that excluded paths are in. They exist only for these if nothing else is in them."""
 
     def copy(self, root: int, path: str, target: str) -> None:
         try:
@@ -208,7 +226,7 @@ class _Copies:
                 return
             _refuse_kernel_files(opened[-1], names, path)
             if stat.S_ISDIR(os.fstat(opened[-1]).st_mode):
-                self._copy_folder(self._reopen(opened[-1]), target)
+                self._copy_folder(self._reopen(opened[-1]), target, "/" + "/".join(names))
             else:
                 self._copy_file(opened[-1], target)
         finally:
@@ -256,19 +274,21 @@ class _Copies:
         with self._reader.rights():
             return os.open(f"/proc/self/fd/{found}", _READ & ~os.O_NOFOLLOW)
 
-    def _copy_folder(self, source: int, target: str) -> None:
-        """Closes `source`."""
+    def _copy_folder(self, source: int, target: str, path: str) -> None:
+        """Closes `source`, which the container sees at `path`."""
         try:
             self._budget.take_entry()
             os.mkdir(target, 0o700)
             with os.scandir(source) as found:
                 for entry in found:
-                    self._copy_entry(source, entry.name, f"{target}/{entry.name}")
+                    inside = f"{path.rstrip('/')}/{entry.name}"
+                    if inside not in self._excluded:
+                        self._copy_entry(source, entry.name, f"{target}/{entry.name}", inside)
             os.chmod(target, stat.S_IMODE(os.fstat(source).st_mode) & 0o777 | 0o700)
         finally:
             os.close(source)
 
-    def _copy_entry(self, folder: int, name: str, target: str) -> None:
+    def _copy_entry(self, folder: int, name: str, target: str, path: str) -> None:
         with self._reader.rights():
             found = os.open(name, _PATH, dir_fd=folder)
         try:
@@ -279,7 +299,10 @@ class _Copies:
             elif not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)) or _is_of_kernel(found):
                 return
             elif stat.S_ISDIR(mode):
-                self._copy_folder(self._reopen(found), target)
+                self._copy_folder(self._reopen(found), target, path)
+                if path in self._around:
+                    with suppress(OSError):
+                        os.rmdir(target)
             else:
                 self._copy_file(found, target)
         finally:
