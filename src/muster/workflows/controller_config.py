@@ -37,6 +37,8 @@ class ControllerConfig:
     """What Argo's UI shows: name, scope and url."""
     retention: Mapping[str, int] = field(default_factory=dict)
     """How many workflows are kept of each phase in which they end. Of a phase that is not there, all are."""
+    failed_pod_restarts: int = 0
+    """How often the Pod of a node is created again that failed before its work began, because of its machine."""
     problems: tuple[str, ...] = ()
     """What could not be read."""
 
@@ -86,6 +88,7 @@ def parse_controller_config(config_map: Object | None) -> ControllerConfig:
         values.get("workflowDefaults") or {},
         tuple(link for link in values.get("links") or () if isinstance(link, dict)),
         _read_retention(values.get("retentionPolicy") or {}, problems),
+        _read_restarts(values.get("failedPodRestart") or {}, problems),
         tuple(problems),
     )
 
@@ -99,6 +102,18 @@ def _read_retention(policy: Mapping[str, Any], problems: list[str]) -> dict[str,
         elif count is not None:
             problems.append(f"retentionPolicy.{name}: expected {_EXPECTED[int]}")
     return found
+
+
+def _read_restarts(setting: Mapping[str, Any], problems: list[str]) -> int:
+    if setting.get("enabled") is not True:
+        return 0
+    most = setting.get("maxRestarts")
+    if most is None:
+        return _DEFAULT_RESTARTS
+    if isinstance(most, int) and not isinstance(most, bool) and most >= 0:
+        return most
+    problems.append(f"failedPodRestart.maxRestarts: expected {_EXPECTED[int]}")
+    return _DEFAULT_RESTARTS
 
 
 def with_defaults(workflow: Object, defaults: Mapping[str, Any]) -> Object:
@@ -134,6 +149,8 @@ _TYPES: Mapping[str, type] = {
     "workflowDefaults": dict,
     "links": list,
     "retentionPolicy": dict,
+    "failedPodRestart": dict,
 }
+_DEFAULT_RESTARTS = 3
 _RETAINED: Mapping[str, str] = {"completed": "Succeeded", "failed": "Failed", "errored": "Error"}
 _EXPECTED: Mapping[type, str] = {dict: "a map", int: "a number, 0 or more", list: "a list"}

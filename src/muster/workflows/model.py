@@ -63,6 +63,7 @@ class Node(TypedDict, total=False):
     finishedAt: str
     progress: str
     estimatedDuration: int  # seconds
+    failedPodRestarts: int
     resourcesDuration: dict[str, int]
     podIP: str
     daemoned: bool
@@ -97,6 +98,8 @@ class Outcome:
     """For the Pod of a containerSet, by container."""
     durations: Mapping[str, int] = field(default_factory=dict)
     """resourcesDuration."""
+    restarts: int = 0
+    """failedPodRestarts: how often its Pod was created again because the machine had failed it before it began."""
 
 
 @dataclass(frozen=True, slots=True)

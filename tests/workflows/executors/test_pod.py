@@ -205,7 +205,31 @@ async def test_a_pending_pod_that_is_deleted_is_created_again(stage: Stage) -> N
         async for event in stage.cluster.watch(POD, "default"):
             if uid_of(event.object) != uid_of(first):
                 break
-    assert not stage.reports.get("a")
+    assert not stage.reports.get("wf-a")
+
+
+@pytest.mark.parametrize("most", [0, 1])
+async def test_a_pod_that_the_machine_fails_before_it_starts_is_created_again(stage: Stage, most: int) -> None:
+    data = {"failedPodRestart": f"{{enabled: {'true' if most else 'false'}, maxRestarts: {most}}}"}
+    await stage.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argo"}})
+    metadata = {"name": "workflow-controller-configmap", "namespace": "argo"}
+    await stage.cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    workflow = await stage.workflow()
+    template = {**shell("true"), "nodeSelector": {"no": "such-node"}}
+    await stage.launch(workflow, launch_of("a", template))
+    waiting = {"name": "main", "image": "i", "state": {"waiting": {"reason": "PodInitializing"}}}
+    status = {"phase": "Failed", "reason": "Evicted", "message": "DiskPressure", "containerStatuses": [waiting]}
+    seen = set[str]()
+    async with asyncio.timeout(30):
+        async for event in stage.cluster.watch(POD, "default"):
+            if event.type == "ADDED" and uid_of(event.object) not in seen:
+                seen.add(uid_of(event.object))
+                await stage.cluster.patch(POD, "wf-a", "default", {"status": status}, subresource="status")
+            if len(seen) > most:
+                break
+    outcome = await stage.end("a")
+    assert (outcome.phase, outcome.message, len(seen)) == ("Failed", "DiskPressure", most + 1)
+    assert [told.restarts for told in stage.reports["wf-a"] if told.phase == "Pending"][-1:] == [1] * most
 
 
 async def test_a_pod_that_has_gone_is_not_run_again(stage: Stage) -> None:

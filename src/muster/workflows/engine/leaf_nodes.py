@@ -179,6 +179,8 @@ class LeafNode(Work):
     def _apply_outcome(self, outcome: Outcome, phase: Phase) -> None:
         before = self.node
         fields: dict[str, Any] = {"message": outcome.message or None}
+        if outcome.restarts:
+            fields["failedPodRestarts"] = outcome.restarts
         if outcome.host:
             fields["hostNodeName"] = outcome.host
         if parse_progress(outcome.progress):

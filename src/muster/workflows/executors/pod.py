@@ -37,6 +37,7 @@ from muster.kube.objects import (
 from muster.kube.resource_quota import EXCEEDED
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.locations import LOCAL, ArtifactError, ArtifactMissing, ArtifactUnreachable, is_supplied
+from muster.workflows.controller_config import controller_config
 from muster.workflows.executors.pod_outputs import SECONDS, OutputCollector, progress_file, reported_progress
 from muster.workflows.executors.pod_spec import (
     CannotRun,
@@ -45,7 +46,7 @@ from muster.workflows.executors.pod_spec import (
     build_script_config_map,
     input_artifacts,
 )
-from muster.workflows.executors.pod_status import pod_outcome
+from muster.workflows.executors.pod_status import failed_before_start, pod_outcome
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError
@@ -208,6 +209,10 @@ class _PodLeaf:
     stop_sent: bool = False
     force: bool = False
     progress: str = ""
+    restarts: int = 0
+    """How often its Pod was created again because the machine had failed it."""
+    restarting: bool = False
+    """Whether its Pod is being deleted for that."""
 
 
 class PodExecutor:
@@ -280,6 +285,7 @@ class PodExecutor:
                     self._report(key_of(workflow), launch.node["id"], known.last_reported)
                 return
         leaf = self._leaves[key] = _PodLeaf(workflow, spec, launch, await self._repository(workflow))
+        leaf.restarts = launch.node.get("failedPodRestarts") or 0
         try:
             if pod is not None:
                 self._adopt(key, leaf, pod)
@@ -430,8 +436,8 @@ class PodExecutor:
             return
         if leaf.stopped:
             self._report_end(key, leaf, _stopped_before_start())
-        elif leaf.last_reported is None or leaf.last_reported.phase == "Pending":
-            leaf.pod = ""
+        elif leaf.restarting or leaf.last_reported is None or leaf.last_reported.phase == "Pending":
+            leaf.pod, leaf.restarting = "", False
             self._start(self._create_again(key, leaf))
         else:
             self._report_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
@@ -445,9 +451,7 @@ class PodExecutor:
             self._report_end(key, leaf, Outcome("Error", message, finished=timestamp()))
 
     def _update(self, key: Key, leaf: _PodLeaf, pod: Object) -> None:
-        if leaf.collecting:
-            return
-        if not status_of(pod):
+        if leaf.collecting or leaf.restarting or not status_of(pod):
             return
         outcome = pod_outcome(pod, leaf.launch.template)
         if outcome.phase not in FINISHED_PHASES:
@@ -455,6 +459,11 @@ class PodExecutor:
                 leaf.stop_sent = True
                 self._start(self._stop_pod(pod, leaf.force))
             self._report_change(leaf, outcome)
+        elif self._may_restart(leaf, pod):
+            leaf.restarting, leaf.restarts = True, leaf.restarts + 1
+            message = f"pod auto-restarting due to {status_of(pod)['reason']}: {status_of(pod).get('message') or ''}"
+            self._report_change(leaf, Outcome("Pending", message))
+            self._start(self._delete(pod, force=True))
         elif status_of(pod).get("phase") == "Pending":
             self._report_end(key, leaf, outcome)
             self._start(self._delete(pod, force=True))
@@ -463,6 +472,11 @@ class PodExecutor:
             self._start(self._collect(key, leaf, pod, outcome))
         else:
             self._report_end(key, leaf, outcome)
+
+    def _may_restart(self, leaf: _PodLeaf, pod: Object) -> bool:
+        if leaf.stopped or is_deleting(pod) or not failed_before_start(pod, leaf.launch.template):
+            return False
+        return leaf.restarts < controller_config(self._cluster).failed_pod_restarts
 
     async def _collect(self, key: Key, leaf: _PodLeaf, pod: Object, outcome: Outcome) -> None:
         wait = _FIRST_WAIT
@@ -506,6 +520,8 @@ class PodExecutor:
             outcome = replace(outcome, ready=False)
         if leaf.progress:
             outcome = replace(outcome, progress=leaf.progress)
+        if leaf.restarts:
+            outcome = replace(outcome, restarts=leaf.restarts)
         if outcome != leaf.last_reported:
             leaf.last_reported = outcome
             self._report(key_of(leaf.workflow), leaf.launch.node["id"], outcome)

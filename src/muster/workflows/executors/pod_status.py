@@ -17,6 +17,8 @@ PROGRESS = "workflows.argoproj.io/progress"
 
 _NEEDS_COMMAND = "ImageNeedsCommand"
 _STOPPED_CODES = (137, 143)
+_MACHINE_REASONS = ("Evicted", "NodeShutdown", "NodeAffinity", "UnexpectedAdmissionError")
+"""The reasons after which Argo restarts a Pod (failedPodRestart)."""
 _DEFAULTS = {"cpu": "100m", "memory": "100Mi"}
 _UNITS = {"memory": "100Mi", "storage": "10Gi", "ephemeral-storage": "10Gi"}
 
@@ -56,6 +58,20 @@ def pod_outcome(pod: Object, template: Template) -> Outcome:
         progress=progress,
         containers=_containers(pod, template),
         durations=durations_of(pod),
+    )
+
+
+def failed_before_start(pod: Object, template: Template) -> bool:
+    """Whether a Pod failed because of its machine before its work began: it can be created again."""
+    status = status_of(pod)
+    if status.get("phase") != "Failed" or status.get("reason") not in _MACHINE_REASONS:
+        return False
+    mains = main_containers(template)
+    return not any(
+        "running" in state or (state.get("terminated") or {}).get("startedAt")
+        for container in status.get("containerStatuses") or ()
+        if container["name"] in mains
+        for state in (container.get("state") or {}, container.get("lastState") or {})
     )
 
 
