@@ -66,6 +66,46 @@ def with_parameter(**more: Any) -> Document:
     return graph(taking, parameters=[{"name": "name", **more}])
 
 
+def compare(left: dict[str, Any], operator: str, right: str) -> dict[str, Any]:
+    """`left`: an input, of which only the source counts."""
+    return {"left": {"from": left["from"]}, "operator": operator, "right": {"value": right}}
+
+
+def deciding(said: str, *comparisons: tuple[str, str], match: str = "all") -> Document:
+    """A node that runs if a text fits, one that uses its output, and one that only comes after it."""
+    terms = [compare(output("x", "first", "out"), operator, right) for operator, right in comparisons]
+    first = node(
+        "first", command="printf '%s' \"$said\" > /tmp/out", inputs=[value("said", said)], outputs=[text("out")]
+    )
+    second = node(
+        "second",
+        command="echo ran; echo it > /tmp/out",
+        outputs=[text("out")],
+        condition={"match": match, "comparisons": terms},
+    )
+    using = node("using", command=show("x"), inputs=[output("x", "second", "out")])
+    after = node("after", command="echo after")
+    return graph(first, second, using, after, edges="first>second second>using second>after")
+
+
+def repeating(loop: dict[str, Any], **more: Any) -> Document:
+    """A node that runs once per item, and one that gets all its outputs."""
+    make = node(
+        "make", command="printf '%s' '[\"x\", 2, {\"k\": [1]}]' > /tmp/list", outputs=[text("list", "/tmp/list")]
+    )
+    each = node(
+        "each",
+        command="printf '%s' \"$item\" > /tmp/out; printf '%s' \"$item\" | od -An -tx1",
+        outputs=[text("out")],
+        loop=loop,
+        **more,
+    )
+    joined = node("all", command=show("x"), inputs=[output("x", "each", "out")])
+    return graph(
+        make, each, joined, edges="make>each each>all", parameters=[{"name": "list", "default": '["a", "b c"]'}]
+    )
+
+
 STEPS = """
 apiVersion: argoproj.io/v1alpha1
 kind: Workflow
@@ -181,6 +221,38 @@ CASES: Mapping[str, Case] = {
     "a node that need not be retried": Case(graph(node("a", command="echo fine", retries=3))),
     "a text that is missing": Case(graph(node("a", outputs=[text("out")]), node("b"), edges="a>b")),
     "a file that is missing": Case(graph(node("a", outputs=[file("out", "/tmp/none")]), node("b"), edges="a>b")),
+    "a condition that holds": Case(deciding("0.95", (">=", "0.9"), ("!=", "1"))),
+    "a condition that does not hold": Case(deciding("0.85", (">=", "0.9"))),
+    "one of two conditions": Case(deciding("b", ("==", "a"), ("contains", "b"), match="any")),
+    "a condition about no number": Case(deciding("many", (">", "0"))),
+    "a condition about a nasty text": Case(deciding(NASTY, ("==", NASTY))),
+    "a condition about an injection": Case(deciding("' == '' || true || '", ("==", "x"))),
+    "a condition about a parameter": Case(
+        graph(
+            node("on", condition={"comparisons": [compare(parameter("x", "mode"), "==", "{{it's}} on")]}),
+            node("off", condition={"comparisons": [compare(parameter("x", "mode"), "!=", "{{it's}} on")]}),
+            parameters=[{"name": "mode"}],
+        ),
+        {"mode": "{{it's}} on"},
+    ),
+    "a loop over texts": Case(repeating({"items": ["a", "b c", "长", '{"k": 1}', ""]})),
+    "a loop over nasty texts": Case(repeating({"items": [NASTY, "x\n y \n", "{{workflow.name}} {{=1}} {{item}}"]})),
+    "a loop over numbers": Case(repeating({"count": 3, "start": 9})),
+    "a loop over a parameter": Case(repeating({"from": {"parameter": "list"}})),
+    "a loop over an output": Case(repeating({"from": {"node": "make", "output": "list"}})),
+    "a loop over nothing": Case(repeating({"from": {"parameter": "list"}}), {"list": "[]"}),
+    "a loop that is skipped": Case(
+        repeating({"items": ["a", "b"]}, condition={"comparisons": [compare(parameter("x", "list"), "==", "x")]})
+    ),
+    "a loop that is not skipped": Case(
+        repeating({"items": ["a", "it's"]}, condition={"comparisons": [compare(parameter("x", "list"), "!=", "x")]})
+    ),
+    "a loop that fails once": Case(
+        graph(
+            node("a", command='test "$item" != b', loop={"items": ["a", "b", "c"]}, retries=1), node("b"), edges="a>b"
+        )
+    ),
+    "a timeout": Case(graph(node("a", command="echo begun; sleep 600", timeout="5s"), node("b"), edges="a>b")),
     "names in Chinese": Case(
         graph(
             node("准备 数据", command="echo 好 > /tmp/out", outputs=[text("out")]),
@@ -198,6 +270,8 @@ CASES: Mapping[str, Case] = {
 FAILING = {
     "a failure",
     "a failure beside a success",
+    "a loop that fails once",
+    "a timeout",
     "a node that is retried",
     "a text that is missing",
     "a file that is missing",

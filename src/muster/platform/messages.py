@@ -586,6 +586,10 @@ _GRAPHS: Final[Mapping[str, Template]] = {
         'the files of the inputs "{name}" and "{other}" would both be unpacked at {path}',
         "change one of the nodes that write them to another path",
     ),
+    "input.loop-file": Template(
+        'the input "{name}" is a file of the loop "{node}", which has one for each item',
+        "use a text output: the texts of all items arrive as a JSON list",
+    ),
     "input.unused": Template(
         'the command does not use the input "{name}"', "use ${name} where it is needed, or remove it", is_warning=True
     ),
@@ -599,6 +603,55 @@ _GRAPHS: Final[Mapping[str, Template]] = {
     "image.missing": Template('"{name}" has no image', "enter the image that the command runs in"),
     "image.name": Template('"{image}" is not a valid image name', "use a name such as python:3.11 or team/train:1.0"),
     "number.range": Template("{value} is not in the allowed range", "use a number from {least} to {most}"),
+    # Timeouts, conditions and loops
+    "timeout.value": Template(
+        '"{value}" is not a timeout', "use seconds, or a duration such as 90s, 30m or 1h30m, of at most {days} days"
+    ),
+    "timeout.training": Template("a {kind} cannot have a timeout", "leave it out, or use another kind of job"),
+    "condition.left": Template(
+        'a comparison of "{name}" has no left side', "choose an initial parameter or an output of an earlier node"
+    ),
+    "condition.right": Template(
+        'a comparison of "{name}" has no right side',
+        "enter a value, or choose an initial parameter or an output of an earlier node",
+    ),
+    "condition.ambiguous": Template(
+        'a side of a comparison of "{name}" has more than one source', "keep one of from.parameter, from.node and value"
+    ),
+    "condition.number": Template(
+        '"{value}" is not a number, so {operator} never holds', "enter a number, or compare texts with =="
+    ),
+    "flow.file": Template('the output "{output}", which "{name}" refers to, is a file', "use a text output"),
+    "flow.zero": Template('a text of "{name}" contains a NUL character', "remove it"),
+    "loop.missing": Template(
+        'the loop of "{name}" has no list',
+        "enter items or a count, or choose an initial parameter or an output of an earlier node",
+    ),
+    "loop.ambiguous": Template(
+        'the loop of "{name}" has more than one list', "keep one of items, from.parameter, from.node and count"
+    ),
+    "loop.size": Template(
+        'the items of "{name}" have {size} bytes', "use at most {most}, or let a node before it make the list"
+    ),
+    "loop.variable": Template(
+        '"{variable}" is both the item of the loop and an input or environment variable', "rename one of them"
+    ),
+    "loop.unused": Template(
+        "the command does not use ${variable}, the item of the loop",
+        "use ${variable} where it is needed",
+        is_warning=True,
+    ),
+    "loop.module": Template(
+        'the module "{module}" has no input "{variable}" that could take the item',
+        "use one of its inputs as the variable of the loop: {inputs}",
+    ),
+    "loop.training": Template(
+        '"{name}" is a training node with files or outputs, which cannot be repeated',
+        "remove the loop, its outputs and its file inputs, or repeat a plain node",
+    ),
+    "node.iteration": Template(
+        '"{name}" looks like an item of the loop "{loop}"', "use a name without brackets, or rename the loop"
+    ),
     # Outputs
     "output.path": Template(
         'the output "{name}" needs the path of the file that the node writes, not "{path}"',
@@ -669,6 +722,17 @@ _GRAPHS: Final[Mapping[str, Template]] = {
     "value.missing": Template('"{name}" needs a value', "enter one"),
     "value.long": Template('the value of "{name}" has {size} bytes', "use at most {most}, and pass more as a file"),
     "value.zero": Template('the value of "{name}" contains a NUL character', "remove it"),
+    "value.list": Template(
+        'the value of "{name}" is not a JSON list, and "{node}" runs once for each of its items: {detail}',
+        'enter a list such as ["a", "b"] or [1, 2, 3]',
+    ),
+    "value.items": Template(
+        'the value of "{name}" has {count} items, and "{node}" runs once for each of them', "use at most {most}"
+    ),
+    "value.item": Template(
+        'the value of "{name}" has an item of {size} characters, and "{node}" runs once for each item',
+        "use at most {most} characters, and pass more as a file",
+    ),
     # What an imported manifest says that a graph cannot
     "import.changed": Template('step "{step}": {detail}', "change the graph if this does not fit", is_warning=True),
     "import.unmapped": Template("{detail}", "the manifest is stored and runs as it is", is_warning=True),

@@ -42,6 +42,9 @@ SENTENCES: Final[Mapping[str, str]] = {
     "status.skipped-failed": "Skipped because {cause} failed",
     "status.skipped-stopped": "Skipped because the run was stopped",
     "status.skipped-condition": "Skipped because its condition was not met",
+    "status.skipped-list": "Skipped because its list is empty",
+    "status.skipped-skipped": "Skipped because {cause} was skipped",
+    "status.timeout": "Ran longer than its timeout of {seconds} seconds",
     "status.refused": "the cluster refused it: {error}",
     # Training controllers
     "status.job-created": "{kind} {job} is created.",

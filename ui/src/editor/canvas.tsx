@@ -12,6 +12,7 @@ import { useCallback, useEffect, useMemo, useRef } from "react"
 import { loadedClusters } from "@/api/options"
 import type { GraphFinding } from "@/api/workflows"
 import { note } from "@/components/toasts"
+import { flowMarks } from "@/graph/control-flow"
 import type { Position } from "@/graph/document"
 import {
   canConnect,
@@ -24,7 +25,7 @@ import {
   refusalOf,
 } from "@/graph/drawing"
 import { Flow } from "@/graph/flow"
-import { CARD_SHAPE, type CardNode } from "@/graph/node-card"
+import { CARD_SHAPE, type CardData, type CardNode, sameData } from "@/graph/node-card"
 import { summaryOf } from "@/graph/node-fields"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts } from "@/i18n/translate"
@@ -47,10 +48,11 @@ export function CanvasPane({ fitOn }: { fitOn: number }) {
     )
   }, [drawing, problems, fresh, touched, revealed])
   const made = useRef(new WeakMap<DrawnNode, CardNode>())
-  const nodes = useMemo(
-    () => drawing.nodes.map((node) => card(made.current, node, selected.has(node.key), counts.get(node.key))),
-    [drawing.nodes, selected, counts],
-  )
+  const nodes = useMemo(() => {
+    const names = new Map(drawing.nodes.map((node) => [node.key, node.name]))
+    const nameOf = (key: string) => names.get(key) ?? key.replace(/^name:/, "")
+    return drawing.nodes.map((node) => card(made.current, node, selected.has(node.key), nameOf, counts.get(node.key)))
+  }, [drawing.nodes, selected, counts])
   const edges = useMemo(
     () =>
       drawing.edges.map((edge): Edge => {
@@ -194,11 +196,25 @@ function counted(drawing: Drawing, problems: GraphFinding[]): Map<string, Count>
 }
 
 /** Returns the same object for a node that looks the same, so that only changed nodes are rendered again. */
-function card(made: WeakMap<DrawnNode, CardNode>, node: DrawnNode, selected: boolean, count?: Count): CardNode {
+function card(
+  made: WeakMap<DrawnNode, CardNode>,
+  node: DrawnNode,
+  selected: boolean,
+  nameOf: (key: string) => string,
+  count?: Count,
+): CardNode {
   const before = made.get(node)
   const { errors = 0, warnings = 0 } = count ?? {}
-  if (before && before.selected === selected && before.data.errors === errors && before.data.warnings === warnings)
-    return before
+  const data: CardData = {
+    name: node.name,
+    kind: node.kind ?? "plain",
+    subtitle: summaryOf(node),
+    ...flowMarks(node, nameOf),
+    errors,
+    warnings,
+    editable: true,
+  }
+  if (before && before.selected === selected && sameData(before.data, data)) return before
   const fresh: CardNode = {
     id: node.key,
     type: "card",
@@ -206,7 +222,7 @@ function card(made: WeakMap<DrawnNode, CardNode>, node: DrawnNode, selected: boo
     selected,
     ...CARD_SHAPE,
     ariaLabel: node.name,
-    data: { name: node.name, kind: node.kind ?? "plain", subtitle: summaryOf(node), errors, warnings, editable: true },
+    data,
   }
   made.set(node, fresh)
   return fresh

@@ -18,6 +18,7 @@ import { editorTexts } from "@/i18n/editor"
 import { serverMessageParts } from "@/i18n/server-messages"
 import { useTexts, useTranslate } from "@/i18n/translate"
 import { Section } from "./form-parts"
+import { NodeCondition, NodeLoop } from "./node-flow"
 import { NodeInputs, NodeOutputs, NodeStorage, NodeVariables } from "./node-lists"
 import { NodeModule, NodeTask, NodeTraining } from "./node-parts"
 
@@ -47,6 +48,8 @@ const PARTS: Partial<Record<NodeFieldName, ComponentType<NodeFormProps>>> = {
   task: NodeTask,
   env: NodeVariables,
   storage: NodeStorage,
+  condition: NodeCondition,
+  loop: NodeLoop,
 }
 
 /** Read-only without `change`. */

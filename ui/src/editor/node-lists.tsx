@@ -1,30 +1,20 @@
 /** The fields of a node that are lists: inputs, outputs, environment variables and storage. */
 import { useQuery } from "@tanstack/react-query"
-import { useMemo } from "react"
-import { rootsQuery, useModuleVersions } from "@/api/options"
+import { rootsQuery } from "@/api/options"
 import { Field, Input, Select, Tick } from "@/components/form"
 import type { Input as GraphInput, Mount, Output, Variable } from "@/graph/document"
-import { ancestors, type DrawnNode } from "@/graph/drawing"
 import { commonTexts } from "@/i18n/common"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts } from "@/i18n/translate"
 import { CodeField, Rows } from "./form-parts"
 import type { NodeFormProps } from "./node-form"
-
-const VALUE = "value"
+import { isFixed, SourceSelect, useOffers, useOutputs } from "./source-select"
 
 /** Inputs, each from an initial parameter, an output of an earlier node, or a fixed value. */
 export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
   const w = useTexts(editorTexts)
   const c = useTexts(commonTexts)
-  const before = useMemo(() => {
-    const keys = ancestors(drawing, node.key)
-    return drawing.nodes.filter((each) => keys.has(each.key))
-  }, [drawing, node.key])
-  const outputs = useOutputs(drawing.nodes)
-  const offers = before.map((each) => ({ node: each, outputs: outputs(each) })).filter((each) => each.outputs.length)
-  const nameOf = (key: string) => drawing.nodes.find((each) => each.key === key)?.name ?? key.replace(/^name:/, "")
-
+  const offers = useOffers(drawing, node)
   return (
     <>
       <Rows<GraphInput>
@@ -36,8 +26,6 @@ export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
         add={node.kind === "module" ? undefined : { label: w("addInput"), fresh: () => ({ name: "" }) }}
         row={(input, index, set) => {
           const at = `inputs[${index}]`
-          const chosen = encoded(input)
-          const known = chosen === "" || chosen === VALUE || isOffered(chosen, drawing.parameters, offers)
           return (
             <>
               <CodeField
@@ -49,54 +37,16 @@ export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
                 readOnly={node.kind === "module"}
                 onChange={(name) => set({ name }, "name")}
               />
-              <Field
+              <SourceSelect
                 label={w("source")}
-                error={
-                  fault(at) ??
-                  fault(`${at}.from`) ??
-                  fault(`${at}.from.output`) ??
-                  fault(`${at}.from.node`) ??
-                  fault(`${at}.from.parameter`)
-                }
-              >
-                {(field) => (
-                  <Select
-                    {...field}
-                    data-field={at}
-                    value={chosen}
-                    onChange={(event) => set(decoded(event.target.value), "from")}
-                  >
-                    <option value="">{w("chooseSource")}</option>
-                    {!known && (
-                      <option value={chosen}>
-                        {input.from?.node
-                          ? w("notBefore", { node: nameOf(input.from.node), output: input.from.output ?? "" })
-                          : input.from?.parameter}
-                      </option>
-                    )}
-                    {drawing.parameters.length > 0 && (
-                      <optgroup label={w("initialParameters")}>
-                        {drawing.parameters.map((parameter, place) => (
-                          <option key={place} value={`p:${parameter.name}`}>
-                            {parameter.name}
-                          </option>
-                        ))}
-                      </optgroup>
-                    )}
-                    {offers.map((offer) => (
-                      <optgroup key={offer.node.key} label={w("outputOf", { name: offer.node.name })}>
-                        {offer.outputs.map((output, place) => (
-                          <option key={place} value={`n:${offer.node.key}:${output.name}`}>
-                            {offer.node.name}.{output.name} ({w(output.type === "file" ? "file" : "text")})
-                          </option>
-                        ))}
-                      </optgroup>
-                    ))}
-                    <option value={VALUE}>{w("fixedValue")}</option>
-                  </Select>
-                )}
-              </Field>
-              {chosen === VALUE && (
+                at={at}
+                source={input}
+                drawing={drawing}
+                offers={offers}
+                fault={fault}
+                onChange={(source) => set(source, "from")}
+              />
+              {isFixed(input) && (
                 <Field label={w("value")} error={fault(`${at}.value`)}>
                   {(field) => (
                     <Input
@@ -128,41 +78,6 @@ export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
         <p className="text-[13px] text-muted-foreground in-[fieldset:disabled]:hidden">{w("noSources")}</p>
       )}
     </>
-  )
-}
-
-/** The outputs of a node: its own, or those of its module. */
-export function useOutputs(nodes: DrawnNode[]): (node: DrawnNode) => Output[] {
-  const modules = useModuleVersions(
-    nodes.flatMap((node) => (node.kind === "module" && node.module ? [node.module] : [])),
-  )
-  return (node) => {
-    if (node.kind !== "module") return node.outputs ?? []
-    return (modules.get(`${node.module?.name}@${node.module?.version}`)?.outputs ?? []) as Output[]
-  }
-}
-
-function encoded({ from, value }: GraphInput): string {
-  if (from?.parameter !== undefined) return `p:${from.parameter}`
-  if (from?.node !== undefined) return `n:${from.node}:${from.output ?? ""}`
-  return value === undefined ? "" : VALUE
-}
-
-function decoded(chosen: string): Partial<GraphInput> {
-  if (chosen === VALUE) return { from: undefined, value: "" }
-  if (chosen.startsWith("p:")) return { from: { parameter: chosen.slice(2) }, value: undefined }
-  const [, node = "", output = ""] = /^n:(.*):([^:]*)$/.exec(chosen) ?? []
-  return node ? { from: { node, output }, value: undefined } : { from: undefined, value: undefined }
-}
-
-function isOffered(
-  chosen: string,
-  parameters: { name: string }[],
-  offers: { node: DrawnNode; outputs: Output[] }[],
-): boolean {
-  return (
-    parameters.some(({ name }) => chosen === `p:${name}`) ||
-    offers.some(({ node, outputs }) => outputs.some(({ name }) => chosen === `n:${node.key}:${name}`))
   )
 }
 

@@ -25,9 +25,12 @@ export function NodeModule({ node, change, fault }: NodeFormProps) {
     try {
       const { inputs } = await queryClient.fetchQuery(moduleVersionQuery(name, version))
       const before = new Map((node.inputs ?? []).map((input) => [input.name, input]))
-      const fitted = inputs.map(
-        ({ name: taken, description }) => before.get(taken) ?? { name: taken, description: description || undefined },
-      )
+      // The item of a loop takes the place of an input.
+      const fitted = inputs
+        .filter(({ name: taken }) => taken !== node.loop?.variable)
+        .map(
+          ({ name: taken, description }) => before.get(taken) ?? { name: taken, description: description || undefined },
+        )
       change({ module: { name, version }, inputs: fitted }, "module")
     } catch (error) {
       noteError(error)

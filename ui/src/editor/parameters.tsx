@@ -1,4 +1,5 @@
 import { Field, Input, Tick } from "@/components/form"
+import { mapSources } from "@/graph/control-flow"
 import type { Parameter } from "@/graph/document"
 import type { Drawing } from "@/graph/drawing"
 import { commonTexts } from "@/i18n/common"
@@ -70,7 +71,7 @@ export function Parameters({ drawing, change, fault }: Props) {
   )
 }
 
-/** Replaces the parameters. Inputs follow a parameter that was renamed. */
+/** Replaces the parameters. Inputs, conditions and loops follow a parameter that was renamed. */
 export function renamed(drawing: Drawing, parameters: Parameter[]): Drawing {
   if (parameters.length !== drawing.parameters.length) return { ...drawing, parameters }
   const names = new Map<string, string>()
@@ -81,15 +82,10 @@ export function renamed(drawing: Drawing, parameters: Parameter[]): Drawing {
   })
   if (!names.size) return { ...drawing, parameters }
   const nodes = drawing.nodes.map((node) =>
-    node.inputs?.some((input) => names.has(input.from?.parameter ?? ""))
-      ? {
-          ...node,
-          inputs: node.inputs.map((input) => {
-            const name = names.get(input.from?.parameter ?? "")
-            return name === undefined ? input : { ...input, from: { parameter: name } }
-          }),
-        }
-      : node,
+    mapSources(node, (from) => {
+      const parameter = names.get(from.parameter ?? "")
+      return parameter === undefined ? from : { parameter }
+    }),
   )
   return { ...drawing, parameters, nodes }
 }

@@ -1,8 +1,9 @@
 /**
- * A graph while it is edited. Nodes have a key that does not change when they are renamed; edges and inputs refer to the
+ * A graph while it is edited. Nodes have a key that does not change when they are renamed; edges and sources refer to the
  * key, so a name can be typed letter by letter without losing a reference.
  */
-import type { GraphDocument, GraphNode, Input, Parameter, Position } from "./document"
+import { mapSources } from "./control-flow"
+import type { GraphDocument, GraphNode, Parameter, Position, Source } from "./document"
 
 export interface DrawnNode extends Omit<GraphNode, "position"> {
   key: string
@@ -43,9 +44,8 @@ export function drawn(document: GraphDocument): { drawing: Drawing; placed: bool
     drawing: {
       parameters: document.parameters ?? [],
       nodes: nodes.map((node, index) => ({
-        ...node,
+        ...mapSources(node, (from) => rewired(from, key)),
         position: node.position ?? { x: (index % 4) * 280, y: Math.floor(index / 4) * 120 },
-        ...(node.inputs ? { inputs: node.inputs.map((input) => rewired(input, key)) } : {}),
       })),
       edges: (document.edges ?? []).map(({ from, to }) => ({ from: key(from), to: key(to) })),
     },
@@ -61,17 +61,16 @@ export function written(drawing: Drawing): GraphDocument {
     parameters: drawing.parameters.map(withoutEmpty),
     nodes: drawing.nodes.map(({ key: _, ...node }) =>
       withoutEmpty({
-        ...node,
+        ...mapSources(node, (from) => rewired(from, name)),
         position: { x: Math.round(node.position.x), y: Math.round(node.position.y) },
-        inputs: node.inputs?.map((input) => rewired(input, name)),
       }),
     ),
     edges: drawing.edges.map(({ from, to }) => ({ from: name(from), to: name(to) })),
   }
 }
 
-function rewired(input: Input, to: (node: string) => string): Input {
-  return input.from?.node === undefined ? input : { ...input, from: { ...input.from, node: to(input.from.node) } }
+function rewired(from: Source, to: (node: string) => string): Source {
+  return from.node === undefined ? from : { ...from, node: to(from.node) }
 }
 
 function withoutEmpty<T extends object>(value: T): T {
@@ -103,27 +102,15 @@ export function added(drawing: Drawing, node: Omit<DrawnNode, "key">): { drawing
   return { drawing: { ...drawing, nodes: [...drawing.nodes, named] }, key }
 }
 
-/** Removes nodes and their edges. Inputs that came from them lose their source. */
+/** Removes nodes and their edges. Inputs, conditions and loops that refer to them lose that source. */
 export function without(drawing: Drawing, keys: ReadonlySet<string>): Drawing {
   return {
     ...drawing,
     nodes: drawing.nodes
       .filter((node) => !keys.has(node.key))
-      .map((node) =>
-        node.inputs?.some((input) => input.from?.node && keys.has(input.from.node))
-          ? {
-              ...node,
-              inputs: node.inputs.map((input) => (keys.has(input.from?.node ?? "") ? loosened(input) : input)),
-            }
-          : node,
-      ),
+      .map((node) => mapSources(node, (from) => (keys.has(from.node ?? "") ? undefined : from))),
     edges: drawing.edges.filter(({ from, to }) => !keys.has(from) && !keys.has(to)),
   }
-}
-
-function loosened(input: Input): Input {
-  const { from: _, ...rest } = input
-  return rest
 }
 
 export function withoutEdges(drawing: Drawing, gone: DrawnEdge[]): Drawing {
@@ -213,27 +200,21 @@ export function part(drawing: Drawing, keys: ReadonlySet<string>): Drawing {
   }
 }
 
-/** Pastes a copy with an offset. Inputs between copied nodes refer to the copies. */
+/** Pastes a copy with an offset. References between copied nodes refer to the copies. */
 export function pasted(drawing: Drawing, copied: Drawing, aside: Position): { drawing: Drawing; keys: Set<string> } {
   const renamed = new Map(copied.nodes.map((node) => [node.key, newKey()]))
   const there = new Set(drawing.nodes.map((node) => node.key))
   let result = drawing
   for (const node of copied.nodes) {
     const copy: DrawnNode = {
-      ...node,
+      ...mapSources(node, (from) => {
+        if (from.node === undefined) return from
+        if (renamed.has(from.node)) return { ...from, node: renamed.get(from.node) }
+        return there.has(from.node) ? from : undefined
+      }),
       key: renamed.get(node.key) as string,
       name: freeName(result, node.name),
       position: { x: node.position.x + aside.x, y: node.position.y + aside.y },
-      ...(node.inputs
-        ? {
-            inputs: node.inputs.map((input) => {
-              const from = input.from?.node
-              if (from === undefined) return input
-              if (renamed.has(from)) return rewired(input, (key) => renamed.get(key) as string)
-              return there.has(from) ? input : loosened(input)
-            }),
-          }
-        : {}),
     }
     result = { ...result, nodes: [...result.nodes, copy] }
   }

@@ -2,6 +2,7 @@
 import { ReactFlowProvider, useReactFlow } from "@xyflow/react"
 import { useEffect, useMemo, useRef, useState } from "react"
 import { Loading } from "@/components/feedback"
+import { flowMarks } from "./control-flow"
 import type { GraphDocument, Position } from "./document"
 import { NODE_SIZE } from "./drawing"
 import { Flow } from "./flow"
@@ -51,6 +52,7 @@ function View({ document, selected, onSelect, extra, arranged, center }: Props) 
         name: node.name,
         kind: node.kind ?? "plain",
         subtitle: summaryOf(node),
+        ...flowMarks(node),
         ...extra?.(node.name),
       }
       const position = places.get(node.name) ?? NOWHERE

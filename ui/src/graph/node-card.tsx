@@ -15,6 +15,7 @@ import {
   RotateCw,
   Split,
   Terminal,
+  Timer,
   TriangleAlert,
   Workflow,
 } from "lucide-react"
@@ -49,6 +50,10 @@ export interface CardData extends Record<string, unknown> {
   opened?: boolean
   /** It runs only if this holds. */
   condition?: string
+  /** It runs once for each item of this. */
+  over?: string
+  /** How long an attempt may run. */
+  timeout?: string
 }
 
 /** Opens or closes a node that has others inside, by its id. */
@@ -132,6 +137,7 @@ const MARKS = {
 }
 
 export const NodeCard = memo(function NodeCard({ id, data, selected }: NodeProps<CardNode>) {
+  const w = useTexts(taskTexts)
   if (data.kind === "join") return <Join />
   const Icon = ICONS[data.kind]
   const dot = classes(
@@ -165,7 +171,9 @@ export const NodeCard = memo(function NodeCard({ id, data, selected }: NodeProps
         </span>
         <span className="block truncate text-xs text-muted-foreground">{data.stateText ?? data.subtitle}</span>
       </span>
-      {data.condition && <Condition text={data.condition} />}
+      {data.over && <Badge icon={Repeat} label={w("loopOver", { over: shortened(data.over) })} />}
+      {data.condition && <Badge icon={Split} label={w("onlyIf", { condition: shortened(data.condition) })} />}
+      {data.timeout && <Badge icon={Timer} label={w("timeout", { time: data.timeout })} />}
       {data.opened !== undefined && <Opener id={id} name={data.name} opened={data.opened} />}
       {data.errors ? (
         <CircleAlert className="size-4 shrink-0 text-destructive" aria-hidden />
@@ -189,12 +197,16 @@ function Join() {
   )
 }
 
-function Condition({ text }: { text: string }) {
-  const w = useTexts(taskTexts)
-  const label = w("onlyIf", { condition: text })
+const LONGEST_LABEL = 200
+
+function shortened(text: string): string {
+  return text.length > LONGEST_LABEL ? `${text.slice(0, LONGEST_LABEL)}…` : text
+}
+
+function Badge({ icon: Icon, label }: { icon: typeof Split; label: string }) {
   return (
-    <span role="img" aria-label={label} title={label} className="shrink-0 text-muted-foreground">
-      <Split aria-hidden className="size-4" />
+    <span role="img" aria-label={label} title={label} className="-ml-1 shrink-0 text-muted-foreground">
+      <Icon aria-hidden className="size-4" />
     </span>
   )
 }

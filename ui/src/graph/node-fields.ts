@@ -32,6 +32,7 @@ export const SECTIONS = {
   general: ["General", "常规"],
   inputs: ["Input parameters", "输入参数"],
   outputs: ["Output parameters", "输出参数"],
+  flow: ["Condition and loop", "条件与循环"],
   resources: ["Resources", "资源"],
   env: ["Environment variables", "环境变量"],
   storage: ["Storage", "数据存储"],
@@ -98,6 +99,18 @@ export const NODE_FIELDS: Readonly<Record<NodeFieldName, NodeField>> = {
   outputs: { label: ["Output parameters", "输出参数"], section: "outputs", control: "parts" },
   task: { label: ["Task type", "任务类型"], section: "resources", control: "parts" },
   retries: { label: ["Retries", "重试次数"], section: "resources", control: "number" },
+  timeout: {
+    label: ["Timeout", "超时时间"],
+    hint: [
+      "How long one attempt may run: seconds, or a duration such as 30m or 1h30m. Each retry has the same time again.",
+      "单次执行的最长时间：秒数，或 30m、1h30m 这样的时长。每次重试重新计时。",
+    ],
+    placeholder: "30m",
+    section: "resources",
+    control: "line",
+  },
+  condition: { label: ["Condition", "执行条件"], section: "flow", control: "parts" },
+  loop: { label: ["Loop", "循环"], section: "flow", control: "parts" },
   env: { label: ["Environment variables", "环境变量"], section: "env", control: "parts" },
   storage: { label: ["Storage", "数据存储"], section: "storage", control: "parts" },
 }

@@ -3,7 +3,7 @@ import { useCallback, useMemo } from "react"
 import { StateBadge } from "@/components/badge"
 import { taskTexts } from "@/i18n/tasks"
 import { useTexts } from "@/i18n/translate"
-import type { GraphDocument } from "./document"
+import type { GraphDocument, Position } from "./document"
 import { GraphView } from "./graph-view"
 import { type CardData, ToggleNode, useOpened } from "./node-card"
 import { drawnTasks, type RunStates, type TaskGraph, type TaskNode, tasksAround } from "./task-graph"
@@ -21,9 +21,11 @@ interface Props {
   select: (id: string | undefined) => void
   /** The nodes that a search has found; undefined without a search. */
   found?: ReadonlySet<string>
+  /** Where nodes are drawn as long as none is opened; else they are arranged. */
+  places?: ReadonlyMap<string, Position>
 }
 
-export function WorkflowGraph({ graph, run, selected, select, found }: Props) {
+export function WorkflowGraph({ graph, run, selected, select, found, places }: Props) {
   const w = useTexts(taskTexts)
   const around = useMemo(() => (selected ? tasksAround(graph, selected) : []), [graph, selected])
   const [opened, toggle] = useOpened(around)
@@ -33,8 +35,12 @@ export function WorkflowGraph({ graph, run, selected, select, found }: Props) {
   const shape = JSON.stringify([flat.nodes.map(({ id }) => id), flat.edges])
   // biome-ignore lint/correctness/useExhaustiveDependencies: `shape` is all that the layout depends on.
   const document = useMemo(
-    (): GraphDocument => ({ format: 1, nodes: flat.nodes.map(({ id }) => ({ name: id })), edges: flat.edges }),
-    [shape],
+    (): GraphDocument => ({
+      format: 1,
+      nodes: flat.nodes.map(({ id }) => ({ name: id, position: places?.get(id) })),
+      edges: flat.edges,
+    }),
+    [shape, places],
   )
   const hits = useMemo(() => found && [...found], [found])
   const extra = useCallback(
@@ -77,7 +83,7 @@ export function WorkflowGraph({ graph, run, selected, select, found }: Props) {
         onSelect={(id) => (id === undefined || byId.get(id)?.node ? select(id) : undefined)}
         extra={extra}
         center={Boolean(found)}
-        arranged
+        arranged={!places}
       />
     </ToggleNode>
   )
@@ -91,6 +97,7 @@ function cardKind({ kind, hook, type }: TaskNode): CardData["kind"] {
   if (kind === "loop" || kind === "join" || kind === "retry") return kind
   if (hook) return "hook"
   if (kind === "group") return "pipeline"
+  if (type === "plain" || type === "module" || type === "training") return type
   return type === "suspend" ? "suspend" : "task"
 }
 

@@ -107,6 +107,12 @@ export const runTexts = texts({
   notWritten: ["not written", "未产生"],
   from: ["from {name}", "来自 {name}"],
   cluster: ["Virtual cluster", "虚拟集群"],
+  iterations: ["Iterations", "循环项"],
+  noIterations: ["No iteration has started.", "尚无循环项开始运行。"],
+  holds: ["holds", "成立"],
+  doesNotHold: ["does not hold", "不成立"],
+  allHold: ["All of these have to hold:", "以下全部成立时运行："],
+  oneHolds: ["One of these has to hold:", "以下任一成立时运行："],
   attempts: ["Attempts", "执行记录"],
   attempt: ["Attempt {n}", "第 {n} 次执行"],
   terminalOfFailed: [

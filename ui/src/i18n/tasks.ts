@@ -21,6 +21,7 @@ export const taskTexts = texts({
   hookEvent: ["Hook", "钩子"],
   more: ["more iterations", "其余迭代"],
   onlyIf: ["Only if {condition}", "条件：{condition}"],
+  timeout: ["Timeout: {time}", "超时：{time}"],
   condition: ["Condition", "条件"],
   over: ["Loops over", "循环对象"],
   template: ["Template", "模板"],

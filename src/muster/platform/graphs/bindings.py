@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -153,6 +153,12 @@ class Literals:
         self.stored[key] = text
         return {"name": name, "valueFrom": {"secretKeyRef": {"name": self.secret, "key": key}}}
 
+    def stored_item(self, name: str, items: Sequence[str], number: str) -> dict[str, Any]:
+        """A variable whose value is an item of a list in the Secret. `number` becomes the number of the item."""
+        key = f"items-{sha256(repr(items).encode()).hexdigest()[:16]}"
+        self.stored |= {f"{key}-{place}": item for place, item in enumerate(items)}
+        return {"name": name, "valueFrom": {"secretKeyRef": {"name": self.secret, "key": f"{key}-{number}"}}}
+
 
 TOKEN = "AI_HUB_TOKEN"  # noqa: S105  (the name of a variable)
 NODE = "muster.dev/node"
@@ -172,6 +178,8 @@ class CompileContext:
     values: Mapping[str, str]
     """The known values of the initial parameters."""
     run: RunInfo | None
+    skippable: frozenset[str] = frozenset()
+    """The nodes that may be skipped although nothing fails."""
 
 
 @dataclass(slots=True)
@@ -181,6 +189,8 @@ class BoundInputs:
     arguments: list[Object] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
     """Inputs that the template takes as parameters."""
+    hidden: list[str] = field(default_factory=list)
+    """Parameters of the template that are no variables of its containers."""
     file_arguments: list[Object] = field(default_factory=list)
     files: list[tuple[str, str]] = field(default_factory=list)
     """Inputs that are files or folders, with their paths."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -24,7 +24,9 @@ from muster.platform.graphs.bindings import (
     tasks_of,
 )
 from muster.platform.graphs.context import Context, RunInfo, with_modules
-from muster.platform.graphs.model import Graph, Parameter, is_graph, read
+from muster.platform.graphs.control_flow import skippable_nodes
+from muster.platform.graphs.control_flow_validation import item_problems
+from muster.platform.graphs.model import FromParameter, Graph, Parameter, is_graph, read
 from muster.platform.graphs.templates import (
     nodes_that_share_files,
     tasks_and_templates,
@@ -91,7 +93,20 @@ def value_problems(document: Mapping[str, Any], values: Mapping[str, str]) -> li
     for name, parameter in known.items():
         if parameter.required and not values.get(name, parameter.default or ""):
             found.append(make_finding(f"parameters.{name}", "value.missing", name=name))
-    return found
+    return found or list(_list_problems(document, values))
+
+
+def _list_problems(document: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[Finding]:
+    """Checks the values that loops run over. One that is not filled in is an empty list."""
+    if not is_graph(document):
+        return
+    graph = read(document)
+    known = {parameter.name: values.get(parameter.name, parameter.default or "") for parameter in graph.parameters}
+    for node in graph.nodes:
+        source = node.loop.source if node.loop is not None else None
+        if isinstance(source, FromParameter) and known.get(source.parameter):
+            name = source.parameter
+            yield from item_problems(f"parameters.{name}", name, node.name, known[name])
 
 
 def compile_run(document: Mapping[str, Any], run: RunInfo, context: Context) -> Object:
@@ -116,7 +131,7 @@ def compile_spec(graph: Graph, context: Context, run: RunInfo | None, literals: 
     """Returns the spec of the Workflow, for a valid graph. Without a run, its parameters stay open."""
     filled = with_modules(graph, context)
     values = values_of(graph.parameters, run)
-    setting = CompileContext(filled, context, tasks_of(filled), literals, values, run)
+    setting = CompileContext(filled, context, tasks_of(filled), literals, values, run, skippable_nodes(filled))
     tasks, templates = tasks_and_templates(setting)
     spec: Object = {"entrypoint": ENTRYPOINT}
     arguments = [_argument(parameter, values) for parameter in graph.parameters]

@@ -44,7 +44,8 @@ def _trim(written: Mapping[str, Any], schema: Schema) -> Document:
         if field.get("type") == "object" and isinstance(value, Mapping):
             value = _trim(value, field)
         elif field.get("type") == "array" and value:
-            value = [_trim(item, field["items"]) for item in value]
+            inner = field["items"]
+            value = [_trim(item, inner) if inner.get("type") == "object" else item for item in value]
         is_empty = value is None or value in ([], {}) or (value == "" and name not in _KEPT)
         if not is_empty and not ("default" in field and value == field["default"]):
             found[name] = value

@@ -6,6 +6,7 @@ says what it does, docs/graph.schema.json is generated, and ui/src/graph/node-fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -108,6 +109,36 @@ class ModuleRef(NamedTuple):
     version: str
 
 
+Operator: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">=", "contains"]
+OPERATORS: Final[tuple[Operator, ...]] = ("==", "!=", "<", "<=", ">", ">=", "contains")
+NUMERIC_OPERATORS: Final = frozenset(("<", "<=", ">", ">="))
+
+
+class Comparison(NamedTuple):
+    left: Source | None
+    """None if it is not set yet."""
+    operator: Operator
+    right: Source | None
+
+
+class Condition(NamedTuple):
+    comparisons: tuple[Comparison, ...]
+    match: Literal["all", "any"] = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One of `items`, `source` and `count` says what it runs over."""
+
+    items: tuple[str, ...] | None = None
+    source: FromParameter | FromOutput | None = None
+    """A text that is a JSON list."""
+    count: int | None = None
+    start: int = 0
+    variable: str = "item"
+    """The variable that has the item of an iteration."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     name: str
@@ -123,6 +154,10 @@ class Node:
     storage: tuple[Mount, ...] = ()
     module: ModuleRef | None = None
     training: Training | None = None
+    timeout: str = ""
+    """How long one attempt may run, as `parse_timeout` reads it; '' for any time."""
+    condition: Condition | None = None
+    loop: Loop | None = None
     metrics_pattern: str = ""
     """How metrics are found in its log lines; '' for the usual forms."""
 
@@ -245,6 +280,9 @@ def _node(written: Mapping[str, Any]) -> Node:
         ),
         module=ModuleRef(module["name"], module["version"]) if module else None,
         training=_training(training) if training else None,
+        timeout=written.get("timeout") or "",
+        condition=_condition(written.get("condition") or {}),
+        loop=_loop(written.get("loop") or {}),
         metrics_pattern=written.get("metricsPattern") or "",
     )
 
@@ -256,15 +294,53 @@ def read_output(written: Mapping[str, Any]) -> Output:
 
 
 def _input(written: Mapping[str, Any]) -> Input:
-    origin, value = written.get("from") or {}, written.get("value")
-    source: Source | None = None
+    return Input(written["name"], _source(written), written.get("description") or "")
+
+
+def _source(written: Mapping[str, Any]) -> Source | None:
+    """Of an input, or of one side of a comparison."""
+    value = written.get("value")
+    return _reference(written.get("from") or {}) or (FromValue(value) if value is not None else None)
+
+
+def _reference(origin: Mapping[str, Any]) -> FromParameter | FromOutput | None:
     if "parameter" in origin:
-        source = FromParameter(origin["parameter"])
-    elif "node" in origin:
-        source = FromOutput(origin["node"], origin.get("output") or "")
-    elif value is not None:
-        source = FromValue(value)
-    return Input(written["name"], source, written.get("description") or "")
+        return FromParameter(origin["parameter"])
+    return FromOutput(origin["node"], origin.get("output") or "") if "node" in origin else None
+
+
+def _condition(written: Mapping[str, Any]) -> Condition | None:
+    comparisons = tuple(
+        Comparison(_source(each.get("left") or {}), each.get("operator") or "==", _source(each.get("right") or {}))
+        for each in written.get("comparisons") or ()
+    )
+    return Condition(comparisons, written.get("match") or "all") if comparisons else None
+
+
+def _loop(written: Mapping[str, Any]) -> Loop | None:
+    items = written.get("items")
+    loop = Loop(
+        tuple(items) if items else None,
+        _reference(written.get("from") or {}),
+        written.get("count"),
+        written.get("start") or 0,
+        written.get("variable") or "item",
+    )
+    return loop if written else None
+
+
+_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+_UNITS = (86_400, 3_600, 60, 1)
+
+
+def parse_timeout(text: str) -> int | None:
+    """Returns the seconds of `90`, `90s`, `30m` or `1h30m`; None for anything else and for 0."""
+    if re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        return int(text) or None
+    found = _DURATION.fullmatch(text)
+    return (
+        sum(int(part or 0) * unit for part, unit in zip(found.groups(), _UNITS, strict=True)) or None if found else None
+    )
 
 
 def _task(written: Mapping[str, Any]) -> Task:
@@ -299,6 +375,11 @@ LONGEST_COMMAND = 65_536
 LONGEST_TEXT = 65_536
 LONGEST_MANIFEST = 1_000_000
 MOST_NODES = 1_000
+MOST_COMPARISONS = 20
+MOST_ITEMS = 1_000
+LONGEST_ITEM = 1_000
+MOST_TIMEOUT = 30 * 86_400
+MOST_START = 1_000_000_000
 
 
 def _text(description: str, longest: int = 1_000, **more: Any) -> Schema:
@@ -353,18 +434,19 @@ _ENV: Final = list_of(
     maxItems=500,
     description="Environment variables. Names that begin with AI_HUB_ belong to the platform.",
 )
+_FROM: Final = obj(
+    {
+        "parameter": _text("The name of an initial parameter.", _NAME),
+        "node": _text("The name of a node that has ended before this one starts.", _NAME),
+        "output": _text("The name of one of that node's outputs.", _NAME),
+    },
+    description="Where the value comes from: {parameter} or {node, output}.",
+)
 _INPUT: Final = obj(
     {
         "name": _text("The command refers to it as $name: letters, digits and _, beginning with a letter.", _NAME),
         "description": _text("What it is for.", 2_000),
-        "from": obj(
-            {
-                "parameter": _text("The name of an initial parameter.", _NAME),
-                "node": _text("The name of a node that has ended before this one starts.", _NAME),
-                "output": _text("The name of one of that node's outputs.", _NAME),
-            },
-            description="Where the value comes from: {parameter} or {node, output}.",
-        ),
+        "from": _FROM,
         "value": _text("The value itself, instead of `from`.", LONGEST_TEXT),
     },
     ["name"],
@@ -424,6 +506,49 @@ _TRAINING: Final = obj(
     ["kind", "roles"],
     description="Of a training node: the training job that it is.",
 )
+_SIDE: Final = obj(
+    {"from": _FROM, "value": _text("The value itself, instead of `from`.", LONGEST_ITEM)},
+    description="One side of a comparison: an initial parameter, a text output of a node before this one, or a value.",
+)
+_CONDITION: Final = obj(
+    {
+        "match": string(
+            ["all", "any"],
+            default="all",
+            description="Whether all comparisons have to hold, or one of them. all if left out.",
+        ),
+        "comparisons": list_of(
+            obj(
+                {
+                    "left": _SIDE,
+                    "operator": string(
+                        list(OPERATORS),
+                        default="==",
+                        description="==, != and contains compare texts; <, <=, > and >= compare numbers, and do not "
+                        "hold if a side is not a number. == if left out.",
+                    ),
+                    "right": _SIDE,
+                },
+                description="A comparison of two values.",
+            ),
+            maxItems=MOST_COMPARISONS,
+            description="The comparisons.",
+        ),
+    },
+    description="The node runs only if this holds; else it is skipped.",
+)
+_LOOP: Final = obj(
+    {
+        "items": list_of(
+            _text("An item, word for word.", LONGEST_ITEM), maxItems=MOST_ITEMS, description="A fixed list of texts."
+        ),
+        "from": {**_FROM, "description": "A text that is a JSON list: {parameter} or {node, output}."},
+        "count": integer(description=f"The numbers from `start` on, so many: 1 to {MOST_ITEMS}."),
+        "start": integer(-MOST_START, MOST_START, default=0, description="The first number of `count`; 0 if left out."),
+        "variable": _text("The command refers to the item as $NAME; $item if left out.", _NAME, default="item"),
+    },
+    description="The node runs once for each item of a list: `items`, `from` or `count`.",
+)
 NODE_SCHEMA: Final = obj(
     {
         "name": _text("Unique in the graph; any language.", _NAME),
@@ -441,6 +566,11 @@ NODE_SCHEMA: Final = obj(
         "retries": _number(
             0, MOST_RETRIES, 0, f"How often it is tried again when it fails: 0 to {MOST_RETRIES}, 0 if left out."
         ),
+        "timeout": _text(
+            "How long one attempt may run: seconds, or a duration such as 90s, 30m or 1h30m. Any time if left out.", 20
+        ),
+        "condition": _CONDITION,
+        "loop": _LOOP,
         "env": _ENV,
         "inputs": list_of(_INPUT, maxItems=200, description="Input parameters."),
         "outputs": list_of(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from shlex import quote
 from typing import Any, Final, NamedTuple
@@ -35,7 +36,18 @@ from muster.platform.graphs.bindings import (
     platform_variables,
 )
 from muster.platform.graphs.context import AvailableCluster, AvailableRoot, Context
-from muster.platform.graphs.model import MONITOR_TASK, WORKSPACE, Mount, Node, Output, Role, Task, Training
+from muster.platform.graphs.control_flow import bind_item, task_fields
+from muster.platform.graphs.model import (
+    MONITOR_TASK,
+    WORKSPACE,
+    Mount,
+    Node,
+    Output,
+    Role,
+    Task,
+    Training,
+    parse_timeout,
+)
 from muster.platform.records.resources import QueueSystem, VirtualCluster
 from muster.platform.resources import kueue
 from muster.training.kinds.base import JobKind, KubeflowJobKind
@@ -136,10 +148,12 @@ MOST_CHARACTERS = 999
 _COMMAND = "MUSTER_COMMAND"
 
 
-def task(name: str, parents: list[str], bound: BoundInputs | None = None) -> Object:
+def task(name: str, parents: list[str], bound: BoundInputs | None = None, flow: Object | None = None) -> Object:
+    """`flow`: whether and how often it runs."""
     made: Object = {"name": name, "template": name}
     if parents:
         made["depends"] = " && ".join(parents)
+    made |= flow or {}
     arguments: Object = {}
     if bound is not None and bound.arguments:
         arguments["parameters"] = bound.arguments
@@ -159,8 +173,8 @@ def declared(
     if annotations:
         template["annotations"] = annotations
     inputs: Object = {}
-    if bound.parameters:
-        inputs["parameters"] = [{"name": each} for each in bound.parameters]
+    if bound.parameters or bound.hidden:
+        inputs["parameters"] = [{"name": each} for each in (*bound.parameters, *bound.hidden)]
     if bound.files:
         inputs["artifacts"] = [{"name": each, "path": path} for each, path in bound.files]
     if inputs:
@@ -177,6 +191,12 @@ def declared(
 
 def retry_strategy(node: Node) -> Object:
     return {"retryStrategy": {"limit": str(node.retries), "retryPolicy": "Always"}} if node.retries else {}
+
+
+def deadline(node: Node) -> Object:
+    """The timeout of a Pod. Each attempt has a Pod of its own."""
+    seconds = parse_timeout(node.timeout)
+    return {"activeDeadlineSeconds": seconds} if seconds else {}
 
 
 def shell_command(setting: CompileContext, command: str) -> tuple[str, list[Object]]:
@@ -244,10 +264,16 @@ def waits_for_launcher(job_kind: JobKind, role: str) -> bool:
 
 
 def training_job(
-    training: Training, job_kind: JobKind, pods: Mapping[str, Object], metadata: Object, queue: str = ""
+    training: Training,
+    job_kind: JobKind,
+    pods: Mapping[str, Object],
+    metadata: Object,
+    queue: str = "",
+    policy: Object | None = None,
 ) -> Object:
-    """Returns the manifest. `pods` has the Pod template of each role with members. A member that fails fails the job,
-    because the node says how often it is retried. The gang starts as a whole or not at all."""
+    """Returns the manifest. `policy` is added to its run policy, if it has one. `pods` has the Pod template of each
+    role with members. A member that fails fails the job, because the node says how often it is retried. The gang
+    starts as a whole or not at all."""
     api_version = training.api_version or job_kind.kind.api_version
     members = active_roles(training)
     scheduling: Object = {"minAvailable": sum(role.replicas for role in members)}
@@ -260,7 +286,7 @@ def training_job(
             for role in members
         }
         spec = {
-            "runPolicy": {"cleanPodPolicy": "Running", "schedulingPolicy": scheduling},
+            "runPolicy": {"cleanPodPolicy": "Running", "schedulingPolicy": scheduling, **(policy or {})},
             job_kind.replica_specs: replicas,
         }
     else:
@@ -305,19 +331,24 @@ class TasksAndTemplates(NamedTuple):
     templates: list[Object]
 
 
+def has_run_policy(job_kind: JobKind) -> bool:
+    """Whether jobs of the kind can have a timeout."""
+    return isinstance(job_kind, KubeflowJobKind)
+
+
 def training_tasks(setting: CompileContext, node: Node, bound: BoundInputs, parents: list[str]) -> TasksAndTemplates:
-    names = setting.tasks[node.name]
+    names, flow = setting.tasks[node.name], task_fields(setting, node)
     made = TasksAndTemplates([], [])
     if names.inputs:
         files = BoundInputs(file_arguments=bound.file_arguments, files=bound.files)
-        made.tasks.append(task(names.inputs, parents, files))
+        made.tasks.append(task(names.inputs, parents, files, flow))
         made.templates.append(_unpacking(setting, node, files))
         parents = [names.inputs]
-    texts = BoundInputs(arguments=bound.arguments, parameters=bound.parameters, env=bound.env)
-    made.tasks.append(task(names.main, parents, texts))
+    texts = replace(bound, file_arguments=[], files=[])
+    made.tasks.append(task(names.main, parents, texts, flow))
     made.templates.append(_job(setting, node, bound, texts))
     if names.outputs:
-        made.tasks.append(task(names.outputs, [names.main]))
+        made.tasks.append(task(names.outputs, [names.main], None, flow))
         made.templates.append(_collecting(setting, node))
     return made
 
@@ -356,7 +387,8 @@ def _job(setting: CompileContext, node: Node, bound: BoundInputs, texts: BoundIn
     job_kind = find_job_kind(node.training)
     assert job_kind is not None
     name = setting.tasks[node.name].main
-    labels = {TASK_LABEL: name} | ({RUN_LABEL: setting.run.id} if setting.run is not None else {})
+    labels = {TASK_LABEL: _task_label(node, name, texts)}
+    labels |= {RUN_LABEL: setting.run.id} if setting.run is not None else {}
     queue, system = queue_of(node.task, setting.context)
     own, of_pods = dict(labels), dict(labels)
     if queue and system == "kueue":
@@ -365,7 +397,7 @@ def _job(setting: CompileContext, node: Node, bound: BoundInputs, texts: BoundIn
     pods = {role.name: _pod(setting, node, bound, role, job_kind, of_pods) for role in active_roles(node.training)}
     metadata = {"generateName": f"{name}-", "labels": own}
     scheduled = queue if system in ("embedded", "volcano") else ""
-    manifest = training_job(node.training, job_kind, pods, metadata, scheduled)
+    manifest = training_job(node.training, job_kind, pods, metadata, scheduled, deadline(node))
     waiting = wait_conditions(job_kind)
     resource = {
         "action": "create",
@@ -387,7 +419,7 @@ def _pod(
         # Kubernetes would restore it twice: in the variable that holds the template for Argo's executor, and here.
         source, more = command_from_variable(setting, command)
     own = own_variables(setting, node)
-    late = [{"name": each, "value": _Late(each)} for each in bound.parameters]
+    late = [{"name": each, "value": _Late(from_input_as_json(each))} for each in bound.parameters]
     container: Object = {
         "name": job_kind.container,
         "image": role.image or node.image,
@@ -455,32 +487,48 @@ def _script(setting: CompileContext, node: Node, lines: list[str], mount: dict[s
     return {"script": script}
 
 
+def item_label(task: str, item: str) -> str:
+    """Returns the task label of the Pods of one item of a loop."""
+    return f"{task}.{sha256(item.encode()).hexdigest()[:_DIGEST]}"
+
+
+def _task_label(node: Node, name: str, texts: BoundInputs) -> str:
+    """Tells the jobs of a node apart, too, if it is a loop: what `item_label` says, as an expression."""
+    if node.loop is None:
+        return name
+    item = texts.hidden[0] if texts.hidden else node.loop.variable
+    digest = f"sprig.trunc({_DIGEST}, sprig.sha256sum(inputs.parameters['{item}']))"
+    return _Late(f"{{{{=toJson('{name}.' + {digest})}}}}")
+
+
 class _Late(str):
-    """The name of an input, used in place of its value."""
+    """A tag that Argo replaces by a quoted string."""
+
+    __slots__ = ()
 
 
 def _with_inputs(manifest: Object) -> str:
     """The manifest as text, in which Argo will put the inputs, each as a quoted string."""
     # The mark cannot occur in the manifest: it is a digest of the manifest itself.
     mark = f"input-{sha256(repr(manifest).encode()).hexdigest()[:32]}"
-    names: set[str] = set()
-    text = dump(_marked(manifest, mark, names))
-    for name in names:
-        text = text.replace(f"{mark}-{name}-", from_input_as_json(name))
+    tags: dict[str, int] = {}
+    text = dump(_marked(manifest, mark, tags))
+    for tag, number in tags.items():
+        text = text.replace(f"{mark}-{number}-", tag)
     return text
 
 
-def _marked(value: Any, mark: str, names: set[str]) -> Any:
+def _marked(value: Any, mark: str, tags: dict[str, int]) -> Any:
     if isinstance(value, dict):
-        return {key: _marked(item, mark, names) for key, item in value.items()}
+        return {key: _marked(item, mark, tags) for key, item in value.items()}
     if isinstance(value, list):
-        return [_marked(item, mark, names) for item in value]
+        return [_marked(item, mark, tags) for item in value]
     if isinstance(value, _Late):
-        names.add(value)
-        return f"{mark}-{value}-"
+        return f"{mark}-{tags.setdefault(value, len(tags))}-"
     return value
 
 
+_DIGEST: Final = 16
 _CODE = "module"
 _SPACE = "workspace"
 
@@ -490,13 +538,14 @@ def tasks_and_templates(setting: CompileContext) -> tuple[list[Object], list[Obj
     templates: list[Object] = []
     for node in setting.graph.nodes:
         names, bound = setting.tasks[node.name], bind_inputs(setting, node)
+        bind_item(setting, node, bound)
         parents = [setting.tasks[parent].last for parent in setting.graph.parents(node.name)]
         if node.kind == "training":
             more = training_tasks(setting, node, bound, parents)
             tasks += more.tasks
             templates += more.templates
             continue
-        tasks.append(task(names.main, parents, bound))
+        tasks.append(task(names.main, parents, bound, task_fields(setting, node)))
         templates.append(_template(setting, node, bound))
     return tasks, templates
 
@@ -504,6 +553,7 @@ def tasks_and_templates(setting: CompileContext) -> tuple[list[Object], list[Obj
 def _template(setting: CompileContext, node: Node, bound: BoundInputs) -> Object:
     context = setting.context
     template = declared(node, setting.tasks[node.name].main, bound, node.outputs) | retry_strategy(node)
+    template |= deadline(node)
     template |= placement_of(node.task, context)
     metadata = queue_metadata(*queue_of(node.task, context))
     annotations = metadata.get("annotations", {}) | metrics_annotations(node)
@@ -540,5 +590,8 @@ def _module(setting: CompileContext, node: Node, container: Object, mounts: list
         volumes.append({"name": _CODE, "hostPath": {"path": module.folder, "type": "Directory"}})
         mounts.append({"name": _CODE, "mountPath": module.working_dir, "readOnly": True})
         container = {**container, "workingDir": module.working_dir}
-    arguments = [f"--{given.name}=$({given.name})" for given in node.inputs]
+    names = [given.name for given in node.inputs]
+    if node.loop is not None:
+        names.append(node.loop.variable)
+    arguments = [f"--{name}=$({name})" for name in names]
     return {"volumes": volumes, "container": {**container, "args": arguments, "volumeMounts": mounts}}

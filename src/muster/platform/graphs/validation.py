@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from muster.kube.schema_validation import validate
 from muster.platform.graphs.argo_manifest import validate_manifest
 from muster.platform.graphs.context import Context, with_modules
+from muster.platform.graphs.control_flow_validation import flow_problems
 from muster.platform.graphs.document import SECRET_NAME
 from muster.platform.graphs.model import (
     NODE_SCHEMA,
@@ -22,17 +23,14 @@ from muster.platform.graphs.model import (
     SCHEMA,
     WORKSPACE,
     Edge,
-    FromOutput,
-    FromParameter,
     Graph,
-    Input,
     Node,
-    Output,
     SortOrder,
     Task,
     is_graph,
     read,
 )
+from muster.platform.graphs.source_validation import input_problems
 from muster.platform.graphs.templates import active_roles, check_roles, find_job_kind, job_kinds, role_names
 from muster.platform.messages import make_finding
 from muster.platform.records.workflows import Finding
@@ -59,69 +57,6 @@ def edge_problems(graph: Graph) -> Iterator[Finding]:
     for cycle in _cycles(graph):
         index = graph.edges.index(Edge(cycle[-1], cycle[0]))
         yield make_finding(f"edges[{index}]", "cycle", cycle=" -> ".join([*cycle, cycle[0]]), nodes=cycle)
-
-
-def input_problems(
-    graph: Graph, node: Node, written: Mapping[str, Any], path: str, order: SortOrder
-) -> Iterator[Finding]:
-    """`graph` has its modules filled in."""
-    places: dict[str, str] = {}
-    for index, given in enumerate(node.inputs):
-        where = f"{path}.inputs[{index}]"
-        raw = written["inputs"][index]
-        origin = raw.get("from") or {}
-        if ("parameter" in origin) + bool({"node", "output"} & origin.keys()) + (raw.get("value") is not None) > 1:
-            yield make_finding(where, "input.ambiguous", name=given.name)
-            continue
-        if given.source is None:
-            yield make_finding(where, "input.unbound", name=given.name)
-            continue
-        found = list(_source_problems(graph, node, given, where, order))
-        yield from found
-        output = None if found else file_of(graph, given)
-        if output is None:
-            continue
-        if output.path in places:
-            other = places[output.path]
-            yield make_finding(f"{where}.from", "input.path", name=given.name, other=other, path=output.path)
-        places.setdefault(output.path, given.name)
-
-
-def file_of(graph: Graph, given: Input) -> Output | None:
-    """The output behind an input, if that is a file or folder."""
-    if not isinstance(given.source, FromOutput):
-        return None
-    origin = graph.node(given.source.node)
-    outputs = origin.outputs if origin is not None else ()
-    return next((o for o in outputs if o.name == given.source.output and o.type == "file"), None)
-
-
-def _source_problems(graph: Graph, node: Node, given: Input, where: str, order: SortOrder) -> Iterator[Finding]:
-    source = given.source
-    if isinstance(source, FromParameter):
-        names = [p.name for p in graph.parameters]
-        if source.parameter not in names:
-            yield make_finding(
-                f"{where}.from.parameter", "input.parameter", parameter=source.parameter, parameters=names
-            )
-    elif isinstance(source, FromOutput):
-        origin = graph.node(source.node)
-        if source.node == node.name:
-            yield make_finding(f"{where}.from.node", "input.self", name=node.name)
-            return
-        if origin is None:
-            yield make_finding(f"{where}.from.node", "input.node", node=source.node, nodes=order.before(node.name))
-            return
-        outputs = [output.name for output in origin.outputs]
-        if source.output not in outputs:
-            yield make_finding(
-                f"{where}.from.output", "input.output", node=source.node, output=source.output, outputs=outputs
-            )
-        if not order.is_before(source.node, node.name):
-            earlier = order.before(node.name)
-            yield make_finding(
-                f"{where}.from", "input.ancestor", node=source.node, name=node.name, output=source.output, nodes=earlier
-            )
 
 
 def _cycles(graph: Graph) -> list[list[str]]:
@@ -261,6 +196,10 @@ def _program_problems(node: Node, path: str) -> Iterator[Finding]:
             yield make_finding(f"{path}.image", "image.name", image=image)
     texts = [node.command, *(role.command or "" for role in own)]
     declared = {given.name for given in node.inputs} | {variable.name for variable in node.env}
+    if node.loop is not None:
+        declared.add(node.loop.variable)
+        if any(texts) and not any(mentions(text, node.loop.variable) for text in texts):
+            yield make_finding(f"{path}.loop.variable", "loop.unused", variable=node.loop.variable)
     warned: set[str] = set()
     for text in texts:
         used, known = variables_in(text)
@@ -356,7 +295,14 @@ def _module_problems(node: Node, written: Mapping[str, Any], path: str, context:
     elif module.deprecated:
         yield make_finding(f"{path}.module", "module.deprecated", module=name, version=version)
     given = [each.name for each in node.inputs]
-    for index, each in enumerate(given):
+    if node.loop is not None:
+        if node.loop.variable not in module.inputs:
+            yield make_finding(
+                f"{path}.loop.variable", "loop.module", module=name, variable=node.loop.variable,
+                inputs=list(module.inputs),
+            )  # fmt: skip
+        given.append(node.loop.variable)
+    for index, each in enumerate(given[: len(node.inputs)]):
         if each not in module.inputs:
             yield make_finding(
                 f"{path}.inputs[{index}]", "module.no-input", module=name, input=each, inputs=list(module.inputs)
@@ -430,6 +376,7 @@ def validate_graph(document: Mapping[str, Any], context: Context) -> list[Findin
         found += _names_inside(node, path)
         found += node_problems(node, document["nodes"][index], path, context)
         found += input_problems(filled, whole, document["nodes"][index], path, order)
+        found += flow_problems(filled, whole, document["nodes"][index], path, order)
         if len(found) >= MOST_FINDINGS:
             break
     found += islice(edge_problems(graph), MOST_FINDINGS)
@@ -463,6 +410,9 @@ def _node_names(graph: Graph) -> Iterator[Finding]:
         elif name in seen:
             yield make_finding(path, "node.duplicate", name=name)
         seen.add(name)
+        loop = graph.node(name.partition("(")[0]) if "(" in name else None
+        if loop is not None and loop.loop is not None:
+            yield make_finding(path, "node.iteration", name=name, loop=loop.name)
 
 
 def _is_node_name(name: str) -> bool:
@@ -478,8 +428,10 @@ def _names_inside(node: Node, path: str) -> Iterator[Finding]:
     yield from _checked(f"{path}.outputs", outputs, _REFERABLE, "output.name", "output.duplicate")
     yield from _checked(f"{path}.env", env, _IDENTIFIER, "env.name", "env.duplicate")
     for index, name in enumerate(inputs):
-        if name.upper() in _SHELL_NEEDS and name == name.upper():
+        if name in _SHELL_NEEDS:
             yield make_finding(f"{path}.inputs[{index}].name", "input.shell", name=name)
+    if node.loop is not None:
+        yield from _loop_variable(node.loop.variable, [*inputs, *env], f"{path}.loop.variable")
     for index, variable in enumerate(node.env):
         if variable.secret and not variable.value:
             yield make_finding(f"{path}.env[{index}].value", "env.secret-value", name=variable.name)
@@ -492,6 +444,17 @@ def _names_inside(node: Node, path: str) -> Iterator[Finding]:
         for index, name in enumerate(names):
             if name.startswith(RESERVED_PREFIX):
                 yield make_finding(f"{path}.{field}[{index}].name", "name.reserved", name=name)
+
+
+def _loop_variable(name: str, others: list[str], path: str) -> Iterator[Finding]:
+    if _IDENTIFIER.fullmatch(name) is None:
+        yield make_finding(path, "input.name", name=name)
+    elif name in _SHELL_NEEDS:
+        yield make_finding(path, "input.shell", name=name)
+    elif name.startswith(RESERVED_PREFIX):
+        yield make_finding(path, "name.reserved", name=name)
+    elif name in others:
+        yield make_finding(path, "loop.variable", variable=name)
 
 
 def _checked(path: str, names: list[str], allowed: re.Pattern[str], bad: str, twice: str) -> Iterator[Finding]:

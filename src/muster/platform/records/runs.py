@@ -140,6 +140,29 @@ class NodeMount:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedValue:
+    origin: str
+    """The initial parameter, or NODE.OUTPUT; '' for a fixed value."""
+    value: str | None
+    """None if it is not known: its node has not ended, or was skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunNodeComparison:
+    left: ComparedValue
+    operator: str
+    right: ComparedValue
+    holds: bool | None
+    """None if a value is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunNodeCondition:
+    match: Literal["all", "any"]
+    comparisons: list[RunNodeComparison]
+
+
+@dataclass(frozen=True, slots=True)
 class RunNodeDetail(RunNode):
     command: str
     image: str
@@ -150,6 +173,10 @@ class RunNodeDetail(RunNode):
     mounts: list[NodeMount]
     retries: int
     """How often a failed attempt is repeated."""
+    timeout: str
+    """How long one attempt may run; '' for any time."""
+    condition: RunNodeCondition | None
+    """Without it, the node runs whatever the values are."""
     inputs: list[NodeInput]
     outputs: list[NodeOutput]
     attempt_list: list[NodeAttempt]

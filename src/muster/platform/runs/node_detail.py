@@ -9,8 +9,10 @@ from muster.kube.objects import Object, name_of, spec_of, status_of
 from muster.platform.graphs.bindings import NODE
 from muster.platform.graphs.compile import values_of
 from muster.platform.graphs.context import RunInfo
-from muster.platform.graphs.model import FromOutput, FromParameter, FromValue, Graph, Node
-from muster.platform.runs.status import leaves_of
+from muster.platform.graphs.control_flow import LOOP_INDEX, compare, items_of
+from muster.platform.graphs.model import FromOutput, FromParameter, FromValue, Graph, Node, Source
+from muster.platform.runs.status import leaves_of, split_iteration
+from muster.workflows.engine.scope import join_results
 
 PLATFORM_VARIABLES = ("AI_HUB_USER_ID", "AI_HUB_TOKEN", "AI_HUB_WORKFLOW_RUN_ID")
 
@@ -41,7 +43,27 @@ def inputs_of(
                 kind, path = "file", str(files.get(given.name) or _path(graph, source))
                 value = path
         found.append({**_value(given.name, kind, value, path), "from": origin, "description": given.description})
+    if node.loop is not None and (item := item_of(node, workflow, name, known=initial)) is not None:
+        found.append({**_value(node.loop.variable, "text", item), "from": "", "description": ""})
     return found
+
+
+def item_of(
+    node: Node | None, workflow: Object | None, name: str, *, known: Mapping[str, str] | None = None
+) -> str | None:
+    """Returns the item of an iteration; None for other nodes. The items of some loops are in the Secret of the run, and
+    the iteration knows only their numbers: without the initial parameters, that number is returned."""
+    iteration = split_iteration(name)
+    if node is None or node.loop is None or iteration is None or iteration[0] != node.name:
+        return None
+    leaf = _leaf(workflow, name, "inputs")
+    came = {p["name"]: p.get("value") for p in (leaf.get("inputs") or {}).get("parameters") or ()}
+    if node.loop.variable in came:
+        return str(came[node.loop.variable])
+    if known is None:
+        return str(came.get(LOOP_INDEX, iteration[1]))
+    items = items_of(node.loop, known)
+    return items[iteration[1]] if items is not None and iteration[1] < len(items) else None
 
 
 def outputs_of(node: Node | None, workflow: Object | None, name: str) -> list[dict[str, Any]]:
@@ -49,6 +71,8 @@ def outputs_of(node: Node | None, workflow: Object | None, name: str) -> list[di
     leaf = _leaf(workflow, name, "outputs")
     outputs = leaf.get("outputs") or {}
     texts = {p["name"]: p.get("value") for p in outputs.get("parameters") or ()}
+    if node is not None and node.loop is not None and name == node.name and workflow is not None:
+        outputs, texts = {}, loop_outputs(workflow, name)
     files = {a["name"]: a for a in outputs.get("artifacts") or () if a.get("name") != "main-logs"}
     if node is None:
         plain = [{**_value(each, "text", value), "ready": value is not None} for each, value in texts.items()]
@@ -61,6 +85,48 @@ def outputs_of(node: Node | None, workflow: Object | None, name: str) -> list[di
         made = _value(output.name, output.type, value if ready else None, output.path)
         found.append({**made, "ready": ready, "description": output.description})
     return found
+
+
+def loop_outputs(workflow: Object, name: str) -> dict[str, str]:
+    """Returns the text outputs of a loop, as the nodes after it get them; none if it has not succeeded."""
+    found: dict[int, Mapping[str, Any]] = {}
+    for each, leaves in leaves_of(workflow).items():
+        iteration = split_iteration(each)
+        if iteration is not None and iteration[0] == name and leaves:
+            found[iteration[1]] = leaves[-1]
+    if not all(leaf.get("phase") == "Succeeded" for leaf in found.values()):
+        return {}
+    lists: dict[str, list[str]] = {}
+    for _, leaf in sorted(found.items()):
+        for parameter in (leaf.get("outputs") or {}).get("parameters") or ():
+            lists.setdefault(str(parameter["name"]), []).append(str(parameter.get("value") or ""))
+    return {each: join_results(texts) for each, texts in lists.items()}
+
+
+def describe_condition(
+    node: Node | None, workflow: Object | None, parameters: Mapping[str, str], graph: Graph
+) -> dict[str, Any] | None:
+    """The condition of a node with the values that it compares."""
+    if node is None or node.condition is None:
+        return None
+    initial = values_of(graph.parameters, RunInfo("", "", "", "", parameters=parameters))
+
+    def side(source: Source | None) -> dict[str, Any]:
+        if isinstance(source, FromParameter):
+            return {"origin": source.parameter, "value": initial.get(source.parameter)}
+        if isinstance(source, FromOutput):
+            outputs = outputs_of(graph.node(source.node), workflow, source.node)
+            value = next((each["value"] for each in outputs if each["name"] == source.output), None)
+            return {"origin": f"{source.node}.{source.output}", "value": value}
+        return {"origin": "", "value": source.value if source is not None else None}
+
+    found = []
+    for comparison in node.condition.comparisons:
+        left, right = side(comparison.left), side(comparison.right)
+        known = left["value"] is not None and right["value"] is not None
+        holds = compare(left["value"], comparison.operator, right["value"]) if known else None
+        found.append({"left": left, "operator": comparison.operator, "right": right, "holds": holds})
+    return {"match": node.condition.match, "comparisons": found}
 
 
 def artifact_in(workflow: Object, name: str, output: str) -> dict[str, Any] | None:
@@ -175,7 +241,11 @@ def _unscheduled(status: Mapping[str, Any]) -> str:
 
 def _leaf(workflow: Object | None, name: str, direction: str) -> Mapping[str, Any]:
     """The last attempt of the node that has such data."""
-    leaves = leaves_of(workflow).get(name) or [] if workflow is not None else []
+    all_leaves = leaves_of(workflow) if workflow is not None else {}
+    leaves = all_leaves.get(name) or []
+    if not leaves and direction == "inputs":
+        # All iterations of a loop have the inputs of the loop.
+        leaves = next((own for each, own in all_leaves.items() if (split_iteration(each) or ("",))[0] == name), [])
     told = [leaf for leaf in leaves if any((leaf.get(direction) or {}).get(k) for k in ("parameters", "artifacts"))]
     return (told or leaves or [{}])[-1]
 

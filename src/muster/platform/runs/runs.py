@@ -32,7 +32,7 @@ from muster.platform.permissions import Actor, may, require, visible
 from muster.platform.records.common import Page, Subject
 from muster.platform.records.resources import SkuUse
 from muster.platform.records.runs import NodeAttempt, NodeState, Run, RunNode, RunState, run_object_name
-from muster.platform.runs.status import ENDED, AttemptStatus, NodeStatus, RunStatus, skipped_message
+from muster.platform.runs.status import ENDED, AttemptStatus, NodeStatus, RunStatus, skipped_message, split_iteration
 from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import revoke_run_tokens
@@ -116,7 +116,8 @@ def count_states(connection: Connection, actor: Actor, only: RunFilter) -> dict[
 
 def nodes_of(connection: Connection, run_id: str) -> tuple[RunNode, ...]:
     query = select(run_nodes).where(run_nodes.c.run_id == run_id).order_by(run_nodes.c.position, run_nodes.c.name)
-    return tuple(as_record(row, RunNode, message_parts=list(explain(row.message))) for row in connection.execute(query))
+    rows = sorted(connection.execute(query), key=lambda row: (row.position, *(split_iteration(row.name) or ("", -1))))
+    return tuple(as_record(row, RunNode, message_parts=list(explain(row.message))) for row in rows)
 
 
 def attempts_of(connection: Connection, run_id: str, node: str = "") -> tuple[Attempt, ...]:
@@ -230,11 +231,11 @@ def find_sku_users(connection: Connection, cluster: str, most: int = 500) -> lis
         )
         .join(runs, runs.c.id == run_nodes.c.run_id)
         .join(users, users.c.id == runs.c.owner_id)
-        # Only waiting nodes with an attempt: the others have no Pod yet.
+        # Only nodes with an attempt: others have no Pod, as a node that waits for another, or a loop itself.
         .where(
             run_nodes.c.cluster == cluster,
             run_nodes.c.state.in_(["running", "waiting"]),
-            (run_nodes.c.state == "running") | (run_nodes.c.attempts > 0),
+            run_nodes.c.attempts > 0,
             runs.c.state.not_in(ENDED),
         )
         .order_by(run_nodes.c.run_id, run_nodes.c.position)
@@ -414,7 +415,10 @@ def _record_nodes(connection: Connection, run_id: str, seen: RunStatus) -> tuple
         known[attempt.node] = (*known.get(attempt.node, ()), attempt)
     for node in seen.nodes:
         attempts = _record_attempts(connection, run_id, node, known.get(node.name, ()), seen.round)
-        _record_node(connection, run_id, before.get(node.name), node, attempts, len(before))
+        if node.name in before:
+            _record_node(connection, run_id, before[node.name], node, attempts)
+        else:
+            _add_node(connection, run_id, node, attempts, len(before))
     told = {node.name for node in seen.nodes}
     # A node that did not start: it never will if the run has ended.
     untold: NodeState = "skipped" if seen.state in ENDED else "waiting"
@@ -427,25 +431,34 @@ def _record_nodes(connection: Connection, run_id: str, seen: RunStatus) -> tuple
     return nodes_of(connection, run_id)
 
 
-def _record_node(
-    connection: Connection, run_id: str, before: RunNode | None, node: NodeStatus, attempts: int, position: int
-) -> None:
+def _record_node(connection: Connection, run_id: str, before: RunNode, node: NodeStatus, attempts: int) -> None:
+    values = _node_values(node, attempts)
+    changed = {name: value for name, value in values.items() if value != getattr(before, name)}
+    if changed:
+        _change_node(connection, run_id, node.name, changed)
+
+
+def _add_node(connection: Connection, run_id: str, node: NodeStatus, attempts: int, position: int) -> None:
+    """The nodes of a manifest and the iterations of a loop are not known in advance. An iteration of a node uses
+    what the node uses."""
+    loop, _ = split_iteration(node.name) or ("", 0)
+    columns = (run_nodes.c.position, run_nodes.c.kind, run_nodes.c.cluster, run_nodes.c.skus)
+    which = (run_nodes.c.run_id == run_id) & (run_nodes.c.name == loop)
+    found = connection.execute(select(*columns).where(which)).first() if loop else None
+    more = {"position": position, "kind": "plain", "cluster": "", "skus": 0} if found is None else found._asdict()
+    values = {"run_id": run_id, "name": node.name, **more, **_node_values(node, attempts)}
+    connection.execute(insert(run_nodes).values(**values))
+
+
+def _node_values(node: NodeStatus, attempts: int) -> dict[str, Any]:
     has_begun = node.state not in ("waiting", "skipped")
-    values: dict[str, Any] = {
+    return {
         "state": node.state,
         "message": node.message,
         "attempts": attempts,
         "started": node.started if has_begun else None,
         "finished": node.finished if has_begun else None,
     }
-    if before is None:
-        # The nodes of a manifest are not known in advance.
-        more = {"run_id": run_id, "name": node.name, "position": position, "kind": "plain", "cluster": "", "skus": 0}
-        connection.execute(insert(run_nodes).values(**more, **values))
-        return
-    changed = {name: value for name, value in values.items() if value != getattr(before, name)}
-    if changed:
-        _change_node(connection, run_id, node.name, changed)
 
 
 def _change_node(connection: Connection, run_id: str, name: str, values: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from muster.kube.objects import Object, annotations_of, name_of, parse_time, spec_of, status_of, version_of
-from muster.platform.graphs.bindings import NODE, TOKEN
+from muster.platform.graphs.bindings import ENTRYPOINT, NODE, TOKEN
 from muster.platform.records.runs import NodeState, RunState
 from muster.workflows.engine.node_tree import pod_name
 from muster.workflows.executors.resource import RETRIES
@@ -24,6 +24,14 @@ DONE: frozenset[str] = frozenset(("succeeded", "skipped"))
 _KILLED = frozenset(("137", "143"))
 """The exit codes of a container that was killed, or asked to end."""
 _STOPPED_WITH_RUN = "Stopped together with the run"
+_CONDITION = "Skipped because its condition was not met"
+_DEADLINE = "Pod was active on the node longer than the specified deadline"
+_ARGUMENT_TASK = re.compile(r"\{\{tasks\.([a-z0-9-]+)\.outputs\.")
+_EXPRESSION_LIST = re.compile(r"\? tasks\['([a-z0-9-]+)'\]")
+_ITERATION = re.compile(r"([a-z0-9-]+)\((\d+):(.*)\)", re.DOTALL)
+_ITERATION_NAME = re.compile(r"(.+?)\((\d+):.*\)", re.DOTALL)
+"""The name of an iteration, as `_Names` makes it: the node, the number of the item, the item."""
+_LONGEST_ITEM = 40
 _GROUPS = frozenset(("Steps", "StepGroup", "DAG", "TaskGroup"))
 _STATES: Mapping[str, NodeState] = {
     "Pending": "waiting",
@@ -116,7 +124,7 @@ def round_of(workflow: Object) -> int:
 
 def node_named(workflow: Object, node: Mapping[str, Any]) -> str:
     """The original name of a node of the Workflow that is neither a group nor an attempt."""
-    return _called(node, name_of(workflow), _by_template(workflow))
+    return _Names(workflow).of(node)
 
 
 def leaves_of(workflow: Object) -> dict[str, list[Mapping[str, Any]]]:
@@ -127,25 +135,67 @@ def leaves_of(workflow: Object) -> dict[str, list[Mapping[str, Any]]]:
     return found
 
 
+def split_iteration(name: str) -> tuple[str, int] | None:
+    """Returns the node and the number of the item of an iteration, `train(0:red)`; None for other names."""
+    found = _ITERATION_NAME.fullmatch(name)
+    return (found[1], int(found[2])) if found is not None else None
+
+
 def skipped_message(cause: str, stopped: bool = False) -> str:
     """Why a node did not run. `cause`: the node whose failure prevented it, if any."""
     if stopped:
         return "Skipped because the run was stopped"
-    return f"Skipped because {cause} failed" if cause else "Skipped because its condition was not met"
+    return f"Skipped because {cause} failed" if cause else _CONDITION
 
 
 def _nodes(workflow: Object, stopped: bool) -> list[NodeStatus]:
-    """One status for each node of the graph. The tasks before and after a training node are part of it."""
+    """One status for each node of the graph, and for each iteration of a loop. The tasks before and after a training
+    node are part of it."""
     grouped = _grouped(workflow)
     causes = _causes_of_omission(workflow, grouped)
+    skipped = _SkippedTasks(workflow) if is_compiled(workflow) else None
     parts: dict[str, list[NodeStatus]] = {}
     for name, node, leaves in grouped:
         status = _node(workflow, name, node, leaves, stopped)
         if node.get("phase") == "Omitted":
             cause = causes.get(str(node.get("id")), "")
             status = replace(status, message=skipped_message(cause, stopped and not cause))
+        elif node.get("phase") == "Skipped" and skipped is not None:
+            status = replace(status, message=skipped.message(node))
         parts.setdefault(name, []).append(status)
     return [_joined(name, some) for name, some in parts.items()]
+
+
+def is_compiled(workflow: Object) -> bool:
+    """Whether it was compiled from a graph, so that its tasks have the names of their templates."""
+    spec = spec_of(workflow)
+    entry: Mapping[str, Any] = next(iter(spec.get("templates") or ()), {})
+    tasks = (entry.get("dag") or {}).get("tasks") or ()
+    is_entry = spec.get("entrypoint") == entry.get("name") == ENTRYPOINT
+    return bool(is_entry and tasks and all(task.get("name") == task.get("template") for task in tasks))
+
+
+class _SkippedTasks:
+    """Why tasks of a compiled Workflow were skipped although nothing failed."""
+
+    def __init__(self, workflow: Object) -> None:
+        self._tasks = {str(task["name"]): task for task in spec_of(workflow)["templates"][0]["dag"]["tasks"]}
+        self._names = _Names(workflow)
+        self._prefix = f"{name_of(workflow)}."
+        nodes: Mapping[str, Mapping[str, Any]] = status_of(workflow).get("nodes") or {}
+        self._skipped = {self._task(node) for node in nodes.values() if node.get("phase") == "Skipped"}
+
+    def message(self, node: Mapping[str, Any]) -> str:
+        task = self._tasks.get(self._task(node), {})
+        written = orjson.dumps([task.get("arguments"), task.get("withParam")]).decode()
+        for name in (*_ARGUMENT_TASK.findall(written), *_EXPRESSION_LIST.findall(str(task.get("withParam") or ""))):
+            if name in self._skipped:
+                return f"Skipped because {self._names.of_task(name)} was skipped"
+        has_condition = "when" in task or str(task.get("withParam") or "").startswith("{{=")
+        return _CONDITION if has_condition else "Skipped because its list is empty"
+
+    def _task(self, node: Mapping[str, Any]) -> str:
+        return str(node.get("name") or "").removeprefix(self._prefix)
 
 
 def _causes_of_omission(
@@ -183,31 +233,67 @@ def _causes_of_omission(
 def _grouped(workflow: Object) -> list[tuple[str, Mapping[str, Any], list[Mapping[str, Any]]]]:
     """Per task: what its author calls it, the node that stands for it, and its attempts."""
     nodes: Mapping[str, Mapping[str, Any]] = status_of(workflow).get("nodes") or {}
-    templates = _by_template(workflow)
+    names = _Names(workflow)
     attempts_of: dict[str, list[str]] = {}
     for key, node in nodes.items():
         if node.get("type") == "Retry":
             attempts_of[key] = [child for child in node.get("children") or () if _is_attempt(node, nodes.get(child))]
     attempts = {child for children in attempts_of.values() for child in children}
-    found = []
+    found: list[tuple[str, Mapping[str, Any], list[Mapping[str, Any]]]] = []
+    has_loops = is_compiled(workflow)
     for key, node in nodes.items():
+        if has_loops and node.get("type") == "TaskGroup":
+            found.append((names.of(node), node, []))
         if node.get("type") in _GROUPS or key in attempts:
             continue
         own = attempts_of.get(key)
         if own is not None and own and all(nodes[child].get("type") in _GROUPS for child in own):
             continue  # what is inside of it speaks for itself
         leaves = [node] if own is None else [nodes[child] for child in own]
-        found.append((_called(node, name_of(workflow), templates), node, leaves))
-    return found
+        found.append((names.of(node), node, leaves))
+    return _in_order(found) if has_loops else found
+
+
+def _in_order(
+    found: list[tuple[str, Mapping[str, Any], list[Mapping[str, Any]]]],
+) -> list[tuple[str, Mapping[str, Any], list[Mapping[str, Any]]]]:
+    """Puts iterations behind their loop, by their numbers: the status has them in the order in which they started."""
+    places: dict[str, int] = {}
+
+    def place(name: str) -> tuple[int, int]:
+        task, number = split_iteration(name) or (name, -1)
+        return places.setdefault(task, len(places)), number
+
+    return sorted(found, key=lambda each: place(each[0]))
 
 
 def _is_attempt(retry: Mapping[str, Any], child: Mapping[str, Any] | None) -> bool:
     return child is not None and str(child.get("name") or "").startswith(f"{retry.get('name')}(")
 
 
-def _called(node: Mapping[str, Any], workflow: str, templates: Mapping[str, str]) -> str:
-    path = str(node.get("name") or "").removeprefix(workflow).lstrip(".")
-    return templates.get(path) or path or str(node.get("templateName") or node.get("displayName") or "")
+class _Names:
+    """What the nodes of a Workflow are called by its author."""
+
+    def __init__(self, workflow: Object) -> None:
+        self._workflow = name_of(workflow)
+        self._originals = _by_template(workflow)
+        self._is_compiled = is_compiled(workflow)
+
+    def of(self, node: Mapping[str, Any]) -> str:
+        path = str(node.get("name") or "").removeprefix(self._workflow).lstrip(".")
+        found = _ITERATION.fullmatch(path) if self._is_compiled else None
+        if found is not None:
+            return f"{self.of_task(found[1])}({found[2]}:{_shown_item(found[3])})"
+        return self.of_task(path) or str(node.get("templateName") or node.get("displayName") or "")
+
+    def of_task(self, path: str) -> str:
+        return self._originals.get(path) or path
+
+
+def _shown_item(item: str) -> str:
+    """The number of an iteration tells it apart. Of its item, the name has what is short and can be in an address."""
+    plain = "".join(char if char.isprintable() and char not in "/\\%?#" else " " for char in item).strip()
+    return plain if len(plain) <= _LONGEST_ITEM else f"{plain[: _LONGEST_ITEM - 1]}…"
 
 
 def _by_template(workflow: Object) -> dict[str, str]:
@@ -231,6 +317,7 @@ def _node(
     if state == "running" and attempts and all(attempt.state == "waiting" for attempt in attempts):
         state = "waiting"
     message = str(node.get("message") or (leaves[-1].get("message") if leaves else "") or "")
+    message = _timeout_message(workflow, node, message)
     if state == "stopped":
         message = _STOPPED_WITH_RUN
     return NodeStatus(name, state, message, _moment(node.get("startedAt")), _moment(node.get("finishedAt")), attempts)
@@ -244,12 +331,27 @@ def _attempt(workflow: Object, leaf: Mapping[str, Any], stopped: bool) -> Attemp
         str(leaf.get("id") or ""),
         pod_name(name_of(workflow), str(leaf.get("name") or ""), str(template)) if has_pod else "",
         state,
-        _STOPPED_WITH_RUN if state == "stopped" else str(leaf.get("message") or ""),
+        _STOPPED_WITH_RUN if state == "stopped" else _timeout_message(workflow, leaf, str(leaf.get("message") or "")),
         str((leaf.get("outputs") or {}).get("exitCode") or ""),
         str(leaf.get("hostNodeName") or ""),
         _moment(leaf.get("startedAt")),
         _moment(leaf.get("finishedAt")),
     )
+
+
+def _timeout_message(workflow: Object, node: Mapping[str, Any], message: str) -> str:
+    """Returns the message of a node, in plainer words if it ran into its timeout. A training job has the timeout
+    itself, and Argo tells only that it failed."""
+    template = _template(workflow, str(node.get("templateName") or "")) if message else {}
+    if "resource" in template and "failure condition" in message.lower():
+        written = re.search(r'"?activeDeadlineSeconds"?: (\d+)', str(template["resource"].get("manifest") or ""))
+        started, finished = _moment(node.get("startedAt")), _moment(node.get("finishedAt"))
+        if written is None or started is None or finished is None:
+            return message
+        late = (finished - started).total_seconds() >= int(written[1])
+        return f"Ran longer than its timeout of {written[1]} seconds" if late else message
+    seconds = template.get("activeDeadlineSeconds")
+    return f"Ran longer than its timeout of {seconds} seconds" if seconds and _DEADLINE in message else message
 
 
 def _template(workflow: Object, name: str) -> Mapping[str, Any]:
@@ -303,7 +405,9 @@ def _state(phase: str, stopped: bool, nodes: tuple[NodeStatus, ...]) -> RunState
 
 
 def _failed_first(nodes: tuple[NodeStatus, ...]) -> NodeStatus | None:
-    failed = sorted((n for n in nodes if n.state == "failed"), key=lambda n: (n.finished is None, n.finished))
+    # A loop fails because one of its iterations did.
+    own = [n for n in nodes if n.state == "failed" and n.attempts] or [n for n in nodes if n.state == "failed"]
+    failed = sorted(own, key=lambda n: (n.finished is None, n.finished))
     return failed[0] if failed else None
 
 

@@ -13,24 +13,28 @@ from sqlalchemy import Connection
 
 from muster.kube import errors as cluster_errors
 from muster.kube.builtin import EVENT, POD
-from muster.kube.objects import Object, name_of
+from muster.kube.objects import Object, labels_of, name_of
 from muster.kube.pod_security import RUN_LABEL, TASK_LABEL
 from muster.platform.errors import ConflictProblem, NotFoundProblem, UnavailableProblem
 from muster.platform.graphs.context import with_modules
 from muster.platform.graphs.model import Graph, Node, is_graph, read
+from muster.platform.graphs.templates import item_label
 from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.records.pods import KubernetesEvent, PodSummary
 from muster.platform.records.runs import Run, RunNode, RunNodeDetail
 from muster.platform.runs.node_detail import (
     artifact_in,
+    describe_condition,
     describe_execution,
     event_summary,
     inputs_of,
+    item_of,
     outputs_of,
     pod_summary,
     template_of,
 )
 from muster.platform.runs.runs import Attempt, attempts_of, get_run, nodes_of, parameters_given
+from muster.platform.runs.status import split_iteration
 from muster.platform.status_messages import explain
 from muster.platform.workflows.versions import document_of
 from muster.server.downloads import DOWNLOAD_HEADERS, content_disposition
@@ -63,7 +67,9 @@ class FoundNode:
 
     @property
     def drawn(self) -> Node | None:
-        return self.graph.node(self.node.name)
+        """The node of the graph; that of an iteration is its loop."""
+        loop, _ = split_iteration(self.node.name) or ("", 0)
+        return self.graph.node(self.node.name) or self.graph.node(loop)
 
 
 @router.get("", operation_id="get_run_node")
@@ -76,6 +82,7 @@ async def one_node(run: str, node: str, here: Here, who: Who) -> RunNodeDetail:
         **describe_execution(found.drawn, workflow, node),
         "inputs": [{"description": "", **given, "origin": given.get("from", "")} for given in inputs],
         "outputs": [{"description": "", **output} for output in outputs_of(found.drawn, workflow, node)],
+        "condition": describe_condition(found.drawn, workflow, found.parameters, found.graph),
     }
     return build_record(
         RunNodeDetail,
@@ -83,6 +90,7 @@ async def one_node(run: str, node: str, here: Here, who: Who) -> RunNodeDetail:
             **vars_of(found.node),
             **masks.anything(details),
             "retries": found.drawn.retries if found.drawn else 0,
+            "timeout": found.drawn.timeout if found.drawn else "",
             "attempt_list": [vars_of(attempt) for attempt in found.attempts],
         },
     )
@@ -208,6 +216,12 @@ async def node_pods(here: Services, found: FoundNode) -> list[Object]:
 
 
 async def training_pods(here: Services, found: FoundNode) -> list[Object]:
-    task = template_of(await _workflow(here, found.run.id), found.node.name).get("name")
-    labels = f"{RUN_LABEL}={found.run.id},{TASK_LABEL}={task}"
-    return (await here.cluster.list(POD, found.run.namespace, labels=labels)).items
+    workflow = await _workflow(here, found.run.id)
+    task = str(template_of(workflow, found.node.name).get("name"))
+    item = item_of(found.drawn, workflow, found.node.name)
+    is_loop = found.drawn is not None and found.drawn.loop is not None
+    wanted = (
+        TASK_LABEL if is_loop and item is None else f"{TASK_LABEL}={task if item is None else item_label(task, item)}"
+    )
+    pods = (await here.cluster.list(POD, found.run.namespace, labels=f"{RUN_LABEL}={found.run.id},{wanted}")).items
+    return [pod for pod in pods if item is not None or labels_of(pod)[TASK_LABEL].partition(".")[0] == task]

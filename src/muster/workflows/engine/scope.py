@@ -116,7 +116,7 @@ class Scope:
         self.parameters[f"{prefix}.outputs.result"] = json.dumps(results, ensure_ascii=False, separators=(",", ":"))
         self.parameters[f"{prefix}.outputs.parameters"] = to_json(maps)
         for name, texts in lists.items():
-            self.parameters[f"{prefix}.outputs.parameters.{name}"] = _join_results(texts)
+            self.parameters[f"{prefix}.outputs.parameters.{name}"] = join_results(texts)
 
 
 def last_attempt(node: Node, tree: NodeTree) -> Node | None:
@@ -179,7 +179,7 @@ def _result(text: str, node: Node) -> Any:
         raise ExpressionError(message) from None
 
 
-def _join_results(texts: list[str]) -> str:
+def join_results(texts: list[str]) -> str:
     """Returns values as a JSON list: of maps and lists if all are such, else of strings."""
     try:
         found = [from_json(text) for text in texts]

@@ -10,6 +10,7 @@ import { Tabs } from "@/components/tabs"
 import { TensorBoardButton } from "@/components/tensorboard-button"
 import { Duration, Time } from "@/components/time"
 import { type GraphDocument, isGraph } from "@/graph/document"
+import { hasLoops, loopGraph, placesOf } from "@/graph/loop-graph"
 import type { CardData } from "@/graph/node-card"
 import { RunStates } from "@/graph/task-graph"
 import { commonTexts } from "@/i18n/common"
@@ -179,7 +180,7 @@ export function RunPage() {
           {!inspects ? (
             <p className="p-4 text-muted-foreground">{w("notShared")}</p>
           ) : search.node && run.node_states.some((node) => node.name === search.node) ? (
-            <NodePanel key={search.node} run={run} node={search.node} />
+            <NodePanel key={search.node} run={run} node={search.node} select={select} />
           ) : search.node && tasks ? (
             <Suspense fallback={<Loading />}>
               <TaskDetails {...tasks} id={search.node} />
@@ -269,7 +270,10 @@ function Graph({
 
 const GRAPH_MILLISECONDS = 1000
 
-/** The tasks of a run of a manifest, and their states. The graph is loaded again when the run has created nodes. */
+/**
+ * The tasks of a run of a manifest, or of a graph with loops, and their states. The graph of a manifest is loaded again
+ * when the run has created nodes.
+ */
 function useTasks(run: RunDetail | undefined) {
   const isManifest = run !== undefined && !isGraph(run.document as unknown as GraphDocument)
   const nodes = run?.node_states.length ?? 0
@@ -279,14 +283,22 @@ function useTasks(run: RunDetail | undefined) {
     const timer = setTimeout(() => setAsked(nodes), asked ? GRAPH_MILLISECONDS : 0)
     return () => clearTimeout(timer)
   }, [nodes, asked])
-  const graph = useQuery({ ...runGraphQuery(run?.id ?? "", asked), enabled: isManifest }).data
+  const loaded = useQuery({ ...runGraphQuery(run?.id ?? "", asked), enabled: isManifest }).data
+  const names = JSON.stringify(run?.node_states.map(({ name }) => name) ?? [])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a version never changes.
+  const looped = useMemo(() => {
+    const document = run?.document as unknown as GraphDocument | undefined
+    if (!document || isManifest || !hasLoops(document)) return undefined
+    return { graph: loopGraph(document, JSON.parse(names)), places: placesOf(document) }
+  }, [isManifest, run?.version_id, names])
+  const graph = isManifest ? loaded : looped?.graph
+  const [nodeStates, state] = [run?.node_states, run?.state]
   return useMemo(() => {
-    if (!isManifest || !graph) return undefined
-    const over = ENDED.has(run.state)
-    const states = new RunStates(run.node_states, { over, succeeded: run.state === "succeeded" })
-    const attempts = new Map(run.node_states.map(({ name, attempts }) => [name, attempts]))
-    return { graph, run: { states, attempts } }
-  }, [isManifest, graph, run?.node_states, run?.state])
+    if (!nodeStates || !state || !graph) return undefined
+    const states = new RunStates(nodeStates, { over: ENDED.has(state), succeeded: state === "succeeded" })
+    const attempts = new Map(nodeStates.map(({ name, attempts }) => [name, attempts]))
+    return { graph, run: { states, attempts }, places: looped?.places }
+  }, [graph, looped, nodeStates, state])
 }
 
 function Configuration({ run }: { run: RunDetail }) {

@@ -23,6 +23,9 @@ import { LogView } from "@/components/log-view"
 import { Tabs } from "@/components/tabs"
 import { TerminalButton } from "@/components/terminal-button"
 import { Duration } from "@/components/time"
+import { OPERATOR_SIGNS } from "@/graph/control-flow"
+import type { GraphDocument } from "@/graph/document"
+import { iterationsOf } from "@/graph/loop-graph"
 import { NODE_FIELDS, SECTIONS } from "@/graph/node-fields"
 import { commonTexts } from "@/i18n/common"
 import { metricTexts } from "@/i18n/metrics"
@@ -40,7 +43,15 @@ type KubernetesEvent = Schema<"KubernetesEvent">
 
 export const OVER = new Set(["succeeded", "failed", "stopped", "skipped"])
 
-export function NodePanel({ run, node: name }: { run: RunDetail; node: string }) {
+export function NodePanel({
+  run,
+  node: name,
+  select,
+}: {
+  run: RunDetail
+  node: string
+  select: (node: string) => void
+}) {
   const language = usePreferences((all) => all.language)
   const w = useTexts(runTexts)
   const m = useTexts(metricTexts)
@@ -55,9 +66,19 @@ export function NodePanel({ run, node: name }: { run: RunDetail; node: string })
     )
   if (!found.data) return <Loading />
   const node = found.data
-  const tabs = [
-    { id: "io", label: w("inputsOutputs"), content: <InputsOutputs run={run.id} node={node} /> },
-    { id: "details", label: w("details"), content: <Details node={node} /> },
+  const io = { id: "io", label: w("inputsOutputs"), content: <InputsOutputs run={run.id} node={node} /> }
+  const details = { id: "details", label: w("details"), content: <Details node={node} /> }
+  const names = run.node_states.map((each) => each.name)
+  const inside = new Set(iterationsOf(name, names))
+  const loops = (run.document as unknown as GraphDocument).nodes?.some((each) => each.name === name && each.loop)
+  const iterations = {
+    id: "iterations",
+    label: w("iterations"),
+    content: <Iterations nodes={run.node_states.filter((each) => inside.has(each.name))} loop={name} select={select} />,
+  }
+  const single = [
+    io,
+    details,
     { id: "log", label: w("logs"), content: <Logs run={run.id} node={node} /> },
     {
       id: "metrics",
@@ -71,6 +92,7 @@ export function NodePanel({ run, node: name }: { run: RunDetail; node: string })
     { id: "containers", label: w("containers"), content: <Containers run={run} node={name} /> },
     { id: "events", label: w("events"), content: <Events run={run.id} node={name} /> },
   ]
+  const tabs = loops ? [iterations, io, details] : single
   return (
     <div className="flex h-full min-h-0 flex-col">
       <div className="flex items-center gap-2 px-4 py-2.5">
@@ -86,7 +108,7 @@ export function NodePanel({ run, node: name }: { run: RunDetail; node: string })
       <Tabs
         className="flex-1"
         tabs={tabs}
-        value={tabs.some((each) => each.id === tab) ? tab : "io"}
+        value={tabs.some((each) => each.id === tab) ? tab : tabs[0]?.id}
         onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
         inside="overflow-y-auto"
       />
@@ -116,6 +138,89 @@ export function Value({ children }: { children: ReactNode }) {
   )
 }
 
+/** The iterations of a loop; each opens its own panel. */
+function Iterations({
+  nodes,
+  loop,
+  select,
+}: {
+  nodes: RunDetail["node_states"]
+  loop: string
+  select: (node: string) => void
+}) {
+  const w = useTexts(runTexts)
+  const language = usePreferences((all) => all.language)
+  if (!nodes.length)
+    return (
+      <div className="p-4">
+        <None text={w("noIterations")} />
+      </div>
+    )
+  const counts = new Map<RunNodeDetail["state"], number>()
+  for (const { state } of nodes) counts.set(state, (counts.get(state) ?? 0) + 1)
+  return (
+    <div className="flex flex-col gap-2 p-4">
+      <p className="flex flex-wrap gap-x-3 text-[13px] text-muted-foreground">
+        {[...counts].map(([state, n]) => (
+          <span key={state}>
+            {w(state)}: {n}
+          </span>
+        ))}
+      </p>
+      <ul className="flex flex-col divide-y">
+        {nodes.map((each) => (
+          <li key={each.name} className="flex flex-wrap items-center gap-2 py-1.5 text-[13px]">
+            <button
+              type="button"
+              className="min-w-0 truncate text-left font-mono text-primary hover:underline"
+              onClick={() => select(each.name)}
+            >
+              {each.name.slice(loop.length + 1, -1)}
+            </button>
+            <StateBadge state={each.state} />
+            <span className="ml-auto text-muted-foreground">
+              <Duration started={each.started} finished={each.finished} />
+            </span>
+            {each.message && each.state !== "succeeded" && (
+              <p className="w-full break-words text-muted-foreground">{statusMessage(each, language)}</p>
+            )}
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}
+
+/** What the condition compares, with the values it had. */
+function ConditionBlock({ condition }: { condition: NonNullable<RunNodeDetail["condition"]> }) {
+  const w = useTexts(runTexts)
+  const text = useTranslate()
+  const side = ({ origin, value }: { origin: string; value: string | null }) => (
+    <span className="min-w-0 break-all">
+      {origin && <code className="mr-1 font-mono font-medium">{origin}</code>}
+      {value !== null && <code className="rounded bg-muted px-1 font-mono">{JSON.stringify(value)}</code>}
+      {value === null && <span className="text-muted-foreground">{w("notReady")}</span>}
+    </span>
+  )
+  return (
+    <Block title={text(NODE_FIELDS.condition.label)}>
+      {condition.comparisons.length > 1 && (
+        <p className="text-[13px] text-muted-foreground">{w(condition.match === "any" ? "oneHolds" : "allHold")}</p>
+      )}
+      {condition.comparisons.map((each, place) => (
+        <p key={place} className="flex flex-wrap items-center gap-1.5 text-[13px]">
+          {side(each.left)}
+          <span>{OPERATOR_SIGNS[each.operator as keyof typeof OPERATOR_SIGNS] ?? each.operator}</span>
+          {side(each.right)}
+          {each.holds !== null && (
+            <span className="ml-auto text-muted-foreground">{w(each.holds ? "holds" : "doesNotHold")}</span>
+          )}
+        </p>
+      ))}
+    </Block>
+  )
+}
+
 function InputsOutputs({ run, node }: { run: string; node: RunNodeDetail }) {
   const w = useTexts(runTexts)
   const text = useTranslate()
@@ -124,6 +229,7 @@ function InputsOutputs({ run, node }: { run: string; node: RunNodeDetail }) {
   const missing = w(OVER.has(node.state) ? "notWritten" : "notReady")
   return (
     <>
+      {node.condition && <ConditionBlock condition={node.condition} />}
       <Block title={text(SECTIONS.inputs)}>
         {node.inputs.length === 0 && <None />}
         {node.inputs.map((input) => (
@@ -186,6 +292,11 @@ function Details({ node }: { node: RunNodeDetail }) {
         {node.cluster && (
           <p className="text-[13px]">
             {w("cluster")}: {node.cluster} × {node.skus}
+          </p>
+        )}
+        {node.timeout && (
+          <p className="text-[13px]">
+            {text(NODE_FIELDS.timeout.label)}: {node.timeout}
           </p>
         )}
       </Block>
