@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -143,10 +144,11 @@ class RunController:
             for order in await self._database.read(lambda connection: find_requests(connection, run_id)):
                 try:
                     await self._carry_out(order)
-                except (BadRequest, Forbidden, Invalid) as error:
-                    await self._end(run_id, "failed", f"the cluster refused it: {error}")
                 except ApiError as error:
-                    log.warning("run %s: %s; trying again in %.0f s", run_id, error, _AGAIN_SECONDS)
+                    if is_final(error):
+                        await self._end(run_id, "failed", f"the cluster refused it: {error}")
+                    else:
+                        log.warning("run %s: %s; trying again in %.0f s", run_id, error, _AGAIN_SECONDS)
 
     async def stop(self, actor: Actor, run_id: str) -> Run:
         """Stops the run: no node starts any more, and running nodes are stopped."""
@@ -368,6 +370,19 @@ class RunController:
     async def _masked(self, run_id: str, found: RunStatus) -> RunStatus:
         """Masks secrets in messages, which all users can see."""
         return map_messages(found, (await self.masks(run_id)).text) if has_messages(found) else found
+
+
+def is_final(error: ApiError) -> bool:
+    """Whether the cluster refuses the objects of a run, so that trying again does not help. An account without a
+    permission is different: an API server that starts refuses everything until it has read its roles, and an admin may
+    add what is missing."""
+    if isinstance(error, Forbidden):
+        return not _NO_PERMISSION.search(error.message)
+    return isinstance(error, (BadRequest, Invalid))
+
+
+_NO_PERMISSION = re.compile(r'is forbidden: User "[^"]*" cannot ')
+"""The words of Kubernetes' authorizer. Admission says something else, such as `violates PodSecurity`."""
 
 
 def _new_token(connection: Connection, run: Run) -> str:
