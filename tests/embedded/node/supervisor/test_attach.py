@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.supervisor import attachments
 from muster.embedded.node.supervisor.attachments import Attachments, ContainerInput
 from muster.embedded.node.supervisor.contract import ControlRequest
@@ -81,6 +82,19 @@ def resize(client: Client, rows: Any, columns: Any) -> None:
     client.control._connection.send(json.dumps(request).encode() + b"\n")
 
 
+@pytest.fixture
+def isolation(request: pytest.FixtureRequest) -> Any:
+    """The best one, unless a test names others."""
+    wanted = getattr(request, "param", probe_isolation()[0])
+    if wanted == "namespaces" and os.getuid() != 0:
+        pytest.skip("only root needs no user namespace")
+    return wanted
+
+
+EVERY_ISOLATION = pytest.mark.parametrize("isolation", ["namespaces", "user-namespaces", "none"], indirect=True)
+
+
+@EVERY_ISOLATION
 async def test_a_terminal_can_be_left_and_entered_again(pods: Pods) -> None:
     folder = await pods.start("pod", "sh", "-c", SHELL, tty=True, stdin=True, stdinOnce=True, env={"TERM": "xterm"})
     first = await attach(pods, folder)
@@ -102,6 +116,7 @@ async def test_a_terminal_can_be_left_and_entered_again(pods: Pods) -> None:
     assert "got three\r" in (folder / "logs/main/0.log").read_bytes().decode().replace("\r\n", "\r")
 
 
+@EVERY_ISOLATION
 async def test_the_process_has_the_terminal_as_its_own(pods: Pods) -> None:
     script = "test -t 0 && test -t 1 && test -t 2 && echo all > /dev/tty"
     assert (await pods.run("pod", "sh", "-c", script, tty=True))[-1].get("phase") == "Succeeded"
