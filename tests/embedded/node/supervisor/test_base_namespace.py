@@ -1,5 +1,12 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from muster.embedded.node.supervisor.base_namespace import topmost_mounts
 
 MOUNTS = r"""22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
@@ -20,3 +27,42 @@ MOUNTS = r"""22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 
 def test_mounts_are_moved_with_what_is_below_them() -> None:
     assert topmost_mounts(MOUNTS) == ("/etc/resolv.conf", "/home", "/homes", "/mnt/a disk")
+
+
+LAYER_FAILS = """
+import os, sys
+from errno import EINVAL
+from muster.embedded.node.supervisor import base_namespace
+from muster.embedded.node.supervisor.filesystem_view import new_tmpfs
+from muster.embedded.node.supervisor.syscalls import AT_CWD, NEW_MOUNTS, attach, separate_mounts
+from muster.embedded.node.supervisor.syscalls import setns, unmount, unshare
+
+def refuse():
+    raise OSError(EINVAL, "refused")
+
+disk, other = sys.argv[1:]
+unshare(NEW_MOUNTS)
+separate_mounts()
+for folder in (disk, other):
+    attach(new_tmpfs(None), AT_CWD, folder)
+open(f"{disk}/data", "w").close()
+machine = os.open("/proc/self/ns/mnt", os.O_RDONLY)
+base = base_namespace.BaseNamespace()
+base.enter()
+if os.fork() == 0:
+    setns(machine, NEW_MOUNTS)
+    unmount(other)
+    os._exit(0)
+os.wait()
+base_namespace.pivot_to_here = refuse
+print(base.add_layer(-1, ""), os.listdir(disk), os.listdir(other))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a disk")
+def test_a_layer_that_fails_while_mounts_change_hides_no_disk(tmp_path: Path) -> None:
+    folders = tmp_path / "disk", tmp_path / "other"
+    for folder in folders:
+        folder.mkdir()
+    done = subprocess.run([sys.executable, "-c", LAYER_FAILS, *folders], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False ['data'] []\n", "")

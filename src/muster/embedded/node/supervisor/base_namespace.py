@@ -73,20 +73,23 @@ class BaseNamespace:
         """Enters a new copy. Prepares the namespace first if it does not exist yet, or if the machine's mounts have
         changed."""
         if self._namespace >= 0 and not self._changes.poll(0):
-            setns(self._namespace, NEW_MOUNTS)
-            unshare(NEW_MOUNTS)
+            self._enter_copy()
             return
         self.close()
-        mounts_file = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
-        self._changes.register(mounts_file, select.POLLPRI)
-        self._mounts_file = mounts_file
-        with open(mounts_file, closefd=False) as file:
-            self._submounts = topmost_mounts(file.read())
+        self._mounts_file = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        self._changes.register(self._mounts_file, select.POLLPRI)
         self._visible_in_run = tuple(name for name in _VISIBLE_IN_RUN if os.path.exists(f"{_RUN}/{name}"))
         unshare(NEW_MOUNTS)
         separate_mounts()
+        with open("/proc/self/mountinfo") as file:
+            # Of this namespace: those of the machine may have changed since the file above was opened.
+            self._submounts = topmost_mounts(file.read())
         _prepare_machine()
         self._namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        unshare(NEW_MOUNTS)
+
+    def _enter_copy(self) -> None:
+        setns(self._namespace, NEW_MOUNTS)
         unshare(NEW_MOUNTS)
 
     def add_layer(self, owner: int, home: str) -> bool:
@@ -101,7 +104,7 @@ class BaseNamespace:
                     return True
                 except OSError:
                     self.allows_layers = False
-                    self.enter()
+                    self._enter_copy()  # not `enter`, which has to be called in the machine's namespace
             _cover_run(visible)
         finally:
             for _, tree in visible:
