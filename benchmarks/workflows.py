@@ -39,7 +39,7 @@ from muster.workflows.kinds import WORKFLOW
 TARGET_MS = 12.0
 MEMOIZED_SECONDS = 1.0
 SHAPES = ("fan-out", "chain", "layers")
-PATIENT = {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120"}
+PATIENT = {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "600"}
 
 
 class Peer(NamedTuple):
