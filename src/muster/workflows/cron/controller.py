@@ -122,7 +122,7 @@ class CronController:
             return None
         before = status.get("lastScheduledTime")
         late = await run_metered(partial(plan.missed_time, cron, schedules, now))
-        for due, schedule in self._due(cron, schedules, now, late):
+        for due, schedule in await self._due(cron, schedules, now, late):
             most = self._budgets.member_running_workflows
             if restricted and len(status["active"]) >= most:
                 setting = setting_name("member_running_workflows")
@@ -133,7 +133,7 @@ class CronController:
         annotations = {plan.SCHEDULE_ANNOTATION: plan.schedule_text(cron)}
         await self._write(cron, status, annotations=annotations if status.get("lastScheduledTime") != before else {})
         self._settle(cron, schedules, now)
-        return self._pause(cron, schedules, now)
+        return await self._pause(cron, schedules, now)
 
     def _workflows_of(self, cron: Object) -> list[Object]:
         shown = {uid_of(workflow): workflow for workflow in self._workflows.by("owner", uid_of(cron))}
@@ -155,16 +155,15 @@ class CronController:
         older = (o for o in others if (meta(o).get("creationTimestamp") or "", name_of(o)) < age)
         return sum(1 for _ in islice(older, self._budgets.member_cron_workflows))
 
-    def _due(
+    async def _due(
         self, cron: Object, schedules: list[plan.Timed], now: datetime, late: tuple[datetime, Schedule] | None
     ) -> list[tuple[datetime, Schedule]]:
         """Returns the times to run for now, each once; `late` is one that was missed."""
         found: dict[datetime, Schedule] = {}
         if late is not None and late[0] != self._tried.get(uid_of(cron)):
             found[late[0]] = late[1]
-        for text, schedule in schedules:
-            until = self._until.setdefault((uid_of(cron), text), now)
-            due = schedule.next_after(until)
+        untils = [self._until.setdefault((uid_of(cron), text), now) for text, _ in schedules]
+        for (_, schedule), due in zip(schedules, await _next_times(schedules, untils), strict=True):
             if due is not None and due <= now:
                 found[due] = schedule
         return sorted(found.items(), key=lambda item: item[0])
@@ -177,8 +176,8 @@ class CronController:
             else:
                 self._until[uid_of(cron), text] = now
 
-    def _pause(self, cron: Object, schedules: list[plan.Timed], now: datetime) -> float | None:
-        nexts = [schedule.next_after(self._until.get((uid_of(cron), text), now)) for text, schedule in schedules]
+    async def _pause(self, cron: Object, schedules: list[plan.Timed], now: datetime) -> float | None:
+        nexts = await _next_times(schedules, [self._until.get((uid_of(cron), text), now) for text, _ in schedules])
         waits = [(due - self._clock()).total_seconds() for due in nexts if due is not None]
         return max(0.0, min(waits)) if waits else None
 
@@ -279,6 +278,12 @@ class CronController:
 def _later(last: str | None, due: datetime) -> str:
     """lastScheduledTime never goes back."""
     return timestamp(due if not last or parse_time(last) < due else parse_time(last))
+
+
+async def _next_times(schedules: list[plan.Timed], after: list[datetime]) -> list[datetime | None]:
+    """Searches in a thread: a CronWorkflow may have many schedules, and each takes up to a millisecond."""
+    pairs = list(zip(schedules, after, strict=True))
+    return await run_metered(lambda: [timed.schedule.next_after(since) for timed, since in pairs])
 
 
 def _without(status: dict[str, Any], type: str) -> list[dict[str, Any]]:

@@ -12,7 +12,8 @@ Kubeflow Pipelines uses version 1 of robfig/cron: seconds come first, and the da
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from calendar import monthrange
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +37,8 @@ from muster.workflows.lang.limits import check_budget
 _LOCALTIME = Path("/etc/localtime")
 _YEARS = 5
 """How far ahead a time is searched: 29 February is at most this far away, 31 April never comes."""
+_LONGEST_NUMBER = 9
+"""Digits of a number. Go refuses what does not fit into 64 bits."""
 
 
 class ScheduleError(ValueError):
@@ -175,7 +178,8 @@ def _descriptor(text: str) -> str:
 
 class _Search:
     """Searches for the next matching time, from the month down to the second. A step in a larger unit resets the
-    smaller ones."""
+    smaller ones. Days that cannot match are left out by the calendar alone: asking the time zone about each day of five
+    years takes the time of everyone."""
 
     def __init__(self, schedule: Schedule, at: int) -> None:
         self.minutes, self.hours, self.days, self.months, self.weekdays = schedule.fields
@@ -188,8 +192,34 @@ class _Search:
     def found(self) -> int | None:
         limit = to_civil(self.at, self.zone).year + _YEARS
         while to_civil(self.at, self.zone).year <= limit:
+            if not self._skip_days(limit):
+                return None
             if self._month() and self._day() and self._hour() and self._minute() and self._second():
                 return self.at
+        return None
+
+    def _skip_days(self, limit: int) -> bool:
+        """Goes on to the midnight two days before the next day that fits: the steps below know the days on which clocks
+        change. Returns False if there is no such day until the end of the year `limit`."""
+        now = to_civil(self.at, self.zone)
+        today = date(now.year, now.month, now.day)
+        coming = self._coming_day(today, limit)
+        if coming is not None and (coming - today).days > 2:
+            self.is_whole = True
+            self.at = to_unix_nanoseconds(coming.year, coming.month, coming.day - 2, 0, 0, self.zone)
+        return coming is not None
+
+    def _coming_day(self, today: date, limit: int) -> date | None:
+        """The first day that fits, `today` or later."""
+        for index in range(today.year * 12 + today.month - 1, (limit + 1) * 12):
+            year, month = index // 12, index % 12 + 1
+            if month not in self.months.allowed:
+                continue
+            earliest = today.day if (year, month) == (today.year, today.month) else 1
+            weekday, last = monthrange(year, month)  # Monday is 0
+            for day in range(earliest, last + 1):
+                if self._fits(day, (weekday + day) % 7):
+                    return date(year, month, day)
         return None
 
     def _month(self) -> bool:
@@ -220,7 +250,10 @@ class _Search:
 
     def _fits_day(self) -> bool:
         now = to_civil(self.at, self.zone)
-        by_month, by_week = now.day in self.days.allowed, now.weekday in self.weekdays.allowed
+        return self._fits(now.day, now.weekday)
+
+    def _fits(self, day: int, weekday: int) -> bool:
+        by_month, by_week = day in self.days.allowed, weekday in self.weekdays.allowed
         return by_month and by_week if self.days.is_free or self.weekdays.is_free else by_month or by_week
 
     def _hour(self) -> bool:
@@ -298,6 +331,8 @@ def _number(text: str, field: _Field, whole: str) -> int:
             f"{field.name}: failed to parse int from {text} in {whole}: write a number from {field.first} to "
             f"{field.last}{names}"
         )
+    if len(text) > _LONGEST_NUMBER:
+        raise ScheduleError(f"{field.name}: a number of {len(text)} digits is out of range")
     return int(text)
 
 
