@@ -157,6 +157,7 @@ ORDINARY = {
     "p.write_text('x'); assert p.read_text() == 'x'",
     "writing to the temporary folders": "tempfile.mkdtemp(); tempfile.mkdtemp(dir='/var/tmp')",
     "a new folder in the root": "os.makedirs('/app/out'); open('/app/out/x', 'w').write('x')",
+    "ending before the server when memory runs out": ("assert int(open('/proc/self/oom_score_adj').read()) >= 500"),
     "threads and processes": "import threading, multiprocessing; t = threading.Thread(target=print); t.start(); "
     "t.join(); p = multiprocessing.get_context('fork').Process(target=print); p.start(); p.join(); assert not "
     "p.exitcode",
@@ -201,6 +202,9 @@ ATTACKS_OF_MEMBERS = {
     "Send a signal to root's processes": "os.kill(1, 15)",
     "Limit the supervisor": "import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (1, 1))",
     "Slow down the supervisor": "os.setpriority(os.PRIO_PROCESS, 1, 19)",
+    "Have the server ended when memory runs out, and not the Pod": (
+        "os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'-1')"
+    ),
     "Move the supervisor to one processor": "os.sched_setaffinity(1, {0})",
     "Become root": "os.setuid(SERVER_UID)",
     "Become another user of the machine": "os.setresuid(FOREIGN, FOREIGN, FOREIGN)",
