@@ -6,13 +6,15 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
 from muster.kube.budgets import Budgets
-from muster.server.http_server import ConnectionLimits, limits_from, serve_http
+from muster.server.http_server import ConnectionLimits, limits_from, open_web_listeners, serve_http
+from muster.server.pidfile import ServerError
 
 _HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
 
@@ -190,3 +192,39 @@ async def test_a_large_body_that_arrives_steadily_is_read() -> None:
 def test_the_limits_are_budgets() -> None:
     limits = limits_from(Budgets(connections=7, address_connections=3))
     assert (limits.most, limits.most_of_address) == (7, 3)
+
+
+def _listen_on_ipv6_loopback(port: int) -> socket.socket:
+    """What any program of the machine, and so any Pod, may do."""
+    thief = socket.socket(socket.AF_INET6)
+    thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        thief.bind(("::1", port))
+        thief.listen()
+    except OSError:
+        thief.close()
+        raise
+    return thief
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_pod_listens_where_browsers_look_for_localhost(host: str, tmp_path: Path) -> None:
+    """A Pod listens at the port of the platform on ::1, where browsers open `localhost` and the hosts of workspaces"""
+    with open_web_listeners(host, 0, tmp_path / "port") as listeners:
+        port = listeners[0].getsockname()[1]
+        with pytest.raises(OSError, match="in use"):
+            _listen_on_ipv6_loopback(port)
+        with socket.create_connection(("::1", port), 10):
+            pass
+
+
+def test_a_pod_has_taken_the_port_before_the_server_starts(tmp_path: Path) -> None:
+    """A Pod takes the port on ::1 while the server is down: it takes another port, or does not start"""
+    with open_web_listeners("127.0.0.1", 0, tmp_path / "port") as listeners:
+        port = listeners[0].getsockname()[1]
+    with _listen_on_ipv6_loopback(port):
+        with open_web_listeners("127.0.0.1", 0, tmp_path / "port") as listeners:
+            assert listeners[0].getsockname()[1] != port
+            assert len(listeners) == 2
+        with pytest.raises(ServerError, match=r"on \[::1\]"), open_web_listeners("127.0.0.1", port, tmp_path / "port"):
+            pass

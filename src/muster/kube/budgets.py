@@ -50,6 +50,13 @@ class Budgets:
     """The same for all users together."""
     user_requests_per_second: int = 100
     """Requests of one user to the platform, on average; ten times as many at once."""
+    member_running_requests: int = 4
+    """Requests of a user who is not an admin that are worked on at the same time, by each API. Others wait. Streams do
+    not count."""
+    member_waiting_requests: int = 256
+    """How many wait."""
+    member_loop_percent: int = 25
+    """What of the server's time the requests of such a user get while other users are active."""
     user_workflows: int = 10_000
     """Workflows of one user, with archived ones."""
     workflow_versions: int = 10_000

@@ -96,6 +96,7 @@ _REQUESTS: Final[Mapping[str, Template]] = {
     "request.path": Template("there is nothing at this path"),
     "request.host": Template("{host} is not known as a name of this server", "set web.url in config.yaml"),
     "request.nul": Template("the address contains a NUL character"),
+    "request.waiting": Template("{most} of your requests wait for others to end", "wait for them, or raise {setting}"),
     "request.often": Template("you send more than {most} requests per second", "send fewer, or raise {setting}"),
     "budget.count": Template("you have {most} {what}, which is the limit", "delete some, or raise {setting}"),
     "request.rule": Template("this path has no access rule"),

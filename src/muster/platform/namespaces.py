@@ -177,7 +177,12 @@ def cluster_user(actor: Actor) -> User | None:
         groups.add(MASTERS)
     if {"read", "write"} <= actor.scopes:
         groups |= {_group("user", actor.id), *(_group("team", team) for team in actor.teams)}
-    return User(f"muster:{actor.name}", frozenset(groups))
+    return User(user_name(actor), frozenset(groups))
+
+
+def user_name(actor: Actor) -> str:
+    """The name of a user of the platform on the cluster."""
+    return f"muster:{actor.name}"
 
 
 def _group(kind: str, identifier: str) -> str:

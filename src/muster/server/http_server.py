@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from errno import EADDRNOTAVAIL
 from pathlib import Path
 from typing import Any, cast
 
@@ -215,28 +216,76 @@ def _call_when_lost(protocol: Any, action: Callable[[], None]) -> None:
 def open_listener(host: str, port: int, remembered: Path, *, usual: int = 0) -> Iterator[socket.socket]:
     """Listens on the configured port; else on the port of the last time, so that known addresses stay valid; else on
     the usual one; else on any."""
-    wanted = [port] if port else [*_last(remembered), *([usual] if usual else []), 0]
-    listener = _first_free(host, wanted)
-    with listener:
-        remembered.write_text(str(listener.getsockname()[1]))
+    with _open(_listen, host, port, remembered, usual) as (listener,):
         yield listener
 
 
-def _first_free(host: str, ports: list[int]) -> socket.socket:
-    for number, port in enumerate(ports, start=1):
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-            # Two sockets can be bound to the same address until one of them listens.
-            listener.listen(socket.SOMAXCONN)
-        except OSError as error:
+@contextmanager
+def open_web_listeners(host: str, port: int, remembered: Path, *, usual: int = 0) -> Iterator[list[socket.socket]]:
+    """The same for what browsers open: where it is reached as `localhost`, it listens on ::1 with the same port, too.
+    Browsers try that address first for `localhost` and every name below it. Every program of this machine may listen
+    there, and would get the cookies."""
+    with _open(_listen_for_browsers, host, port, remembered, usual) as listeners:
+        yield listeners
+
+
+@contextmanager
+def _open(
+    listen: Callable[[str, int], list[socket.socket]], host: str, port: int, remembered: Path, usual: int
+) -> Iterator[list[socket.socket]]:
+    wanted = [port] if port else [*_last(remembered), *([usual] if usual else []), *[0] * _TRIES]
+    listeners = _first_free(listen, host, wanted)
+    try:
+        remembered.write_text(str(listeners[0].getsockname()[1]))
+        yield listeners
+    finally:
+        for listener in listeners:
             listener.close()
+
+
+def _first_free(listen: Callable[[str, int], list[socket.socket]], host: str, ports: list[int]) -> list[socket.socket]:
+    for number, port in enumerate(ports, start=1):
+        try:
+            return listen(host, port)
+        except OSError as error:
             if number == len(ports):
                 raise ServerError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-        else:
-            return listener
     raise ValueError("no port to try")
+
+
+def _listen(host: str, port: int) -> list[socket.socket]:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        # Two sockets can be bound to the same address until one of them listens.
+        listener.listen(socket.SOMAXCONN)
+    except OSError:
+        listener.close()
+        raise
+    return [listener]
+
+
+def _listen_for_browsers(host: str, port: int) -> list[socket.socket]:
+    listeners = _listen(host, port)
+    if host not in _REACHED_AS_LOCALHOST:
+        return listeners
+    try:
+        twin = socket.socket(socket.AF_INET6)
+    except OSError:  # a kernel without IPv6
+        return listeners
+    twin.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    twin.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    try:
+        twin.bind(("::1", listeners[0].getsockname()[1]))
+        twin.listen(socket.SOMAXCONN)
+    except OSError as error:
+        twin.close()
+        if error.errno == EADDRNOTAVAIL:  # the machine has no such address, so browsers cannot use it either
+            return listeners
+        listeners[0].close()
+        raise OSError(error.errno, f"{error.strerror} (on [::1], which is where browsers look for localhost)") from None
+    return [*listeners, twin]
 
 
 def _last(remembered: Path) -> list[int]:
@@ -246,6 +295,9 @@ def _last(remembered: Path) -> list[int]:
         return []
 
 
+_REACHED_AS_LOCALHOST = {"127.0.0.1", "localhost", "0.0.0.0"}  # noqa: S104 (it is compared)
+_TRIES = 5
+"""A free port need not be free on both addresses."""
 _ANSWER_SECONDS = 0.3
 """How long a running request may take when the server stops."""
 _LEAVE_SECONDS = 1.0

@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
+from starlette.types import ASGIApp
+
 from muster.embedded.auth.certificates import ensure_certificates
 from muster.embedded.auth.kubeconfig import ensure_admin_kubeconfig
 from muster.embedded.box import Box
@@ -28,6 +30,7 @@ from muster.kube.pod_security import is_restricted
 from muster.pipelines.resolver import resolver_for
 from muster.platform.errors import UnavailableProblem
 from muster.server.argo.app import argo_app
+from muster.server.fair_share import FairRequests, FairShares
 from muster.server.http_server import limits_from, open_listener, serve_http, serve_https
 from muster.server.kubernetes.app import kube_app
 from muster.server.pidfile import ServerError, ServerInfo, claim_home, stop_signal
@@ -199,7 +202,7 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
             start_workspace_controllers(box, settings, environments)
             async with AsyncExitStack() as stack:
                 workers = await stack.enter_async_context(WorkerPool(settings.budgets))
-                apis = argo_app(
+                apis: ASGIApp = argo_app(
                     box.cluster,
                     box.identity,
                     kube_app(box.cluster, box.identity, workers),
@@ -208,6 +211,8 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
                     workers=workers,
                     recorder=box.recorder("argo-server"),
                 )
+                shares = FairShares(settings.budgets)
+                apis = FairRequests(apis, shares)
                 limits = limits_from(settings.budgets)
                 await stack.enter_async_context(serve_https(apis, listener, certificates, limits))
                 if settings.http_port:
@@ -215,7 +220,15 @@ async def run_server(settings: Settings, *, web: bool = False) -> AsyncIterator[
                     await stack.enter_async_context(serve_http(apis, stack.enter_context(plain), limits))
                 page = (
                     await stack.enter_async_context(
-                        host_platform(settings, box.cluster, workflows.artifacts, box.keys, workers, box.identity)
+                        host_platform(
+                            settings,
+                            box.cluster,
+                            workflows.artifacts,
+                            box.keys,
+                            workers,
+                            box.identity,
+                            shares=shares,
+                        )
                     )
                     if web
                     else ""

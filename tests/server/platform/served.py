@@ -68,6 +68,7 @@ class Client:
 
     def __init__(self, url: str, token: str = "") -> None:
         self.url = url
+        self.token = token
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.jar = aiohttp.CookieJar(unsafe=True)
 

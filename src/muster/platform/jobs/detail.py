@@ -154,7 +154,7 @@ async def events_about(cluster: Cluster, obj: Object) -> list[Object]:
 async def masks_for(cluster: Cluster, obj: Object) -> Masks:
     """Masks for the Secrets that its Pods use: logs must not show them."""
     texts: list[str] = []
-    for name in sorted(secrets_in(obj) - {""}):
+    for name in sorted(await asyncio.to_thread(secrets_in, obj) - {""}):
         try:
             data = (await cluster.get(SECRET, name, namespace_of(obj))).get("data") or {}
         except ApiError:
@@ -165,7 +165,7 @@ async def masks_for(cluster: Cluster, obj: Object) -> Masks:
             except (NotBase64, UnicodeDecodeError):
                 continue
             texts += [text, *text.splitlines()]
-    return Masks(texts)
+    return await asyncio.to_thread(Masks, texts)
 
 
 @asynccontextmanager

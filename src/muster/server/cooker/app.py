@@ -39,7 +39,7 @@ from muster.server.cooker.handlers import Call
 from muster.server.cooker.tokens import find_token
 from muster.server.platform.problems import problem_of
 from muster.server.platform.route_rules import COOKER_RULES, RouteRule
-from muster.server.platform.security import Security, client_address, take_rate
+from muster.server.platform.security import Security, client_address, take_rate, take_turn
 from muster.server.platform.services import Services
 from muster.server.platform.sessions import verify_login
 
@@ -140,6 +140,7 @@ class CookerApp:
         if who is None:
             raise UnauthenticatedProblem.of("token.unknown" if token else "cooker.token")
         take_rate(self._here, f"{who.id} {who.run}")
+        await take_turn(request, who)
         return Call(self._here, who, request.query_params, body)
 
     async def _health(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from muster.embedded.auth.identity import Identity
 from muster.embedded.auth.tokens import AUDIENCE
 from muster.embedded.cluster import EmbeddedCluster, WriteCheck
 from muster.embedded.store.admission import collect_warnings
+from muster.kube.budgets import setting_name
 from muster.kube.builtin import NAMESPACE, POD
 from muster.kube.errors import (
     ApiError,
@@ -26,6 +27,7 @@ from muster.kube.errors import (
     MethodNotAllowed,
     NotAcceptable,
     NotFound,
+    TooManyRequests,
     Unauthorized,
     is_dns_label,
     is_dns_name,
@@ -44,6 +46,7 @@ from muster.kube.rbac import (
     User,
     service_account_user,
 )
+from muster.server.fair_share import TooManyWaiting, Turn, turn_of
 from muster.server.kubernetes import handlers, pod_exec, pod_proxy, port_forward
 from muster.server.kubernetes import handlers as subresources
 from muster.server.kubernetes.body_schemas import REVIEW, check_body
@@ -52,6 +55,7 @@ from muster.server.kubernetes.request import (
     ApiRequest,
     ApiResponse,
     Target,
+    end_turn,
     error_response,
     is_true,
     json_response,
@@ -84,6 +88,17 @@ class AccessControl:
         request.user = await self._identity.authenticate(token.strip())
         if any(name.startswith(b"impersonate-") for name in request.headers):
             request.user = self._impersonate(request)
+        turn = turn_of(request.scope)
+        if turn is not None:
+            await self._take_turn(turn, request.user)
+
+    async def _take_turn(self, turn: Turn, user: User) -> None:
+        """Waits until the requests of this user may take the server's time again."""
+        try:
+            await turn.begin(user.name, may_wait=not user.is_master)
+        except TooManyWaiting as error:
+            setting = setting_name("member_waiting_requests")
+            raise TooManyRequests(f"{error}; wait for them, or raise {setting}", retry_after=1) from None
 
     def keep_checking(self, request: ApiRequest, actions: Callable[[], Iterable[Action]]) -> None:
         """Lets a request that streams check again whether its token is still valid and allows these actions."""
@@ -374,6 +389,7 @@ class KubernetesApi:
         if request.method not in ("GET", "HEAD") or target.subresource == "log" or kind.plural == "secrets":
             self._gate.protect_runs(request.user, kind, target.namespace, target.name)
         if target.subresource == "proxy":
+            end_turn(request)  # what is behind it may take as long as it wants
             await pod_proxy.proxy(
                 self._cluster,
                 request,

@@ -23,6 +23,7 @@ from muster.kube.objects import Object, meta, version_of
 from muster.kube.rbac import Action, User
 from muster.kube.selectors import parse_fields
 from muster.server import object_checks
+from muster.server.fair_share import turn_of
 from muster.server.kubernetes import protobuf
 from muster.server.workers import SMALL_BYTES, WorkerPool
 
@@ -276,6 +277,8 @@ def is_true(value: str | None) -> bool:
 LARGEST_BODY = 3 * 1024 * 1024
 LARGE_BYTES = 64 * 1024
 """The body of a request from which on checking it takes so long that a worker does it first."""
+_LARGEST_YAML = 4 * 1024 * 1024
+"""Of the same as JSON. Writing it takes about a second for each megabyte."""
 _LONGEST_WARNINGS = 16 * 1024
 GZIP_FROM = 128 * 1024
 """Smaller bodies are not worth compressing."""
@@ -440,13 +443,23 @@ def parse_yaml(content: bytes) -> Any:
 
 
 def json_response(obj: Any, request: ApiRequest | None = None, status: int = 200) -> ApiResponse:
-    """Returns `obj` as JSON, or as YAML if the client prefers that."""
+    """Returns `obj` as JSON. If the client prefers YAML, `send_response` makes it of that, in a thread."""
     if request is not None:
         if request.form().media == YAML:
-            return ApiResponse(manifests.dump(obj).encode(), status, YAML)
+            content = orjson.dumps(obj)
+            if len(content) > _LARGEST_YAML:
+                raise NotAcceptable(
+                    f"the response has {len(content)} bytes, and at most {_LARGEST_YAML} are written as YAML: accept "
+                    f"{JSON}, or list less at once with limit"
+                )
+            return ApiResponse(content, status, YAML)
         if request.query.get("pretty") and request.flag("pretty"):
             return ApiResponse(orjson.dumps(obj, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), status)
     return ApiResponse(orjson.dumps(obj, option=orjson.OPT_APPEND_NEWLINE), status)
+
+
+def _as_yaml(content: bytes) -> bytes:
+    return manifests.dump(orjson.loads(content)).encode()
 
 
 def error_response(error: ApiError, details: Mapping[str, Any] | None = None) -> ApiResponse:
@@ -464,6 +477,8 @@ def error_response(error: ApiError, details: Mapping[str, Any] | None = None) ->
 
 async def send_response(request: ApiRequest, response: ApiResponse) -> None:
     body = response.body
+    if response.media == YAML:
+        body = await asyncio.to_thread(_as_yaml, body)
     headers = [(b"content-type", response.media.encode()), *response.headers]
     headers.extend((b"warning", text) for text in _warnings(request.warnings))
     if len(body) >= GZIP_FROM and b"gzip" in request.headers.get(b"accept-encoding", b""):
@@ -500,6 +515,13 @@ RECHECK_SECONDS = 3.0
 """How often the rights behind an open stream are checked again."""
 
 
+def end_turn(request: ApiRequest) -> None:
+    """Lets the user's next request begin: this one takes long without keeping the server busy."""
+    turn = turn_of(request.scope)
+    if turn is not None:
+        turn.end()
+
+
 async def stream(
     request: ApiRequest,
     pieces: AsyncGenerator[bytes, None],
@@ -514,6 +536,7 @@ async def stream(
 
     The response starts with the first piece, or after `first_piece_seconds` (None: no limit). An error before that is
     raised, so that it can still be the response."""
+    end_turn(request)
     if request.method == "HEAD":
         request.started = True
         await request.send(

@@ -81,10 +81,11 @@ async def yaml_of_workflow(namespace: str, name: str, here: Here, who: Who) -> R
     """Returns the manifest as the cluster has it, without its status and without secrets."""
     workflow = await visible_workflow(here, who, namespace, name)
     metadata = {key: value for key, value in meta(workflow).items() if key != "managedFields"}
-    shown = {key: workflow[key] for key in ("apiVersion", "kind") if key in workflow}
+    shown: Object = {key: workflow[key] for key in ("apiVersion", "kind") if key in workflow}
     masks = await masks_for(here.cluster, workflow)
-    document = masks.anything({**shown, "metadata": metadata, "spec": spec_of(workflow)})
-    return Response(await asyncio.to_thread(dump, document), media_type="text/plain; charset=utf-8")
+    shown = {**shown, "metadata": metadata, "spec": spec_of(workflow)}
+    text = await asyncio.to_thread(lambda: dump(masks.anything(shown)))
+    return Response(text, media_type="text/plain; charset=utf-8")
 
 
 @router.get("/events", operation_id="watch_argo_workflow", response_class=Response, responses=EVENTS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,8 @@ from muster.kube.rbac import User
 from muster.platform.settings import DEFAULT_WEB_PORT
 from muster.platform.users.credentials import API_TOKEN, platform_folder, prepare_secrets
 from muster.server.cooker.listeners import serve_cooker
-from muster.server.http_server import limits_from, open_listener, serve_http
+from muster.server.fair_share import FairRequests, FairShares
+from muster.server.http_server import limits_from, open_web_listeners, serve_http
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
 
@@ -36,6 +38,9 @@ log = logging.getLogger(__name__)
 
 _TRY_AGAIN_SECONDS = 5.0
 _READY_SECONDS = 3.0
+_SWITCH_SECONDS = 0.001
+"""How long a thread keeps the interpreter while the event loop wants it: with the usual 5 ms, a few threads that work
+on large objects hold up each step of every request."""
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
@@ -48,14 +53,16 @@ async def host_platform(
     workers: WorkerPool | None = None,
     identity: Identity | None = None,
     backend: WorkflowBackend | None = None,
+    shares: FairShares | None = None,
 ) -> AsyncIterator[str]:
     """Serves the platform for as long as the block lasts, and yields its URL. `keys` encrypt its secrets, `workers`
     check what users write. With `identity`, tokens of the platform are valid for the cluster's APIs, too. `backend`
-    runs the Workflows, if it is not the cluster's own."""
+    runs the Workflows, if it is not the cluster's own. `shares` are those of the cluster's APIs."""
     web = settings.web
     prepare_secrets(platform_folder(settings.home))
-    with open_listener(web.host, web.port, settings.home / "web-port", usual=DEFAULT_WEB_PORT) as listener:
-        port = listener.getsockname()[1]
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    with open_web_listeners(web.host, web.port, settings.home / "web-port", usual=DEFAULT_WEB_PORT) as listeners:
+        port = listeners[0].getsockname()[1]
         host = "127.0.0.1" if web.host == "0.0.0.0" else web.host  # noqa: S104 (it is asked about, not listened on)
         url = web.url or f"http://{host}:{port}"
         if web.host not in _LOOPBACK and not web.url.startswith("https:"):
@@ -66,7 +73,7 @@ async def host_platform(
                 "failed logins of one hold up the others; set it to the address of the proxy, such as [127.0.0.1]"
             )
         keys = keys or KeyRing.load(settings.key_file)
-        hosted = _Hosted(settings, cluster, url, artifacts, keys, workers, backend)
+        hosted = _Hosted(settings, cluster, url, artifacts, keys, workers, backend, shares)
         if identity is not None:
             identity.others = hosted
         task = asyncio.create_task(hosted.run(), name="platform")
@@ -75,7 +82,9 @@ async def host_platform(
                 app: ASGIApp = hosted
                 if web.monitoring_port is not None:
                     app = await stack.enter_async_context(_monitored(settings, hosted))
-                await stack.enter_async_context(serve_http(app, listener, limits_from(settings.budgets)))
+                limits = limits_from(settings.budgets)
+                for listener in listeners:
+                    await stack.enter_async_context(serve_http(app, listener, limits))
                 if settings.cooker.enabled:
                     for_pods = isinstance(cluster, EmbeddedCluster)
                     await stack.enter_async_context(
@@ -110,7 +119,9 @@ class _Hosted:
         keys: KeyRing,
         workers: WorkerPool | None,
         backend: WorkflowBackend | None,
+        shares: FairShares | None,
     ) -> None:
+        self._shares = shares or FairShares(settings.budgets)
         self._settings, self._cluster, self._url, self._artifacts = settings, cluster, url, artifacts
         self._keys = keys
         self._workers = workers
@@ -216,6 +227,9 @@ class _Hosted:
             if self._settings.cooker.enabled:
                 cooker, platform = cooker_app(services), app
                 app, self._cooker = with_cooker(platform, cooker), for_pods(platform, cooker)
+            app = FairRequests(app, self._shares)
+            if self._cooker is not None:
+                self._cooker = FairRequests(self._cooker, self._shares)
             async with serve_workspaces(services, app) as self._app:
                 self._services, self._trouble = services, ""
                 self._settled.set()

@@ -191,7 +191,8 @@ async def yaml_of_job(namespace: str, kind: str, name: str, here: Here, who: Who
     job, obj = await visible_job(here, who, namespace, kind, name)
     shown = {**obj, "metadata": {k: v for k, v in meta(obj).items() if k != "managedFields"}}
     masks = await masks_of(here, job, obj)
-    return Response(dump(masks.anything(shown)), media_type="text/plain; charset=utf-8")
+    text = await asyncio.to_thread(lambda: dump(masks.anything(shown)))
+    return Response(text, media_type="text/plain; charset=utf-8")
 
 
 @router.get("/{namespace}/{kind}/{name}/happenings", operation_id="list_job_events")

@@ -184,7 +184,8 @@ async def yaml_of_schedule(namespace: str, name: str, here: Here, who: Who) -> R
     metadata = {key: value for key, value in meta(cron).items() if key != "managedFields"}
     shown = {"apiVersion": cron["apiVersion"], "kind": cron["kind"], "metadata": metadata, "spec": spec_of(cron)}
     masks = await masks_for(here.cluster, cron)
-    return Response(await asyncio.to_thread(dump, masks.anything(shown)), media_type="text/plain; charset=utf-8")
+    text = await asyncio.to_thread(lambda: dump(masks.anything(shown)))
+    return Response(text, media_type="text/plain; charset=utf-8")
 
 
 @router.post("/{namespace}/{name}/pause", operation_id="pause_schedule")

@@ -22,9 +22,11 @@ from muster.platform.errors import (
     TooManyRequestsProblem,
     UnauthenticatedProblem,
 )
+from muster.platform.namespaces import user_name
 from muster.platform.permissions import Actor
 from muster.platform.users.credentials import csrf_token, secrets_equal
 from muster.platform.users.login_limits import forwarded_client
+from muster.server.fair_share import TooManyWaiting, turn_of
 from muster.server.platform.problems import problem_of, problem_response
 from muster.server.platform.services import Services, services_of
 from muster.server.proxy.headers import read_cookies
@@ -41,6 +43,7 @@ async def identify(request: Request) -> Actor:
     if known is None:
         known = await authenticate(request)
         take_rate(services_of(request), f"{known.id} {known.run}")
+        await take_turn(request, known)
         request.state.actor = known
     return known
 
@@ -53,6 +56,20 @@ def take_rate(here: Services, client: str) -> None:
             "request.often", most=here.rates.per_second, setting=setting_name("user_requests_per_second")
         )
         raise problem.with_headers({"Retry-After": str(int(wait) + 1)})
+
+
+async def take_turn(request: Request, who: Actor) -> None:
+    """Waits until the requests of this user may take the server's time again. Raises TooManyRequests."""
+    turn = turn_of(request.scope)
+    if turn is None:
+        return
+    try:
+        await turn.begin(user_name(who), may_wait=not who.admin)
+    except TooManyWaiting as error:
+        problem = TooManyRequestsProblem.of(
+            "request.waiting", most=error.most, setting=setting_name("member_waiting_requests")
+        )
+        raise problem.with_headers({"Retry-After": "1"}) from None
 
 
 async def authenticate(request: Request) -> Actor:

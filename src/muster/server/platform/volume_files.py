@@ -28,6 +28,7 @@ from muster.platform.errors import (
     UnavailableProblem,
 )
 from muster.server.downloads import DOWNLOAD_HEADERS, content_disposition
+from muster.server.fair_share import turn_of
 from muster.server.platform.rest import RequestBody
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here
@@ -216,6 +217,9 @@ async def uploaded_file(
         raise room.problem()
     access = StreamAccess(request, partial(find_volume, here, who, namespace, name, "write"))
     files = here.volume_files
+    turn = turn_of(request.scope)
+    if turn is not None:
+        turn.end()  # it counts as a stream from here on
     with here.streams.count(who.id), _file_errors(path):
         upload = await files.run(in_folder, folder, partial(Upload.begin, replace=replace), parts)
         try:
