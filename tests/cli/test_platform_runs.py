@@ -47,7 +47,8 @@ def test_the_life_of_a_run(cluster: Muster, files: Path) -> None:
     refused = cluster("runs", "create", "greet", "-p", "nmae=Ann")
     assert refused.code == 1
     assert "parameters.nmae: " in refused.err
-    failed = cluster("runs", "create", "greet", "-p", "name=Ann", "--name", "first", "--wait")
+    tags = ("--tag", "data=june", "--tag", "baseline")
+    failed = cluster("runs", "create", "greet", "-p", "name=Ann", "--name", "first", *tags, "--wait")
     assert failed.code == 1
     assert "first: failed (say: " in failed.err
     run = failed.out.strip()
@@ -60,6 +61,9 @@ def test_the_life_of_a_run(cluster: Muster, files: Path) -> None:
     assert "first (" in shown
     assert "name = Ann" in shown
     assert "say (1)" in shown, "the number of retries"
+    assert "tags: baseline, data=june" in shown
+    assert cluster("runs", "tag", run, "data=may", "baseline-", "good").ok().out.split() == ["data=may", "good"]
+    assert '"a b" is not a tag' in cluster("runs", "tag", run, "a b").err
     detail = cluster("runs", "node", run, "say").ok().out
     assert "1 SKUs of small" in detail
     assert ["who", "text", "Ann"] in [line.split() for line in detail.splitlines()]
@@ -67,6 +71,10 @@ def test_the_life_of_a_run(cluster: Muster, files: Path) -> None:
     assert cluster("runs", "logs", copied, "say").ok().out == "hello Bob\nnow\n"
     listed = json.loads(cluster("runs", "list", "--workflow", "greet@1", "--state", "succeeded", "--json").ok().out)
     assert [each["id"] for each in listed] == [copied, run]
+    cluster("runs", "tag", copied, "data-").ok()
+    assert cluster("runs", "tag", copied).ok().out.split() == ["good"], "a copy has the tags of the other run"
+    tagged = json.loads(cluster("runs", "list", "--tag", "data", "--tag", "good", "--json").ok().out)
+    assert [each["id"] for each in tagged] == [run]
 
     for each in (run, copied):
         cluster("runs", "delete", each).ok()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
@@ -35,7 +36,10 @@ _Values = Annotated[
 ]
 _Name = Annotated[str, typer.Option("--name", help="The name of the run.")]
 _Wait = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the run ends; the exit code is its result.")]
-_HEADERS = ["ID", "NAME", "WORKFLOW", "STATE", "NODES", "OWNER", "CREATED", "DURATION"]
+_Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="KEY[=VALUE]", help="A tag of the run; may be repeated.")
+]
+_HEADERS = ["ID", "NAME", "WORKFLOW", "STATE", "NODES", "OWNER", "CREATED", "DURATION", "TAGS"]
 
 
 @runs_app.command("list")
@@ -52,6 +56,14 @@ def list_runs(
     ] = "",
     owner: Annotated[str, typer.Option("--owner", help="Show only runs of this user.")] = "",
     team: Annotated[str, typer.Option("--team", help="Show only runs shared with this team.")] = "",
+    tags: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tag",
+            metavar="KEY[=VALUE]",
+            help="Show only runs with this tag (KEY: with any value); may be repeated.",
+        ),
+    ] = None,
     sort: Annotated[
         str,
         typer.Option(
@@ -67,7 +79,15 @@ def list_runs(
     with connect_platform() as muster:
         found = list(
             muster.runs.list(
-                q=q, states=state or (), workflow=name, version=version, owner=owner, team=team, sort=sort, most=most
+                q=q,
+                states=state or (),
+                workflow=name,
+                version=version,
+                owner=owner,
+                team=team,
+                sort=sort,
+                most=most,
+                tags=tags or (),
             )
         )
     print_records(found, _HEADERS, [_row(run) for run in found], as_json)
@@ -81,13 +101,19 @@ def create_run(
     team: Annotated[
         str | None, typer.Option("--team", help="The team to share it with. Default: the team of the workflow.")
     ] = None,
+    tags: _Tags = None,
     wait: _Wait = False,
 ) -> None:
     """Run a version of a workflow."""
     workflow, _, version = one.partition("@")
     with connect_platform() as muster:
         run = muster.runs.create(
-            workflow, version or "latest", name=name, parameters=dict(parse_pairs("--parameter", values)), team=team
+            workflow,
+            version or "latest",
+            name=name,
+            parameters=dict(parse_pairs("--parameter", values)),
+            team=team,
+            tags=tags or (),
         )
         _print_created(muster, run, wait)
 
@@ -98,12 +124,44 @@ def copy_run(
     values: _Values = None,
     name: _Name = "",
     version: Annotated[str, typer.Option("--version", help="Use another version of the workflow.")] = "",
+    tags: _Tags = None,
     wait: _Wait = False,
 ) -> None:
-    """Create a run with the parameters of another run, and the given changes."""
+    """Create a run with the parameters of another run, and the given changes.
+
+    It has the tags of the other run, unless --tag is used.
+    """
     with connect_platform() as muster:
-        copied = muster.runs.copy(run, name=name, version=version, parameters=dict(parse_pairs("--parameter", values)))
+        parameters = dict(parse_pairs("--parameter", values))
+        copied = muster.runs.copy(run, name=name, version=version, parameters=parameters, tags=tags)
         _print_created(muster, copied, wait)
+
+
+@runs_app.command("tag")
+def tag_run(
+    run: _Run,
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY[=VALUE] | KEY-]...", help="Tags to set; KEY- removes one.")
+    ] = None,
+) -> None:
+    """Set or remove tags of a run, and print its tags."""
+    with connect_platform() as muster:
+        tags = muster.runs.get(run).tags
+        if changes:
+            tags = muster.runs.set_tags(run, changed_tags(tags, changes)).tags
+    for tag in tags:
+        echo(tag)
+
+
+def changed_tags(tags: Iterable[str], changes: Iterable[str]) -> list[str]:
+    """A pure function. A tag replaces the one with the same key."""
+    found = {tag.partition("=")[0]: tag for tag in tags}
+    for change in changes:
+        if change.endswith("-") and "=" not in change:
+            found.pop(change.removesuffix("-"), None)
+        else:
+            found[change.partition("=")[0]] = change
+    return list(found.values())
 
 
 @runs_app.command("get")
@@ -219,6 +277,8 @@ def _print_run(found: RunDetail) -> None:
     run = found
     echo(f"{run.name} ({run.id}): {run.state}" + (f" ({run.message})" if run.message else ""))
     echo(f"{run.workflow_name}@{run.version_number} ({run.version_name}), {run.owner_name}, {format_time(run.created)}")
+    if run.tags:
+        echo(f"tags: {', '.join(run.tags)}")
     for name, value in (found.parameters or {}).items():
         echo(f"  {name} = {value}")
     rows = [
@@ -246,6 +306,7 @@ def _row(run: Run) -> tuple[object, ...]:
         run.owner_name,
         format_time(run.created),
         lasted,
+        " ".join(run.tags),
     )
 
 

@@ -211,6 +211,13 @@ _WORKFLOWS: Final[Mapping[str, Template]] = {
 
 _RUNS: Final[Mapping[str, Template]] = {
     "run.name": Template('"{name}" is not a valid run name', f"use 1 to {_LINE}"),
+    "run.tag": Template(
+        '"{tag}" is not a tag',
+        "use KEY or KEY=VALUE: a key of at most {most_key} letters, digits, and . _ / - between them, and a value of "
+        "at most {most_value} characters on one line",
+    ),
+    "run.tag-twice": Template('the key "{key}" occurs twice', "leave one of them out"),
+    "run.tags": Template("a run has at most {most} tags", "remove some"),
     "run.workflow": Template(
         "the workflow is missing", "set workflow to a name or id, or version to the id of a version"
     ),

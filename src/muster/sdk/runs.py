@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from muster.platform.records.pods import KubernetesEvent, PodSummary
-from muster.platform.records.runs import Run, RunDetail, RunNodeDetail, RunWithNodes
+from muster.platform.records.runs import Run, RunDetail, RunNodeDetail, RunWithNodes, TagCount
 from muster.sdk.transport import Transport, parse_record
 
 ENDED = ("succeeded", "failed", "stopped")
@@ -25,9 +25,9 @@ class Runs:
     def list(
         self, *, q: str = "", states: Sequence[str] = (), workflow: str = "", version: str = "", owner: str = "",
         team: str = "", since: datetime | None = None, until: datetime | None = None, sort: str = "",
-        most: int | None = None,
+        most: int | None = None, tags: Sequence[str] = (),
     ) -> Iterator[Run]:  # fmt: skip
-        """The newest first by default."""
+        """The newest first by default. `tags`: KEY=VALUE, or KEY for any value; only runs with all of them."""
         query = {
             "q": q,
             "state": list_(states),
@@ -37,6 +37,7 @@ class Runs:
             "team": team,
             "since": since.isoformat() if since else "",
             "until": until.isoformat() if until else "",
+            "tag": list_(tags),
             "sort": sort,
         }
         return (parse_record(Run, item) for item in self._transport.pages("runs", query, most))
@@ -51,20 +52,40 @@ class Runs:
 
     def create(
         self, workflow: str, version: str = "latest", *, name: str = "", parameters: Mapping[str, str] | None = None,
-        team: str | None = None,
+        team: str | None = None, tags: Sequence[str] = (),
     ) -> Run:  # fmt: skip
-        body = {"workflow": workflow, "version": version, "name": name, "parameters": dict(parameters or {})}
+        body = {
+            "workflow": workflow,
+            "version": version,
+            "name": name,
+            "parameters": dict(parameters or {}),
+            "tags": list_(tags),
+        }
         return parse_record(
             Run, self._transport.request("POST", "runs", body | ({} if team is None else {"team": team}))
         )
 
-    def copy(self, run: str, *, name: str = "", version: str = "", parameters: Mapping[str, str] | None = None) -> Run:
-        """Starts a new run with the values of an old one, and changes."""
-        body = {"name": name, "version": version, "parameters": dict(parameters or {})}
+    def copy(
+        self, run: str, *, name: str = "", version: str = "", parameters: Mapping[str, str] | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> Run:  # fmt: skip
+        """Starts a new run with the values and tags of an old one, and changes."""
+        body: dict[str, Any] = {"name": name, "version": version, "parameters": dict(parameters or {})}
+        if tags is not None:
+            body["tags"] = list_(tags)
         return parse_record(Run, self._transport.request("POST", f"{_path(run)}/copy", body))
 
     def rename(self, run: str, name: str) -> Run:
         return parse_record(Run, self._transport.request("PATCH", _path(run), {"name": name}))
+
+    def set_tags(self, run: str, tags: Sequence[str]) -> Run:
+        """Replaces the tags of a run."""
+        return parse_record(Run, self._transport.request("PATCH", _path(run), {"tags": list_(tags)}))
+
+    def tags(self, workflow: str = "") -> list_[TagCount]:
+        """The tags that runs have, or those of one workflow, the most frequent first."""
+        found = self._transport.request("GET", "runs/tags", query={"workflow": workflow})
+        return [parse_record(TagCount, each) for each in found]
 
     def stop(self, run: str) -> Run:
         return parse_record(Run, self._transport.request("POST", f"{_path(run)}/stop"))

@@ -24,6 +24,7 @@ export interface AllRunsFilter {
   state?: AnyRunState[]
   origin?: Origin[]
   workflow?: string
+  tag?: string[]
   schedule?: string
   namespace?: string
   owner?: string

@@ -16,6 +16,8 @@ export interface RunFilter {
   q?: string
   state?: RunState[]
   workflow?: string
+  version?: string
+  tag?: string[]
   owner?: string
   sort?: string
   cursor?: string
@@ -32,6 +34,14 @@ export const runsQuery = (query: RunFilter) =>
   queryOptions({
     queryKey: ["runs", "list", query],
     queryFn: ({ signal }) => api.GET("/api/v1/runs", { params: { query: filledIn(query) }, signal }).then(data),
+  })
+
+/** The tags that runs have, or those of one workflow, the most frequent first. */
+export const runTagsQuery = (workflow: string) =>
+  queryOptions({
+    queryKey: ["runs", "tags", workflow],
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/runs/tags", { params: { query: filledIn({ workflow }) }, signal }).then(data),
   })
 
 export const runQuery = (run: string) =>
@@ -97,17 +107,22 @@ export async function createRun(body: {
   version: string
   name: string
   parameters: Record<string, string>
+  tags?: string[]
 }): Promise<Run> {
   return changed(api.POST("/api/v1/runs", { body }).then(data))
 }
 
 export async function copyRun(
   run: string,
-  body: { name: string; version: string; parameters: Record<string, string> },
+  body: { name: string; version: string; parameters: Record<string, string>; tags?: string[] },
 ): Promise<Run> {
   return changed(
     api.POST("/api/v1/runs/{run}/copy", { params: { path: { run } }, body: { workflow: "", ...body } }).then(data),
   )
+}
+
+export async function setRunTags(run: string, tags: string[]): Promise<Run> {
+  return changed(api.PATCH("/api/v1/runs/{run}", { params: { path: { run } }, body: { tags } }).then(data))
 }
 
 export async function stopRun(run: string): Promise<unknown> {

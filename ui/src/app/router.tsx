@@ -74,7 +74,7 @@ const newWorkflow = createRoute({
 const workflow = createRoute({
   getParentRoute: () => shell,
   path: "/workflows/$workflow",
-  validateSearch: texts("sort", "pages"),
+  validateSearch: texts("tab", "q", "state", "owner", "version", "tag", "sort", "pages"),
   component: lazyRouteComponent(() => import("@/pages/workflows/detail"), "WorkflowDetail"),
 })
 
@@ -109,7 +109,7 @@ const diff = createRoute({
 const runs = createRoute({
   getParentRoute: () => shell,
   path: "/runs",
-  validateSearch: texts("q", "state", "origin", "workflow", "owner", "sort", "pages"),
+  validateSearch: texts("q", "state", "origin", "workflow", "owner", "tag", "sort", "pages"),
   component: lazyRouteComponent(() => import("@/pages/runs/list"), "RunList"),
 })
 

@@ -458,6 +458,7 @@ runs = Table(
     Column("stopped_by", STRING, nullable=False, server_default=""),
     Column("seen", STRING, nullable=False),
     Column("namespace", STRING, nullable=False, server_default="default"),
+    Column("tags", DOCUMENT, nullable=False, server_default="[]"),
     Column("revision", Integer, nullable=False),
     Index(None, "created", "id"),
     Index(None, "name", "id"),
@@ -469,6 +470,17 @@ runs = Table(
 )
 """`stopping`, `stopped_by`: when a user asked it to stop, and who. `seen`: the resourceVersion of the Workflow that the
 row describes. The indexes end with the columns that lists are sorted by, so that a page is read, not searched."""
+
+run_tags = Table(
+    "run_tags",
+    metadata,
+    Column("run_id", STRING, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("key", STRING, nullable=False),
+    Column("value", STRING, nullable=False),
+    PrimaryKeyConstraint("run_id", "key"),
+    Index(None, "key", "value", "run_id"),
+)
+"""`runs.tags` once more, to find runs by them. `value` is '' for a tag that is only a key."""
 
 run_nodes = Table(
     "run_nodes",

@@ -141,6 +141,8 @@ class AnyRun:
     version: str
     """The version of the workflow or pipeline, as in URLs."""
     version_name: str
+    tags: list[str]
+    """Only runs of the platform have tags."""
     scheduled: bool
     """Whether a schedule started it."""
     owner_id: str | None

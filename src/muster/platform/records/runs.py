@@ -43,6 +43,8 @@ class Run:
     """The name of that user."""
     namespace: str
     """Where its objects are on the cluster: the team's that it was shared with, or its owner's."""
+    tags: list[str]
+    """KEY or KEY=VALUE, in the order of the keys."""
     revision: int
 
     @property
@@ -57,6 +59,13 @@ class Run:
 
 def run_object_name(run_id: str) -> str:
     return f"run-{run_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class TagCount:
+    tag: str
+    runs: int
+    """The number of runs that have it."""
 
 
 @dataclass(frozen=True, slots=True)

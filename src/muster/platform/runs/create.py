@@ -5,7 +5,7 @@ transaction. Executing a request may be interrupted at any point and is repeated
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from muster.platform.records.workflows import Finding, Version, Workflow
 from muster.platform.resources.resources import all_clusters
 from muster.platform.runs.runs import LONGEST_NAME, check_name, get_run, parameters_given
 from muster.platform.runs.status import with_masks
+from muster.platform.runs.tags import parse_tags, store_tags
 from muster.platform.users.audit import write_audit
 from muster.platform.users.namespace_names import namespace_of
 from muster.platform.users.teams import team_to_share_with
@@ -46,6 +47,8 @@ class NewRun:
     """The id or name of the team it is shared with, '' for none; None for the team of the workflow, if the actor is in
     it."""
     copied_from: str = ""
+    tags: Sequence[str] | None = None
+    """None for none; in a copy, for those of the run that is copied."""
     numbered: bool = False
     """Whether a number is added to the name if another run has it. It is if there is no name."""
 
@@ -73,6 +76,7 @@ class PreparedRun:
     nodes: tuple[NodePlan, ...]
     workflow_object: Object
     secret: Object
+    tags: Sequence[str] = ()
     numbered: bool = False
 
 
@@ -93,6 +97,7 @@ class RunSource:
     copied_from: str
     totals: Mapping[str, int | None]
     """The SKUs of each virtual cluster."""
+    tags: Sequence[str] = ()
     numbered: bool = False
 
 
@@ -111,6 +116,7 @@ def load_run(connection: Connection, actor: Actor, new: NewRun, look: ContextLoa
         raise ConflictProblem.of("version.archived", name=version.name, workflow=workflow.name)
     name = new.name or f"{workflow.name} {version.name}"
     check_name(name)
+    tags = parse_tags(new.tags or ())
     document = document_of(connection, version.id)
     context = look(connection, actor, document)
     _check_secrets(actor, workflow, document)
@@ -128,6 +134,7 @@ def load_run(connection: Connection, actor: Actor, new: NewRun, look: ContextLoa
         dict(new.parameters),
         new.copied_from,
         {cluster.name: cluster.total for cluster in all_clusters(connection)},
+        tags,
         numbered=new.numbered or not new.name,
     )
 
@@ -159,6 +166,7 @@ def compile_source(source: RunSource) -> PreparedRun:
         plans,
         made,
         with_masks(secret, (v.value for node in graph.nodes for v in node.env if v.secret)),
+        source.tags,
         source.numbered,
     )
 
@@ -183,6 +191,7 @@ def load_copy(connection: Connection, actor: Actor, run_id: str, changes: NewRun
         parameters,
         source.team_id if changes.team is None else changes.team,
         source.id,
+        source.tags if changes.tags is None else changes.tags,
         numbered=not changes.name,
     )
     if other:
@@ -217,9 +226,11 @@ def store_run(connection: Connection, actor: Actor, made: PreparedRun) -> Run:
                 created=moment,
                 seen="",
                 namespace=made.namespace,
+                tags=list(made.tags),
                 revision=1,
             )
         )
+    store_tags(connection, made.id, made.tags)
     if made.nodes:
         connection.execute(insert(run_nodes), [_row(made.id, at, plan) for at, plan in enumerate(made.nodes)])
     connection.execute(

@@ -4,7 +4,7 @@ and sorted by it; and which of their nodes use a virtual cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,7 @@ from muster.platform.records.common import Page, Subject
 from muster.platform.records.resources import SkuUse
 from muster.platform.records.runs import NodeAttempt, NodeState, Run, RunNode, RunState, run_object_name
 from muster.platform.runs.status import ENDED, AttemptStatus, NodeStatus, RunStatus, skipped_message, split_iteration
+from muster.platform.runs.tags import has_tags, parse_tags, store_tags
 from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import revoke_run_tokens
@@ -68,6 +69,8 @@ class RunFilter:
     """The id or name of a team."""
     since: datetime | None = None
     until: datetime | None = None
+    tags: tuple[str, ...] = ()
+    """KEY=VALUE, or KEY for any value. A run has to have all of them."""
 
 
 def get_run(connection: Connection, actor: Actor, identifier: str, action: str = "view") -> Run:
@@ -134,15 +137,31 @@ def parameters_given(connection: Connection, run_id: str) -> dict[str, str]:
     return found
 
 
-def edit_run(connection: Connection, actor: Actor, identifier: str, name: str, revision: int | None = None) -> Run:
-    """Renames a run; nothing else can be changed."""
+def edit_run(
+    connection: Connection,
+    actor: Actor,
+    identifier: str,
+    name: str | None = None,
+    tags: Sequence[str] | None = None,
+    revision: int | None = None,
+) -> Run:
+    """Renames a run, or replaces its tags; nothing else can be changed."""
     run = get_run(connection, actor, identifier, "edit")
     PreconditionFailedProblem.check("run", run.name, run.revision, revision)
-    check_name(name)
-    if name == run.name:
+    wanted: dict[str, Any] = {}
+    if name is not None:
+        check_name(name)
+        wanted["name"] = name
+    if tags is not None:
+        wanted["tags"] = parse_tags(tags)
+    changed = {field: value for field, value in wanted.items() if value != getattr(run, field)}
+    if not changed:
         return run
-    connection.execute(update(runs).where(runs.c.id == run.id).values(name=name, revision=run.revision + 1))
-    write_audit(connection, actor, "edit", "run", run.id, run.name, {"name": name})
+    connection.execute(update(runs).where(runs.c.id == run.id).values(**changed, revision=run.revision + 1))
+    if "tags" in changed:
+        store_tags(connection, run.id, changed["tags"])
+    write_audit(connection, actor, "edit", "run", run.id, run.name, changed)
+    announce(connection, RUN, run.id)
     return get_run(connection, actor, run.id)
 
 
@@ -171,10 +190,15 @@ def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[b
         found.append(runs.c.created >= only.since)
     if only.until is not None:
         found.append(runs.c.created < only.until)
+    found.extend(has_tags(only.tags))
     if only.q:
         said = and_(runs.c.message != "", contains_words(only.q, runs.c.name, runs.c.message))
         found.append(or_(contains_words(only.q, runs.c.name), said, runs.c.id == only.q))
     return found
+
+
+def workflow_ids(connection: Connection, id_or_name: str) -> list[str]:
+    return _ids(connection, workflows, id_or_name)
 
 
 def _ids(connection: Connection, table: Any, id_or_name: str) -> list[str]:

@@ -30,7 +30,7 @@ from muster.platform.runs.runs import STATES as RUN_STATES
 from muster.platform.runs.runs import RunFilter, list_runs
 from muster.server.platform.event_feed import Event, EventFeed
 from muster.server.platform.jobs import allowed_actions
-from muster.server.platform.rest import Moment, Paging, Search, json_response
+from muster.server.platform.rest import Moment, Paging, Search, TagFilter, json_response
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
@@ -49,6 +49,7 @@ class _Filter:
     states: tuple[AnyRunState, ...]
     origins: frozenset[Origin]
     workflow: str
+    tags: tuple[str, ...]
     schedule: str
     namespace: str
     owner: str
@@ -65,6 +66,7 @@ async def everything(
     state: Annotated[list[AnyRunState] | None, Query(description="One or more states.")] = None,
     origin: Annotated[list[Origin] | None, Query(description="One or more origins.")] = None,
     workflow: Annotated[str, Query(description="The id or name of a workflow: only its runs.")] = "",
+    tag: TagFilter = None,
     schedule: Annotated[
         str, Query(description="The name of a CronWorkflow, or the id of a recurring run: only what it started.")
     ] = "",
@@ -77,8 +79,8 @@ async def everything(
     their own namespace and of their teams, and the states of all runs of the platform."""
     if paging.sort and paging.sort not in _ORDERS:
         raise InvalidProblem.field("sort", "page.sort", sort=paging.sort, choices=["created"])
-    wanted = _origins(frozenset(origin or ORIGINS), workflow, schedule, namespace)
-    only = _Filter(q, tuple(state or ()), wanted, workflow, schedule, namespace, owner, since, until)
+    wanted = _origins(frozenset(origin or ORIGINS), workflow or bool(tag), schedule, namespace)
+    only = _Filter(q, tuple(state or ()), wanted, workflow, tuple(tag or ()), schedule, namespace, owner, since, until)
     pages = [
         page
         for page in (
@@ -100,7 +102,7 @@ async def events_of_everything(here: Here, who: Who, request: Request) -> Respon
     return event_stream(request, _changes(here.all_runs_feed, who, last_event_id(request)))
 
 
-def _origins(wanted: frozenset[Origin], workflow: str, schedule: str, namespace: str) -> frozenset[Origin]:
+def _origins(wanted: frozenset[Origin], workflow: str | bool, schedule: str, namespace: str) -> frozenset[Origin]:
     """Without those that have no such thing as what is asked for."""
     if workflow:
         wanted &= {"workflow"}
@@ -119,7 +121,7 @@ async def _platform_runs(here: Services, who: Actor, paging: PageRequest, only: 
     states = tuple(state for state in only.states if state in RUN_STATES)
     if "workflow" not in only.origins or (only.states and not states):
         return None
-    among = RunFilter(only.q, states, only.workflow, "", only.owner, "", only.since, only.until)
+    among = RunFilter(only.q, states, only.workflow, "", only.owner, "", only.since, only.until, only.tags)
     page = await here.database.read(lambda connection: list_runs(connection, who, paging, among))
     return page.map(lambda run: _of_run(who, run))
 
@@ -145,6 +147,7 @@ def _of_run(who: Actor, run: Run) -> AnyRun:
         source_id=run.workflow_id,
         version=str(run.version_number),
         version_name=run.version_name,
+        tags=run.tags,
         scheduled=False,
         owner_id=run.owner_id,
         owner_name=run.owner_name,
@@ -190,6 +193,7 @@ def _of_pipeline_run(who: Actor, recent: RecentRun) -> AnyRun:
         source_id=run.pipeline_id if recent.pipeline_name else "",
         version=run.version_id,
         version_name="",
+        tags=[],
         scheduled=bool(run.recurring_run_id),
         owner_id=run.owner_id,
         owner_name=recent.owner_name,
@@ -266,6 +270,7 @@ def _of_workflow(
         source_id="",
         version="",
         version_name="",
+        tags=[],
         scheduled=bool(workflow.schedule),
         owner_id=subject.owner or None,
         owner_name=users.get(subject.owner),
@@ -317,6 +322,7 @@ def _of_job(who: Actor, job: Job, subject: Subject, users: dict[str, str], teams
         source_id="",
         version="",
         version_name="",
+        tags=[],
         scheduled=False,
         owner_id=subject.owner or None,
         owner_name=users.get(subject.owner),

@@ -13,11 +13,12 @@ from fastapi import Query as Query_fastapi
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Query
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter
 
 from muster.platform.database.queries import MAX_LIMIT, PageRequest
 from muster.platform.errors import BadRequestProblem, InvalidProblem
 from muster.platform.messages import field_error
+from muster.platform.runs.tags import LONGEST_TAG, MOST_TAGS
 
 Moment: TypeAlias = Annotated[
     datetime, AfterValidator(lambda given: given if given.tzinfo else given.replace(tzinfo=UTC))
@@ -99,6 +100,10 @@ async def _paging(
 
 Paging = Annotated[PageRequest, Depends(_paging)]
 Search = Annotated[str, Query_fastapi(max_length=500, description="Words that must occur.")]
+TagFilter: TypeAlias = Annotated[
+    list[Annotated[str, StringConstraints(max_length=LONGEST_TAG)]] | None,
+    Query_fastapi(max_length=MOST_TAGS, description="KEY=VALUE, or KEY for any value: only runs with all of these."),
+]
 
 
 def vars_of(record: Any) -> dict[str, Any]:

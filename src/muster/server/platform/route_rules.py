@@ -65,6 +65,7 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "GET /runs/all/events": rule("run", "view"),
     "GET /runs": rule("run", "view"),
     "GET /runs/states": rule("run", "view"),
+    "GET /runs/tags": rule("run", "view"),
     "POST /runs": rule("run", "create"),
     "GET /runs/events": rule("run", "view"),
     "GET /runs/{run}": rule("run", "view"),

@@ -18,21 +18,34 @@ from muster.platform.graphs.document import mask_secrets
 from muster.platform.graphs.model import is_graph
 from muster.platform.permissions import Actor, may
 from muster.platform.records.common import Page, Subject
-from muster.platform.records.runs import Run, RunDetail, RunNode, RunState
+from muster.platform.records.runs import Run, RunDetail, RunNode, RunState, TagCount
 from muster.platform.runs.create import NewRun, PreparedRun, compile_source, load_copy, load_run, store_run
 from muster.platform.runs.runs import (
     RunFilter,
     StoredRun,
     count_states,
     edit_run,
+    find_stored,
     get_run,
     list_runs,
     nodes_of,
     parameters_given,
+    workflow_ids,
 )
+from muster.platform.runs.tags import LONGEST_TAG, MOST_TAGS, count_tags
 from muster.platform.workflows.versions import document_of
 from muster.server.platform.event_feed import Event, EventFeed
-from muster.server.platform.rest import IfMatch, Moment, Paging, RequestBody, Search, etag, json_response, vars_of
+from muster.server.platform.rest import (
+    IfMatch,
+    Moment,
+    Paging,
+    RequestBody,
+    Search,
+    TagFilter,
+    etag,
+    json_response,
+    vars_of,
+)
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
@@ -46,7 +59,7 @@ router = APIRouter(prefix="/runs", tags=["runs"])
 _ACTIONS = ("inspect", "copy", "edit", "stop", "retry", "delete")
 
 _Name = Annotated[str, Field(max_length=200)]
-Node_ACTIONS = ("inspect", "copy", "edit", "stop", "retry", "delete")
+_Tags = Annotated[list[Annotated[str, Field(max_length=LONGEST_TAG)]], Field(max_length=MOST_TAGS)]
 
 
 class RunBody(RequestBody):
@@ -60,9 +73,11 @@ class RunBody(RequestBody):
     """Values of the initial parameters; others have their defaults."""
     team: _Name | None = None
     """The id or name of one of your teams, to share it with; "" for none. Defaults to the team of the workflow."""
+    tags: _Tags = Field(default_factory=list)
+    """KEY or KEY=VALUE. All users see them."""
 
     def run(self) -> NewRun:
-        return NewRun(self.workflow, self.version, self.name, self.parameters, self.team)
+        return NewRun(self.workflow, self.version, self.name, self.parameters, self.team, tags=self.tags)
 
 
 class CopyRun(RequestBody):
@@ -73,13 +88,17 @@ class CopyRun(RequestBody):
     parameters: dict[str, str] = Field(default_factory=dict)
     """The values that differ."""
     team: _Name | None = None
+    tags: _Tags | None = None
+    """Defaults to the tags of the run that is copied."""
 
     def run(self) -> NewRun:
-        return NewRun(self.workflow, self.version, self.name, self.parameters, self.team)
+        return NewRun(self.workflow, self.version, self.name, self.parameters, self.team, tags=self.tags)
 
 
 class RunChange(RequestBody):
-    name: _Name
+    name: _Name | None = None
+    tags: _Tags | None = None
+    """All of its tags: those that are not here are removed."""
 
 
 @router.get("", operation_id="list_runs", response_model=Page[Run])
@@ -95,9 +114,10 @@ async def all_runs(
     team: Annotated[str, Query(description="The id or name of a team.")] = "",
     since: Annotated[Moment | None, Query(description="Created at this time or later.")] = None,
     until: Annotated[Moment | None, Query(description="Created before this time.")] = None,
+    tag: TagFilter = None,
 ) -> Response:
     """Lists runs by created, started, finished, name, state, workflow, version or owner; the newest first."""
-    only = RunFilter(q, tuple(state or ()), workflow, version, owner, team, since, until)
+    only = RunFilter(q, tuple(state or ()), workflow, version, owner, team, since, until, tuple(tag or ()))
     page = await here.database.read(lambda connection: list_runs(connection, who, paging, only))
     # This list is requested most, so it is serialized directly.
     return json_response(page)
@@ -113,6 +133,18 @@ async def states_of_runs(
     """Returns the number of runs in each state."""
     only = RunFilter(workflow=workflow, owner=owner)
     return await here.database.read(lambda connection: count_states(connection, who, only))
+
+
+@router.get("/tags", operation_id="count_run_tags")
+async def tags_of_runs(
+    here: Here,
+    who: Who,
+    workflow: Annotated[str, Query(description="Its id or name: only tags of its runs.")] = "",
+) -> list[TagCount]:
+    """Returns the tags that runs have, the most frequent first."""
+    return await here.database.read(
+        lambda connection: count_tags(connection, who, workflow_ids(connection, workflow) if workflow else None)
+    )
 
 
 @router.post("", status_code=201, operation_id="create_run")
@@ -171,7 +203,12 @@ async def graph_of_run(run: str, here: Here, who: Who) -> Response:
 
 @router.patch("/{run}", operation_id="edit_run")
 async def change_run(run: str, body: RunChange, here: Here, who: Who, seen: IfMatch, response: Response) -> Run:
-    found = await here.database.write(lambda connection: edit_run(connection, who, run, body.name, seen))
+    """Renames the run, or replaces its tags."""
+    found = await here.database.write(lambda connection: edit_run(connection, who, run, body.name, body.tags, seen))
+    stored = await here.database.read(lambda connection: find_stored(connection, run))
+    if stored is not None:
+        here.run_feed.publish(stored, "run")
+        here.all_runs_feed.publish(stored.run.subject)
     response.headers["ETag"] = etag(found.id, found.revision)
     return found
 

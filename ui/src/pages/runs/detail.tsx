@@ -7,6 +7,7 @@ import { Loading, ProblemView } from "@/components/feedback"
 import { Input, Tick } from "@/components/form"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
+import { RunTags } from "@/components/tags"
 import { TensorBoardButton } from "@/components/tensorboard-button"
 import { Duration, Time } from "@/components/time"
 import { type GraphDocument, isGraph } from "@/graph/document"
@@ -154,6 +155,7 @@ export function RunPage() {
             {w("duration")}: <Duration started={run.started} finished={run.finished} />
           </span>
           {run.retries > 0 && <span>{w("retried", { n: run.retries })}</span>}
+          <RunTags run={run.id} tags={run.tags} edits={run.may.includes("edit")} />
         </div>
       }
       actions={

@@ -12,6 +12,7 @@ import { Empty } from "@/components/feedback"
 import { ChoiceFilter, Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
+import { TagFilter, TagList } from "@/components/tags"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { metricTexts } from "@/i18n/metrics"
@@ -45,15 +46,16 @@ export function RunList() {
       q: search.q,
       owner: search.owner,
       workflow: search.workflow,
+      ...(search.tag ? { tag: [search.tag] } : {}),
       ...(state ? { state: [state] } : {}),
       ...(origin ? { origin: [origin] } : {}),
       ...asked,
     }),
     placeholderData: keepPreviousData,
   })
-  const columns = useAnyRunColumns()
+  const columns = useAnyRunColumns((tag) => filter({ tag }))
   const create = <CreateLink to="/runs/new">{w("create")}</CreateLink>
-  const filtered = search.q || search.state || search.owner || search.workflow || search.origin
+  const filtered = search.q || search.state || search.owner || search.workflow || search.origin || search.tag
   return (
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
@@ -73,6 +75,7 @@ export function RunList() {
           value={state}
           onChange={(state) => filter({ state })}
         />
+        <TagFilter value={search.tag} onChange={(tag) => filter({ tag })} />
         <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
         {search.workflow && (
           <Button size="small" onClick={() => filter({ workflow: undefined })}>
@@ -107,11 +110,12 @@ export function RunList() {
   )
 }
 
-/** The columns of a list of everything that ran. */
-export function useAnyRunColumns(): Column<AnyRun>[] {
+/** The columns of a list of everything that ran. `chooseTag` filters the list by a tag. */
+export function useAnyRunColumns(chooseTag?: (tag: string) => void): Column<AnyRun>[] {
   const w = useTexts(runTexts)
   const c = useTexts(commonTexts)
   const m = useTexts(metricTexts)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `chooseTag` only changes the address.
   return useMemo(
     (): Column<AnyRun>[] => [
       compareColumn(m, (run) => compared(run)),
@@ -120,9 +124,12 @@ export function useAnyRunColumns(): Column<AnyRun>[] {
         header: c("name"),
         className: "min-w-44",
         cell: (run) => (
-          <RunLink run={run} className="font-medium break-all text-primary hover:underline">
-            {run.name}
-          </RunLink>
+          <div className="flex flex-col items-start gap-1">
+            <RunLink run={run} className="font-medium break-all text-primary hover:underline">
+              {run.name}
+            </RunLink>
+            <TagList tags={run.tags} choose={chooseTag} />
+          </div>
         ),
       },
       {

@@ -11,6 +11,7 @@ import { Button } from "@/components/button"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Field, Input, Select } from "@/components/form"
 import { Page } from "@/components/page"
+import { TagInput } from "@/components/tags"
 import { note } from "@/components/toasts"
 import { commonTexts } from "@/i18n/common"
 import { runTexts } from "@/i18n/runs"
@@ -44,6 +45,7 @@ function RunForm({ source }: { source?: RunDetail }) {
   const [version, setVersion] = useState(source ? String(source.version_number) : (search.version ?? "latest"))
   const [name, setName] = useState("")
   const [values, setValues] = useState<Record<string, string>>(source?.parameters ?? {})
+  const [tags, setTags] = useState<string[]>(source?.tags ?? [])
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
   const workflows = useQuery(workflowsQuery({ sort: "name", limit: 200 }))
@@ -60,8 +62,8 @@ function RunForm({ source }: { source?: RunDetail }) {
     )
     try {
       const run = source
-        ? await copyRun(source.id, { name, version: chosen.data?.id ?? version, parameters: known })
-        : await createRun({ workflow, version, name, parameters: known })
+        ? await copyRun(source.id, { name, version: chosen.data?.id ?? version, parameters: known, tags })
+        : await createRun({ workflow, version, name, parameters: known, tags })
       note(w("created", { name: run.name }))
       void navigate({ to: "/runs/$run", params: { run: run.id } })
     } catch (thrown) {
@@ -140,6 +142,7 @@ function RunForm({ source }: { source?: RunDetail }) {
             />
           )}
         </Field>
+        <TagInput value={tags} onChange={setTags} />
         <fieldset className="flex flex-col gap-3 rounded-lg border bg-card p-4">
           <legend className="px-1 font-semibold">{w("parameters")}</legend>
           {chosen.data && parameters.length === 0 && <p className="text-muted-foreground">{w("noParameters")}</p>}

@@ -12,6 +12,7 @@ import {
   Trash2,
 } from "lucide-react"
 import { useMemo, useState } from "react"
+import { useLiveRuns } from "@/api/runs"
 import {
   archiveVersion,
   archiveWorkflow,
@@ -29,25 +30,32 @@ import { Loading, ProblemView } from "@/components/feedback"
 import { Listing } from "@/components/listing"
 import { Menu } from "@/components/menu"
 import { Page } from "@/components/page"
+import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
 import { note, noteError } from "@/components/toasts"
 import { commonTexts } from "@/i18n/common"
+import { historyTexts } from "@/i18n/tags"
 import { useTexts } from "@/i18n/translate"
 import { workflowTexts } from "@/i18n/workflows"
 import { listState } from "@/lib/pagination"
+import { RecentRuns, RunHistory } from "./history"
 import { EditWorkflow } from "./workflow-form"
 
 const route = getRouteApi("/shell/workflows/$workflow")
 const NONE: string[] = []
+const NOT_SEARCHED = {}
 
 export function WorkflowDetail() {
   const w = useTexts(workflowTexts)
   const c = useTexts(commonTexts)
+  const h = useTexts(historyTexts)
   const { workflow: id } = route.useParams()
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const workflow = useQuery(workflowQuery(id))
-  const { asked, shown } = listState(search, navigate, "-number")
+  const tab = search.tab === "runs" ? "runs" : "versions"
+  const { asked, shown } = listState(tab === "versions" ? search : NOT_SEARCHED, navigate, "-number")
+  useLiveRuns()
   const versions = useQuery({ ...versionsQuery(id, asked), placeholderData: keepPreviousData })
   const [editing, setEditing] = useState(false)
   const may = workflow.data?.may ?? NONE
@@ -184,7 +192,29 @@ export function WorkflowDetail() {
         </>
       }
     >
-      <Listing label={w("versions")} found={versions} columns={columns} rowId={(version) => version.id} {...shown} />
+      <RecentRuns workflow={id} />
+      <Tabs
+        tabs={[
+          {
+            id: "versions",
+            label: w("versions"),
+            content: (
+              <Listing
+                label={w("versions")}
+                found={versions}
+                columns={columns}
+                rowId={(version) => version.id}
+                {...shown}
+              />
+            ),
+          },
+          { id: "runs", label: h("runs"), content: <RunHistory workflow={id} /> },
+        ]}
+        value={tab}
+        // The lists have different orders and pages.
+        onChange={(tab) => void navigate({ search: { tab }, replace: true })}
+        inside="flex flex-col gap-3 pt-3"
+      />
       {editing && <EditWorkflow workflow={workflow.data} close={() => setEditing(false)} />}
     </Page>
   )
