@@ -27,6 +27,7 @@ async function ended(run: string): Promise<void> {
 const row = (page: Page, name: string) => page.getByRole("row").filter({ hasText: name })
 
 test("the history of a workflow's runs, found by state, version and tag", async ({ page }) => {
+  test.setTimeout(240_000)
   const name = fresh("history")
   const made = await posted(page, "workflows", { name, version: { document } })
   const workflow = made.workflow_id as string
@@ -62,6 +63,7 @@ test("the history of a workflow's runs, found by state, version and tag", async 
   await page.getByRole("dialog").getByRole("combobox").fill("data=may")
   await expectAccessible(page)
   await page.getByRole("dialog").getByRole("button", { name: "Save" }).click()
+  await expect(page.getByRole("dialog")).toBeHidden()
   await expect(page.getByRole("list", { name: "Tags" })).toHaveText("data=may")
 
   await page.goto(url(`/workflows/${workflow}?tab=runs`))
@@ -84,7 +86,7 @@ test("the history of a workflow's runs, found by state, version and tag", async 
   await page.getByLabel("Tag", { exact: true }).selectOption("baseline")
   await expect(row(page, `${name} bad`)).toBeHidden()
   await expect(row(page, `${name} good`)).toBeVisible()
-  await page.getByLabel("Version").selectOption("1")
+  await page.getByLabel("Version", { exact: true }).selectOption("1")
   await expect(row(page, `${name} good`)).toBeVisible()
 
   // The list of everything that ran has them, too; a click on one filters it.

@@ -159,6 +159,12 @@ def _load_platform_runs() -> _Commands:
     return {"runs": runs_app}
 
 
+def _load_platform_webhooks() -> _Commands:
+    from muster.cli.platform_webhooks import webhooks_app
+
+    return {"webhooks": webhooks_app}
+
+
 def _load_platform_clusters() -> _Commands:
     from muster.cli.platform_clusters import clusters_app, storage_app
 
@@ -251,6 +257,7 @@ COMMANDS = {
     "dispatch": Entry(_load_dispatch, "Run the jobs of a Python program on this machine, a cluster, AIHC or timaker."),
     "workflows": Entry(_load_platform_workflows, "Manage the platform's workflows and their versions."),
     "runs": Entry(_load_platform_runs, "Manage runs of the platform's workflows."),
+    "webhooks": Entry(_load_platform_webhooks, "Manage webhooks, which tell other programs when a run ends."),
     "notebooks": Entry(_load_platform_workspaces, "Manage notebook servers."),
     "tensorboards": Entry(_load_platform_workspaces, "Manage TensorBoards."),
     "pipelines": Entry(_load_platform_pipelines, "Manage Kubeflow pipelines, their versions and runs."),

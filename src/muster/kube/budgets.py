@@ -69,6 +69,10 @@ class Budgets:
     """API tokens of one user that are valid."""
     user_dispatch_jobs: int = 10_000
     """Jobs of the dispatcher of one user, with those that have ended."""
+    user_webhooks: int = 100
+    """Webhooks of one user."""
+    webhook_pending: int = 10_000
+    """Messages of one webhook that wait to be sent."""
     user_experiments: int = 10_000
     """Experiments of one user."""
     user_pipelines: int = 10_000

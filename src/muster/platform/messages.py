@@ -218,6 +218,21 @@ _RUNS: Final[Mapping[str, Template]] = {
     ),
     "run.tag-twice": Template('the key "{key}" occurs twice', "leave one of them out"),
     "run.tags": Template("a run has at most {most} tags", "remove some"),
+    "webhook.name": Template('"{name}" is not a valid name', f"use 1 to {_LINE}"),
+    "webhook.url": Template("this is not the URL of a receiver", "use https://HOST/PATH"),
+    "webhook.credentials": Template("the URL contains a user or a password", "use the secret to sign messages"),
+    "webhook.states": Template("choose at least one state"),
+    "webhook.secret": Template("the secret is too short or too long", "use {least} to {most} characters"),
+    "webhook.secret-again": Template("the URL is new", "enter the secret again, or remove it"),
+    "webhook.pending": Template("{most} messages wait to be sent already"),
+    "webhook.address": Template(
+        "{host} may not be used: it is in the server's own network", "an admin can allow it with {setting}"
+    ),
+    "webhook.slow": Template("the receiver did not respond within {seconds} s"),
+    "webhook.tls": Template("the certificate of {host} is not trusted, or its TLS does not work"),
+    "webhook.connection": Template("cannot connect to {host}"),
+    "webhook.redirect": Template("the receiver redirects ({status})", "use the final URL"),
+    "webhook.status": Template("the receiver responded with status {status}"),
     "run.workflow": Template(
         "the workflow is missing", "set workflow to a name or id, or version to the id of a version"
     ),

@@ -184,6 +184,11 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("category", "create"): Rule(_A, "write"),
     ("category", "edit"): Rule(_A, "write"),
     ("category", "delete"): Rule(_A, "write"),
+    # A webhook of a team reports the runs of the team, so a member who has left the team cannot use it any more.
+    ("webhook", "view"): Rule(_A | _L | _T | _O, "read", in_team=True),
+    ("webhook", "create"): Rule(_ALL, "write"),
+    ("webhook", "edit"): Rule(_A | _L | _O, "write", in_team=True),
+    ("webhook", "delete"): Rule(_A | _L | _O, "write"),
     ("virtual cluster", "view"): Rule(_ALL, "read"),
     ("virtual cluster", "use"): Rule(_A | _L | _T | _P, "write"),  # public are those that no team has for itself
     ("virtual cluster", "create"): Rule(_A, "write"),

@@ -235,6 +235,29 @@ def _read_oidc(config: Mapping[str, Any]) -> OidcSettings:
     )
 
 
+WEBHOOKS_SCHEMA: Schema = obj({"addresses": STRINGS})
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    addresses: tuple[str, ...] = ()
+    """Hosts, hosts with ports, or networks in the server's own network that webhooks may be sent to."""
+
+
+def read_webhook_settings(config: Mapping[str, Any]) -> WebhookSettings:
+    """Reads the settings from a config that has been validated. Raises ValueError."""
+    addresses = tuple((config.get("webhooks") or {}).get("addresses") or ())
+    for text in addresses:
+        if "/" in text:
+            try:
+                ip_network(text, strict=False)
+            except ValueError:
+                raise ValueError(
+                    f'webhooks.addresses: "{text}" is not a host or a network; use hooks.local:8080 or 10.0.0.0/8'
+                ) from None
+    return WebhookSettings(addresses)
+
+
 S3_SCHEMA: Schema = obj(
     {
         "endpoint": STRING,

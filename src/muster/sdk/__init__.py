@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from muster.sdk.runs import Runs
     from muster.sdk.users import Audit, Teams, Tokens, Users
     from muster.sdk.volumes import Volumes
+    from muster.sdk.webhooks import Webhooks
     from muster.sdk.workflows import Workflows
     from muster.sdk.workspaces import Notebooks, TensorBoards
 
@@ -49,6 +50,12 @@ class Muster:
         from muster.sdk.runs import Runs
 
         return Runs(self.transport)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        from muster.sdk.webhooks import Webhooks
+
+        return Webhooks(self.transport)
 
     @cached_property
     def metrics(self) -> MetricsClient:

@@ -19,16 +19,19 @@ from muster.platform.settings import (
     OIDC_SCHEMA,
     S3_SCHEMA,
     WEB_SCHEMA,
+    WEBHOOKS_SCHEMA,
     WORKSPACE_ORIGIN_FIELDS,
     KubernetesSettings,
     ModuleSettings,
     S3Settings,
+    WebhookSettings,
     WebSettings,
     WorkspaceOrigins,
     read_kubernetes_settings,
     read_module_settings,
     read_s3_settings,
     read_web_settings,
+    read_webhook_settings,
     read_workspace_origins,
 )
 from muster.server.dispatch.settings import (
@@ -53,6 +56,7 @@ SCHEMA: Schema = obj({
     "database": STRING,
     "oidc": OIDC_SCHEMA,
     "modules": MODULES_SCHEMA,
+    "webhooks": WEBHOOKS_SCHEMA,
     "dispatch": DISPATCH_SCHEMA,
     "cooker": COOKER_SCHEMA,
     "workspaces": {**WORKSPACES_SCHEMA, "properties": {**WORKSPACES_SCHEMA["properties"], **WORKSPACE_ORIGIN_FIELDS}},
@@ -81,6 +85,7 @@ class Settings(BoxSettings):
     """Where the Kubernetes and Argo APIs are served without TLS as well, on 127.0.0.1 only; 0 for nowhere."""
     web: WebSettings = field(default_factory=WebSettings)
     modules: ModuleSettings = field(default_factory=ModuleSettings)
+    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     dispatch: DispatchSettings = field(default_factory=DispatchSettings)
     cooker: CookerSettings = field(default_factory=CookerSettings)
     workspaces: WorkspaceSettings = field(default_factory=WorkspaceSettings)
@@ -114,6 +119,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         workspaces = read_workspace_settings(config)
         workspace_origins = read_workspace_origins(config)
         s3, kubernetes = read_s3_settings(config), read_kubernetes_settings(config)
+        webhooks = read_webhook_settings(config)
     except ValueError as error:
         raise SettingsError(f"{home / CONFIG_FILE} {error}") from None
     return Settings(
@@ -137,6 +143,7 @@ def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
         encryption_key_file=config.get("encryptionKeyFile") or "",
         web=web,
         modules=read_module_settings(config),
+        webhooks=webhooks,
         dispatch=dispatch,
         cooker=cooker,
         workspaces=workspaces,

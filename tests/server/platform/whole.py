@@ -44,8 +44,8 @@ class Whole:
 
 
 @asynccontextmanager
-async def whole_muster(home: Path, database_url: str) -> AsyncIterator[Whole]:
-    settings = read_settings(home, {"durability": "process", "web": {"port": 0}, "database": database_url})
+async def whole_muster(home: Path, database_url: str, **config: Any) -> AsyncIterator[Whole]:
+    settings = read_settings(home, {"durability": "process", "web": {"port": 0}, "database": database_url, **config})
     async with run_server(settings, web=True) as server:
         yield Whole(server.info.web, home, server.cluster)
 

@@ -1,6 +1,7 @@
-/** Preferences kept in the browser: language and theme. */
+/** Preferences kept in the browser: language, theme and notifications. */
 import { useSyncExternalStore } from "react"
 import { create } from "zustand"
+import type { NoticeChoice } from "@/lib/run-notices"
 
 export type Language = "en" | "zh"
 export type Theme = "light" | "dark" | "system"
@@ -8,17 +9,23 @@ export type Theme = "light" | "dark" | "system"
 interface Preferences {
   language: Language
   theme: Theme
+  /** Which ends of the user's runs they are told about in this browser. */
+  notices: NoticeChoice
+  setNotices: (notices: NoticeChoice) => void
   setLanguage: (language: Language) => void
   setTheme: (theme: Theme) => void
 }
 
 const LANGUAGE = "muster.language"
 const THEME = "muster.theme"
+const NOTICES = "muster.notices"
 const dark = globalThis.matchMedia?.("(prefers-color-scheme: dark)") // undefined in unit tests
 
 export const usePreferences = create<Preferences>((set) => ({
   language: firstLanguage(),
   theme: (stored(THEME) as Theme | null) ?? "system",
+  notices: firstNotices(),
+  setNotices: (notices) => set({ notices: store(NOTICES, notices) }),
   setLanguage: (language) => set({ language: store(LANGUAGE, language) }),
   setTheme: (theme) => set({ theme: store(THEME, theme) }),
 }))
@@ -54,6 +61,11 @@ function firstLanguage(): Language {
   const chosen = stored(LANGUAGE)
   if (chosen === "en" || chosen === "zh") return chosen
   return (globalThis.navigator?.language ?? "").toLowerCase().startsWith("zh") ? "zh" : "en"
+}
+
+function firstNotices(): NoticeChoice {
+  const chosen = stored(NOTICES)
+  return chosen === "failed" || chosen === "all" ? chosen : "off"
 }
 
 function stored(key: string): string | null {

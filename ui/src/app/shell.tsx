@@ -15,6 +15,7 @@ import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { CommandPalette, usePaletteKey } from "./command-palette"
 import { NAVIGATION_GROUPS } from "./navigation"
+import { useRunNotifications } from "./notifications"
 import { type Theme, useIsDark, usePreferences } from "./preferences"
 
 export function Root() {
@@ -29,6 +30,7 @@ export function Root() {
 export function Shell() {
   const w = useTexts(shellTexts)
   const [open, setOpen] = useState(false)
+  useRunNotifications()
   return (
     <div className="flex h-full">
       <a

@@ -51,34 +51,38 @@ export function TagList({ tags, choose }: ListProps) {
 }
 
 interface InputProps {
-  value: readonly string[]
+  /** The tags at the beginning. */
+  initial: readonly string[]
+  /** All tags, with what is typed and not yet added: a form that is sent now has it, too. */
   onChange: (tags: string[]) => void
   error?: string
 }
 
 /** A field for tags: Enter or a comma ends one. */
-export function TagInput({ value, onChange, error }: InputProps) {
+export function TagInput({ initial, onChange, error }: InputProps) {
   const w = useTexts(tagTexts)
   const id = useId()
+  const [tags, setTags] = useState(initial)
   const [text, setText] = useState("")
   const [wrong, setWrong] = useState(false)
   const known = useQuery(runTagsQuery("")).data ?? []
+  const change = (tags: readonly string[], text: string) => {
+    setTags(tags)
+    setText(text)
+    setWrong(false)
+    onChange(text.trim() ? addTag(tags, text.trim()) : [...tags])
+  }
   const add = (typed: string) => {
     const tag = typed.trim()
-    if (!tag) return
-    if (!isTag(tag)) {
-      setWrong(true)
-      return
-    }
-    onChange(addTag(value, tag))
-    setText("")
+    if (!tag || isTag(tag)) change(tag ? addTag(tags, tag) : tags, "")
+    else setWrong(true)
   }
   const press = (event: KeyboardEvent<HTMLInputElement>) => {
     if (event.key === "Enter" && text.trim()) {
       event.preventDefault() // it would send the form
       add(text)
-    } else if (event.key === "Backspace" && !text && value.length) {
-      onChange(value.slice(0, -1))
+    } else if (event.key === "Backspace" && !text && tags.length) {
+      change(tags.slice(0, -1), "")
     }
   }
   return (
@@ -90,30 +94,30 @@ export function TagInput({ value, onChange, error }: InputProps) {
             list={id}
             value={text}
             autoComplete="off"
-            onChange={(event) => {
-              setWrong(false)
-              const typed = event.target.value
-              if (typed.endsWith(",")) add(typed.slice(0, -1))
-              else setText(typed)
-            }}
+            onChange={({ target: { value } }) => (value.endsWith(",") ? add(value.slice(0, -1)) : change(tags, value))}
             onKeyDown={press}
-            onBlur={() => add(text)}
+            onBlur={() => setWrong(text.trim() !== "" && !isTag(text.trim()))}
           />
           <datalist id={id}>
             {known.map(({ tag }) => (
               <option key={tag} value={tag} />
             ))}
           </datalist>
-          {value.length > 0 && (
+          {tags.length > 0 && (
             <ul aria-label={w("tags")} className="flex flex-wrap gap-1">
-              {value.map((tag) => (
+              {tags.map((tag) => (
                 <li key={tag} className={chip}>
                   <span className="truncate">{tag}</span>
                   <button
                     type="button"
                     aria-label={w("remove", { tag })}
                     className="grid size-6 place-items-center rounded-sm hover:bg-muted hover:text-foreground"
-                    onClick={() => onChange(value.filter((each) => each !== tag))}
+                    onClick={() =>
+                      change(
+                        tags.filter((each) => each !== tag),
+                        text,
+                      )
+                    }
                   >
                     <X />
                   </button>
@@ -207,7 +211,7 @@ function EditTags({ run, tags, close }: { run: string; tags: readonly string[]; 
       }
     >
       <TagInput
-        value={value}
+        initial={tags}
         onChange={(changed) => {
           setValue(changed)
           setError(undefined)

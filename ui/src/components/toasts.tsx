@@ -11,6 +11,9 @@ interface Note {
   id: number
   text?: string
   error?: unknown
+  link?: { label: string; open: () => void }
+  /** About something that failed. */
+  bad?: boolean
 }
 
 const useNotes = create<{ notes: Note[] }>(() => ({ notes: [] }))
@@ -18,6 +21,11 @@ let last = 0
 
 export function note(text: string): void {
   show({ text }, 4000)
+}
+
+/** With a button that leads to what it is about. It stays longer: the user may be elsewhere. */
+export function noteLink(text: string, label: string, open: () => void, bad: boolean): void {
+  show({ text, link: { label, open }, bad }, 15_000)
 }
 
 /** Shows an error that has no better place. */
@@ -44,11 +52,11 @@ export function Toasts() {
       aria-live="polite"
       className="pointer-events-none fixed right-4 bottom-4 z-60 flex w-80 flex-col gap-2"
     >
-      {notes.map(({ id, text, error }) => {
+      {notes.map(({ id, text, error, link, bad }) => {
         const problem = error ? asProblem(error) : undefined
         return (
           <div key={id} className="pointer-events-auto flex items-start gap-2 rounded-md border bg-card p-3 shadow-lg">
-            {problem ? (
+            {problem || bad ? (
               <CircleAlert aria-hidden className="mt-0.5 size-4 shrink-0 text-destructive" />
             ) : (
               <CircleCheck aria-hidden className="mt-0.5 size-4 shrink-0 text-success" />
@@ -61,6 +69,19 @@ export function Toasts() {
                 </>
               ) : (
                 text
+              )}
+              {link && (
+                <Button
+                  look="link"
+                  size="link"
+                  className="block"
+                  onClick={() => {
+                    drop(id)
+                    link.open()
+                  }}
+                >
+                  {link.label}
+                </Button>
               )}
             </div>
             <Button look="ghost" size="icon" className="-m-1.5" aria-label={w("close")} onClick={() => drop(id)}>

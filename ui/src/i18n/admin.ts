@@ -200,6 +200,7 @@ export const accountTexts = texts({
   tokens: ["API tokens", "API 令牌"],
   sessions: ["Sessions", "登录会话"],
   teams: ["My teams", "我的团队"],
+  notifications: ["Notifications", "通知"],
   oldPassword: ["Current password", "当前密码"],
   newPassword: ["New password (at least 10 characters)", "新密码（至少 10 个字符）"],
   changePassword: ["Change password", "修改密码"],

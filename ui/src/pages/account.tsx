@@ -17,12 +17,15 @@ import {
 } from "@/api/admin"
 import { useMe } from "@/api/client"
 import { asProblem } from "@/api/problem"
+import { canNotify } from "@/app/notifications"
+import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { CopyText } from "@/components/code"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Dialog, FormDialog, text } from "@/components/dialog"
 import { Empty, ProblemView } from "@/components/feedback"
+import { Segments } from "@/components/filters"
 import { Field, Input, Select, Tick } from "@/components/form"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
@@ -30,10 +33,13 @@ import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
 import { note, noteError } from "@/components/toasts"
 import { useTokenColumns } from "@/components/token-table"
+import { Webhooks } from "@/components/webhooks"
 import { accountTexts, adminTexts } from "@/i18n/admin"
 import { commonTexts } from "@/i18n/common"
+import { notificationTexts } from "@/i18n/notifications"
 import { useTexts } from "@/i18n/translate"
 import { listState } from "@/lib/pagination"
+import type { NoticeChoice } from "@/lib/run-notices"
 
 /** A readable name for a user agent: "Firefox · Linux". */
 const BROWSERS: [RegExp, string][] = [
@@ -57,7 +63,14 @@ export function browserName(agent: string): string {
 }
 
 const route = getRouteApi("/shell/account")
-const TABS = { profile: Profile, password: Password, tokens: MyTokens, sessions: Sessions, teams: MyTeams }
+const TABS = {
+  profile: Profile,
+  password: Password,
+  tokens: MyTokens,
+  sessions: Sessions,
+  teams: MyTeams,
+  notifications: Notifications,
+}
 type TabId = keyof typeof TABS
 
 export function AccountPage() {
@@ -79,6 +92,48 @@ export function AccountPage() {
         })}
       />
     </Page>
+  )
+}
+
+function Notifications() {
+  return (
+    <>
+      <BrowserNotifications />
+      <Webhooks team="" adds />
+    </>
+  )
+}
+
+/** Whether and when this browser tells the user that a run has ended. */
+function BrowserNotifications() {
+  const w = useTexts(notificationTexts)
+  const { notices, setNotices } = usePreferences()
+  const [permission, setPermission] = useState(canNotify() ? Notification.permission : undefined)
+  const choose = async (choice: NoticeChoice) => {
+    setNotices(choice)
+    // Browsers ask only after a click.
+    if (choice !== "off" && permission === "default") setPermission(await Notification.requestPermission())
+  }
+  return (
+    <section aria-label={w("title")} className="flex flex-col gap-3 pb-4">
+      <div>
+        <h2>{w("title")}</h2>
+        <p className="text-muted-foreground">{w("lead")}</p>
+      </div>
+      <div className="w-fit">
+        <Segments
+          label={w("when")}
+          choices={(["off", "failed", "all"] as const).map((value) => ({ value, label: w(value) }))}
+          value={notices}
+          onChange={(choice) => void choose(choice)}
+        />
+      </div>
+      {notices !== "off" && permission !== "granted" && (
+        <p role="status" className="text-[13px] text-muted-foreground">
+          {permission === undefined ? w("unsupported") : w("denied")}
+        </p>
+      )}
+    </section>
   )
 }
 

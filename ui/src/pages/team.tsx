@@ -24,6 +24,7 @@ import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { note, noteError } from "@/components/toasts"
+import { Webhooks } from "@/components/webhooks"
 import { adminTexts } from "@/i18n/admin"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
@@ -159,6 +160,7 @@ export function TeamPage() {
           </Empty>
         }
       />
+      {(team.id in me.teams || me.user.role === "admin") && <Webhooks team={team.id} adds />}
       {search.open === "add" && add && <AddMember team={team} close={() => open(undefined)} />}
       {search.open === "edit" && (
         <FormDialog

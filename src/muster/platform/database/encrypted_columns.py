@@ -5,6 +5,7 @@
 | versions | the values of secret environment variables in `document` |
 | module_versions | the values of secret environment variables in `env`; `git_url` if it has credentials |
 | run_orders | `secret` |
+| webhooks | `target`: the URL and the secret |
 
 A sealed value is bound to its table, column and row. Values that an older release wrote are sealed at the next start
 (`Database.reseal`), and values with an older key after the key was rotated.
@@ -22,7 +23,7 @@ import orjson
 from sqlalchemy import Column, Connection, Table, insert, select, update
 
 from muster.kube.encryption import EncryptionError, KeyRing, key_of
-from muster.platform.database.tables import module_versions, run_orders, settings, versions
+from muster.platform.database.tables import module_versions, run_orders, settings, versions, webhooks
 from muster.platform.graphs.document import content_hash, mask_secrets
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,10 @@ def order_place(row: str) -> str:
     return f"run_orders.secret/{row}"
 
 
+def webhook_place(row: str) -> str:
+    return f"webhooks.target/{row}"
+
+
 def check_keys(connection: Connection) -> None:
     """Raises EncryptionError if the values were sealed with a key that is not there."""
     used = _state(connection)
@@ -124,6 +129,12 @@ COLUMNS: Final = (
         run_orders.c.run_id,
         run_orders.c.secret,
         lambda keys, stored, row: seal(keys, unseal(keys, stored, order_place(row)), order_place(row)),
+    ),
+    SealedColumn(
+        webhooks,
+        webhooks.c.id,
+        webhooks.c.target,
+        lambda keys, stored, row: seal(keys, unseal(keys, stored, webhook_place(row)), webhook_place(row)),
     ),
 )
 

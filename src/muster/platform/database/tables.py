@@ -521,6 +521,54 @@ run_attempts = Table(
 """`key` is the id of the node in the Workflow; `round` is how often the run was retried before: a retry uses the names
 of nodes and Pods again."""
 
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("name", STRING, nullable=False),
+    Column("owner_id", STRING, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("team_id", STRING, ForeignKey("teams.id", ondelete="CASCADE")),
+    Column("workflow_id", STRING, ForeignKey("workflows.id", ondelete="CASCADE")),
+    Column("states", DOCUMENT, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("address", STRING, nullable=False),
+    Column("target", DOCUMENT, nullable=False),
+    Column("has_secret", Boolean, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Index(None, "owner_id"),
+    Index(None, "team_id"),
+    Index(None, "workflow_id"),
+)
+"""Where to send a message when a run ends. With a team, runs that are shared with it; without, runs of the owner.
+`workflow_id`: only its runs. `target` has the URL and the secret, sealed; `address` is the part of the URL that is
+shown."""
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("webhook_id", STRING, ForeignKey("webhooks.id", ondelete="CASCADE"), nullable=False),
+    Column("event", STRING, nullable=False),
+    Column("run_id", STRING, nullable=False),
+    Column("run_name", STRING, nullable=False),
+    Column("run_state", STRING, nullable=False),
+    Column("body", STRING, nullable=False),
+    Column("state", STRING, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("due", UtcDateTime),
+    Column("tried", UtcDateTime),
+    Column("status", Integer),
+    Column("problem", DOCUMENT),
+    Index(None, "state", "due"),
+    Index(None, "webhook_id", "created", "id"),
+)
+"""Messages of webhooks: those to send, and a log of those that were sent. `state` is pending, delivered or failed.
+`body` is sent as it is, at every attempt. `status` is that of the last response; `problem` a code of the message
+catalog with its values."""
+
 run_orders = Table(
     "run_orders",
     metadata,

@@ -11,7 +11,7 @@ U = TypeVar("U")
 Kind: TypeAlias = Literal[
     "workflow", "version", "run", "module", "review", "category", "virtual cluster", "storage root", "user", "team",
     "token", "audit", "settings", "node", "queue", "job", "dispatch job", "experiment", "pipeline", "pipeline run",
-    "recurring run", "volume", "workspace", "pod", "argo workflow", "schedule",
+    "recurring run", "volume", "workspace", "pod", "argo workflow", "schedule", "webhook",
 ]  # fmt: skip
 
 

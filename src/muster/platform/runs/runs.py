@@ -37,6 +37,7 @@ from muster.platform.runs.tags import has_tags, parse_tags, store_tags
 from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import revoke_run_tokens
+from muster.platform.webhooks.deliveries import enqueue_run_end
 from muster.workflows.model import WORKFLOW_LABEL
 
 STATES: tuple[RunState, ...] = ("waiting", "running", "succeeded", "failed", "stopped")
@@ -343,6 +344,7 @@ def store_end(connection: Connection, run_id: str, state: RunState, message: str
     connection.execute(update(runs).where(runs.c.id == run_id).values(**values))
     connection.execute(delete(run_orders).where(run_orders.c.run_id == run_id))
     revoke_run_tokens(connection, run_id)
+    _enqueue_end(connection, run_id)
     announce(connection, RUN, run_id)
     stored = find_stored(connection, run_id)
     assert stored is not None
@@ -430,6 +432,15 @@ def _record_run(connection: Connection, run: Run, seen: RunStatus, nodes: tuple[
     connection.execute(update(runs).where(runs.c.id == run.id).values(**changed, seen=seen.version))
     if seen.state in ENDED:
         revoke_run_tokens(connection, run.id)
+        # A quick retry may have ended before anything of it was seen.
+        if run.state not in ENDED or run.retries != seen.round:
+            _enqueue_end(connection, run.id)
+
+
+def _enqueue_end(connection: Connection, run_id: str) -> None:
+    ended = find_run(connection, run_id)
+    if ended is not None:
+        enqueue_run_end(connection, ended)
 
 
 def _record_nodes(connection: Connection, run_id: str, seen: RunStatus) -> tuple[RunNode, ...]:

@@ -40,6 +40,7 @@ from muster.server.platform import (
     users,
     volume_files,
     volumes,
+    webhooks,
     workflows,
     workspaces,
 )
@@ -108,6 +109,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     volumes.router,
     volume_files.router,
     cluster.router,
+    webhooks.router,
     dispatch.router,
     workspaces.router,
     notebooks.images_router,
@@ -169,6 +171,7 @@ def controllers(services: Services) -> list[BackgroundTask]:
         ("module builds", services.builds.run),
         ("pipeline runs", services.pipeline_runs.run),
         ("recurring runs", services.recurring_runs.run),
+        ("webhooks", services.webhooks.run),
         ("queues", partial(resources.keep_queues, services)),
         ("cluster usage", partial(cluster.keep_usage, services)),
         ("encryption of secrets", partial(_encrypt_secrets, services)),

@@ -41,6 +41,7 @@ from muster.platform.records.resources import QueueSystem
 from muster.platform.resources.queues import find_queue_system, kueue_kind
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.runs import StoredRun
+from muster.platform.runs.status import ENDED
 from muster.platform.settings import OidcSettings
 from muster.platform.users.credentials import platform_folder
 from muster.platform.users.links import ensure_local_admin, forget_used_link
@@ -48,6 +49,7 @@ from muster.platform.users.login_limits import LoginLimits
 from muster.platform.users.openid import OpenId
 from muster.platform.users.sessions import Identities
 from muster.platform.users.tokens import NO_LIMITS, OpenIdLimits
+from muster.platform.webhooks.controller import WebhookController
 from muster.platform.workflows.graph_context import graph_context
 from muster.platform.workflows.versions import ContextLoader
 from muster.server.cooker.listeners import SERVICE_URL
@@ -105,6 +107,7 @@ class Services:
     streams: OpenStreams
     rates: RequestRates
     workspaces: WorkspaceDirectory
+    webhooks: WebhookController
     leases: Leases
     queue_system: QueueSystem = "embedded"
     """What enforces the totals of virtual clusters."""
@@ -173,6 +176,8 @@ async def create_services(
 
     def publish_run(stored: StoredRun) -> None:
         run_feed.publish(stored, "run")
+        if stored.run.state in ENDED:
+            webhooks.wake()
         all_runs_feed.publish(stored.run.subject)
 
     def publish_job(job: Job, deleted: bool) -> None:
@@ -186,6 +191,7 @@ async def create_services(
         all_runs_feed.publish(subject)
 
     leases = Leases(database)
+    webhooks = WebhookController(database, settings.webhooks)
     parts = NamespaceParts(repository=settings.s3)
     system: QueueSystem = "embedded"
     if not is_embedded:
@@ -241,6 +247,7 @@ async def create_services(
         streams=OpenStreams(settings.budgets),
         rates=RequestRates(settings.budgets.user_requests_per_second),
         workspaces=WorkspaceDirectory(cluster, namespaces.owner_of),
+        webhooks=webhooks,
         leases=leases,
         queue_system=system,
         workers=workers,

@@ -40,8 +40,9 @@ class EgressRefused(OSError):
     """The address may not be used. The message is for the user."""
 
 
-def address_problem(address: str) -> str:
-    """Returns why members may not make the server connect to an IP address; '' if they may. Pure."""
+def address_problem(address: str, *, public_only: bool = False) -> str:
+    """Returns why members may not make the server connect to an IP address; '' if they may. `public_only`: not to the
+    networks around the server either. Pure."""
     found = _real_address(address)
     if found.is_loopback or found.is_unspecified:
         return "it is the server itself"
@@ -49,6 +50,8 @@ def address_problem(address: str) -> str:
         return "it may be the metadata service of the server's cloud"
     if found.is_multicast or (found.version == 4 and (found.is_reserved or found in ip_network("0.0.0.0/8"))):
         return "it is not the address of one machine"
+    if public_only and not found.is_global:
+        return "it is in the server's own network"
     return ""
 
 
@@ -74,31 +77,57 @@ def upstream_proxy() -> str:
 
 
 class Egress:
-    """`allowed` are addresses of the settings that members may use all the same: `127.0.0.1:9000`, `store.local`."""
+    """`allowed` are addresses of the settings that members may use all the same: `127.0.0.1:9000`, `store.local`,
+    `10.0.0.0/8`. `setting` is the name of that setting, for messages. `public_only`: see `address_problem`."""
 
-    def __init__(self, allowed: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        allowed: Collection[str] = (),
+        *,
+        setting: str = "artifacts.memberAddresses",
+        public_only: bool = False,
+    ) -> None:
         self._allowed = frozenset(each.lower() for each in allowed)
+        self._networks = [ip_network(each, strict=False) for each in allowed if "/" in each]
+        self._setting = setting
+        self._public_only = public_only
         self.refused: list[str] = []
         """What was refused, for the message to the user."""
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Raises EgressRefused, or another OSError if the connection fails."""
         shown = f"{host}:{port}"
-        is_allowed = not self._allowed.isdisjoint((host.lower(), shown.lower()))
-        loop = asyncio.get_running_loop()
+        is_allowed = self.is_named(host, port)
         async with asyncio.timeout(CONNECT_SECONDS):
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
-            for address in addresses:
-                problem = address_problem(address)
-                if problem and not is_allowed:
-                    raise self._refuse(shown, problem)
-            reader, writer = await self._open(addresses, port)
+            reader, writer = await self._open(await self._addresses(host, port), port)
         own, peer = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
-        if own and peer and own[0] == peer[0] and not is_allowed:
+        if own and peer and own[0] == peer[0] and not is_allowed and not self._is_in_network(str(peer[0])):
             writer.transport.abort()
             raise self._refuse(shown, "it is the server itself")
         return reader, writer
+
+    async def check(self, host: str, port: int) -> None:
+        """Raises EgressRefused for an address that may not be used. A name that is unknown here passes: it is for a
+        request that goes through the proxy of this machine, which may know it."""
+        with suppress(socket.gaierror):
+            await self._addresses(host, port)
+
+    async def _addresses(self, host: str, port: int) -> list[str]:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+        for address in addresses:
+            problem = address_problem(address, public_only=self._public_only)
+            if problem and not self.is_named(host, port) and not self._is_in_network(address):
+                raise self._refuse(f"{host}:{port}", problem)
+        return addresses
+
+    def is_named(self, host: str, port: int) -> bool:
+        """Whether the setting names this host, or the host with this port."""
+        return not self._allowed.isdisjoint((host.lower(), f"{host}:{port}".lower()))
+
+    def _is_in_network(self, address: str) -> bool:
+        found = _real_address(address)
+        return any(found in network for network in self._networks if network.version == found.version)
 
     async def _open(self, addresses: list[str], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         last: OSError = OSError("the name has no address")
@@ -110,7 +139,7 @@ class Egress:
         raise last
 
     def _refuse(self, shown: str, problem: str) -> EgressRefused:
-        told = f"{shown} cannot be used: {problem}. An admin can allow it: artifacts.memberAddresses in config.yaml"
+        told = f"{shown} cannot be used: {problem}. An admin can allow it: {self._setting} in config.yaml"
         self.refused.append(told)
         return EgressRefused(told)
 
@@ -130,6 +159,8 @@ async def egress_proxy(egress: Egress) -> AsyncIterator[str]:
             await _serve(egress, expected, reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass
+        except asyncio.CancelledError:
+            pass  # the proxy is closed, and asyncio would log it as an error of the connection
         finally:
             tasks.discard(task)
             writer.close()

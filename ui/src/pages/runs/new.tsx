@@ -142,7 +142,13 @@ function RunForm({ source }: { source?: RunDetail }) {
             />
           )}
         </Field>
-        <TagInput value={tags} onChange={setTags} />
+        <TagInput
+          initial={source?.tags ?? []}
+          onChange={(tags) => {
+            setTags(tags)
+            setError(undefined)
+          }}
+        />
         <fieldset className="flex flex-col gap-3 rounded-lg border bg-card p-4">
           <legend className="px-1 font-semibold">{w("parameters")}</legend>
           {chosen.data && parameters.length === 0 && <p className="text-muted-foreground">{w("noParameters")}</p>}

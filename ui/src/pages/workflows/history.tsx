@@ -190,7 +190,7 @@ export function RunHistory({ workflow }: { workflow: string }) {
           className="w-auto max-w-56"
         />
         <TagFilter workflow={workflow} value={search.tag} onChange={(tag) => filter({ tag })} />
-        <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
+        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
       </Filters>
       <Listing
         label={h("runs")}

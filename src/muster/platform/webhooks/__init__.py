@@ -1,0 +1,1 @@
+"""Webhooks: messages to other programs when a run ends."""

@@ -1,0 +1,33 @@
+/** Which changes of runs a user is told about. Pure functions. */
+
+export type NoticeChoice = "off" | "failed" | "all"
+
+export interface ChangedRun {
+  id: string
+  name: string
+  state: string
+  owner_id: string
+  retries: number
+  message: string
+}
+
+const ENDED = new Set(["succeeded", "failed", "stopped"])
+
+/**
+ * Remembers the runs that were seen to go on, so that a run is told about once, when it ends. An event about a run that
+ * ended before, such as a change of its name, is not news.
+ */
+export class RunNotices {
+  private readonly going = new Set<string>()
+
+  /** Whether the user is to be told about this change. */
+  isNews(run: ChangedRun, user: string, choice: NoticeChoice): boolean {
+    if (run.owner_id !== user) return false
+    if (!ENDED.has(run.state)) {
+      this.going.add(run.id)
+      return false
+    }
+    const went = this.going.delete(run.id)
+    return went && (choice === "all" || (choice === "failed" && run.state === "failed"))
+  }
+}
