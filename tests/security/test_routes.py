@@ -165,6 +165,9 @@ async def _prepare(served: Served) -> Scene:
 
     await served.platform.database.write(built)
     ids["review"] = (await ann.post("modules/mine/versions/1/review", {"message": CANARY}))["id"]
+    hook = {"name": CANARY, "url": f"https://hooks.example/{CANARY}", "secret": f"{CANARY}-{CANARY}", "team": "ml"}
+    ids["webhook"] = (await ann.post("webhooks", hook))["id"]
+    ids["delivery"] = (await ann.post(f"webhooks/{ids['webhook']}/test"))["id"]
     ids["token_id"] = (await ann.post("tokens", {"name": CANARY}))["token"]["id"]
     ids["session_id"] = (await ann.get("sessions"))["items"][0]["id"]
     reader = await mallory.post("tokens", {"name": "reader", "scopes": ["read"]})

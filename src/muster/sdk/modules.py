@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from muster.platform.records.modules import Category, Module, ModuleVersion, ModuleVersionDetail, Review
+from muster.platform.records.modules import (
+    Category,
+    Module,
+    ModuleVersion,
+    ModuleVersionDetail,
+    Review,
+    SourceFile,
+    SourceListing,
+)
 from muster.sdk.transport import Transport, parse_record
 
 
@@ -53,6 +61,16 @@ class Modules:
 
     def version(self, module: str, version: str = "latest") -> ModuleVersionDetail:
         return parse_record(ModuleVersionDetail, self._ask("GET", _path(module, version)))
+
+    def source(self, module: str, version: str = "latest", *, against: str = "") -> SourceListing:
+        """The files that a version was built from, and what has changed since another version."""
+        query = {"against": against}
+        found = self._transport.request("GET", f"{_path(module, version)}/source", query=query)
+        return parse_record(SourceListing, found)
+
+    def source_file(self, module: str, path: str, version: str = "latest") -> SourceFile:
+        found = self._transport.request("GET", f"{_path(module, version)}/source/file", query={"path": path})
+        return parse_record(SourceFile, found)
 
     def log(self, module: str, version: str = "latest") -> str:
         text: str | None = self._ask("GET", f"{_path(module, version)}/log")

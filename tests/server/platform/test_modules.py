@@ -168,6 +168,28 @@ async def test_an_edit_builds_a_new_version_and_keeps_the_published_one(place: P
     assert (await place.eve.get("modules/hash-text"))["public_number"] == 3
 
 
+async def test_reviewers_see_the_source_and_what_has_changed(place: Place) -> None:
+    await place.published()
+    place.repository.commit({"main.py": "print('new')\n", "logo.bin": "\0"})
+    await place.ann.post("modules/hash-text/build")
+    await place.over(place.ann, "hash-text")
+    base = "modules/hash-text/versions"
+    for client in (place.tom, place.eve):
+        (await client("GET", f"{base}/2/source")).refused(404)
+        (await client("GET", f"{base}/1/source")).refused(403)  # it is public, but its source is not
+        (await client("GET", f"{base}/1/source/file?path=main.py")).refused(403)
+    listing = await place.lea.get(f"{base}/2/source?against=1")
+    changes = {each["path"]: (each["kind"], each["change"]) for each in listing["files"]}
+    assert (listing["stored"], listing["compared"]) == (True, True)
+    assert (changes["main.py"], changes["logo.bin"]) == (("text", "changed"), ("binary", "added"))
+    assert changes["README.md"] == ("text", "same")
+    assert (await place.lea.get(f"{base}/2/source/file?path=main.py"))["text"] == "print('new')\n"
+    assert (await place.lea.get(f"{base}/1/source/file?path=main.py"))["text"] == FILES["main.py"]
+    assert (await place.lea.get(f"{base}/2/source/file?path=logo.bin"))["text"] is None
+    for path in ("../build.log", "/etc/passwd", "nothing"):
+        (await place.lea("GET", f"{base}/2/source/file?path={path}")).refused(404)
+
+
 async def test_a_failed_build_gives_its_reason_and_can_be_retried(place: Place) -> None:
     place.repository.commit({"Dockerfile": "FROM a\nCMD x\n"})
     failed = await place.built()

@@ -170,7 +170,7 @@ const reviews = createRoute({
 const review = createRoute({
   getParentRoute: () => shell,
   path: "/reviews/$review",
-  validateSearch: texts("tab"),
+  validateSearch: texts("tab", "file"),
   component: lazyRouteComponent(() => import("@/pages/reviews/detail"), "ReviewDetail"),
 })
 

@@ -267,6 +267,7 @@ export const auditKindTexts = texts({
   user: ["User", "用户"],
   team: ["Team", "团队"],
   token: ["Token", "令牌"],
+  webhook: ["Webhook", "Webhook"],
   workflow: ["Workflow", "工作流"],
   version: ["Version", "版本"],
   run: ["Run", "运行实例"],

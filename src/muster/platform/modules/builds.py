@@ -55,12 +55,13 @@ from muster.platform.modules.images import (
     remove_images,
 )
 from muster.platform.modules.modules import State, next_state, refresh
+from muster.platform.modules.source_snapshot import store_snapshot
 from muster.platform.permissions import SYSTEM
 from muster.platform.settings import ModuleSettings
 from muster.platform.users.audit import write_audit
 from muster.workflows.artifacts.git_addresses import credentials_in, read_repository
 
-LOG, CODE = "build.log", "code"
+LOG, CODE, SOURCE = "build.log", "code", "source.json.gz"
 _WORK = "work"
 _LONGEST_DOCKERFILE = 200_000
 _NOT_OURS = frozenset({
@@ -126,6 +127,7 @@ async def build_version(
         root = work / "repository"
         await asyncio.to_thread(shutil.rmtree, root / ".git")
         readme, plan = await asyncio.to_thread(check_source, order, root)
+        await asyncio.to_thread(store_snapshot, root, folder / SOURCE)
         log.say(f"the source is valid: {order.readme_path} exists, the entry point is {list(plan.entrypoint)}")
         if isinstance(builder, JobBuilder):
             source = BuildSource(order.version_id, order.image, root, order.dockerfile, order.build_dir)
@@ -435,6 +437,10 @@ class Builds:
 
     def log_path(self, module_id: str, number: int) -> Path:
         return self._place(module_id, number) / LOG
+
+    def source_path(self, module_id: str, number: int) -> Path:
+        """The file with the source of a version (source_snapshot.py)."""
+        return self._place(module_id, number) / SOURCE
 
     async def follow(self, version_id: str, path: Path, offset: int = 0) -> AsyncIterator[tuple[str, int, str]]:
         """Yields the log from an offset on: text and its end; when the build is over, '' and the state."""

@@ -115,6 +115,42 @@ class ModuleVersionDetail(ModuleVersion):
     """Markdown as the author wrote it. A page that shows it must remove scripts."""
 
 
+SourceKind: TypeAlias = Literal["text", "binary", "large", "link"]
+SourceChange: TypeAlias = Literal["added", "removed", "changed", "same"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    path: str
+    size: int
+    kind: SourceKind
+    """Only text is stored, unless it is too large. Of a link, its target is."""
+    change: SourceChange
+    """Since the version that it is compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceListing:
+    """The files of the repository that a version was built from."""
+
+    stored: bool
+    """False if the version was built by a release that did not store its source."""
+    files: list[SourceEntry]
+    left_out: int
+    """The number of files beyond those that are listed."""
+    compared: bool
+    """Whether the other version has its source, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    path: str
+    size: int
+    kind: SourceKind
+    text: str | None
+    """None if it is not stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class Review:
     id: str

@@ -135,6 +135,8 @@ async def _post(delivery: DueDelivery, proxy: str, egress: Egress) -> SendResult
         response.close()  # the rest of the response is not read
     if egress.refused:
         raise EgressRefused(egress.refused[0])
+    if egress.is_unreachable:
+        raise OSError("the receiver cannot be reached")
     if 300 <= status < 400:
         return SendResult(status, field_error("", "webhook.redirect", status=status))
     if not 200 <= status < 300:

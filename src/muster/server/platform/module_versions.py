@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
@@ -9,8 +10,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
+from muster.platform.errors import NotFoundProblem
 from muster.platform.modules.modules import get_module
 from muster.platform.modules.reviews import ReviewFilter, ask_review, decide, get_review, list_reviews
+from muster.platform.modules.source_snapshot import SourceSnapshot, list_changes, load_snapshot
 from muster.platform.modules.versions import (
     StoredModuleVersion,
     find_version,
@@ -21,7 +24,15 @@ from muster.platform.modules.versions import (
 )
 from muster.platform.permissions import Actor, require
 from muster.platform.records.common import Page
-from muster.platform.records.modules import Decision, Module, ModuleVersion, ModuleVersionDetail, Review
+from muster.platform.records.modules import (
+    Decision,
+    Module,
+    ModuleVersion,
+    ModuleVersionDetail,
+    Review,
+    SourceFile,
+    SourceListing,
+)
 from muster.server.platform.event_feed import Event
 from muster.server.platform.rest import (
     IfMatch,
@@ -185,6 +196,41 @@ async def follow_build(module: str, version: str, here: Here, who: Who, request:
             yield Event(str(end), {"state": state}, "end") if state else Event(str(end), {"text": text})
 
     return event_stream(request, events(), check)
+
+
+@module_versions_router.get("/{version}/source", operation_id="list_module_source")
+async def source_of_version(
+    module: str,
+    version: str,
+    here: Here,
+    who: Who,
+    against: Annotated[str, Query(max_length=100, description="Another version, to compare with.")] = "",
+) -> SourceListing:
+    """Lists the files that the version was built from, for users who work on the module or review it."""
+    after, before = await _snapshots(here, who, module, version, against)
+    return SourceListing(False, [], 0, False) if after is None else list_changes(after, before)
+
+
+@module_versions_router.get("/{version}/source/file", operation_id="get_module_source")
+async def source_file(
+    module: str, version: str, here: Here, who: Who, path: Annotated[str, Query(max_length=4096)]
+) -> SourceFile:
+    """Returns one of these files. A file that is not text, or too large, has no text."""
+    found, _ = await _snapshots(here, who, module, version, "")
+    file = found.files.get(path) if found is not None else None
+    if file is None:
+        raise NotFoundProblem.named("file", path)
+    return file
+
+
+async def _snapshots(
+    here: Services, who: Actor, module: str, version: str, against: str
+) -> tuple[SourceSnapshot | None, SourceSnapshot | None]:
+    names = [version, *([against] if against else [])]
+    found = await here.database.read(lambda connection: [_inspected(connection, who, module, name) for name in names])
+    paths = [here.builds.source_path(each.module_id, each.number) for each in found]
+    after, *before = await asyncio.to_thread(lambda: [load_snapshot(path) for path in paths])
+    return after, before[0] if before else None
 
 
 @module_versions_router.post("/{version}/review", status_code=201, operation_id="ask_module_review")

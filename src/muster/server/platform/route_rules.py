@@ -188,6 +188,8 @@ ROUTE_RULES: Final[Mapping[str, RouteRule]] = {
     "DELETE /modules/{module}": rule("module", "delete"),
     "GET /modules/{module}/versions": rule("module", "view"),
     "GET /modules/{module}/versions/{version}": rule("module", "view"),
+    "GET /modules/{module}/versions/{version}/source": rule("module", "inspect"),
+    "GET /modules/{module}/versions/{version}/source/file": rule("module", "inspect"),
     "GET /modules/{module}/versions/{version}/log": rule("module", "inspect"),
     "GET /modules/{module}/versions/{version}/log/events": rule("module", "inspect"),
     "POST /modules/{module}/versions/{version}/review": rule("module", "ask review"),

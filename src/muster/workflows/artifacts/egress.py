@@ -93,6 +93,8 @@ class Egress:
         self._public_only = public_only
         self.refused: list[str] = []
         """What was refused, for the message to the user."""
+        self.is_unreachable = False
+        """Whether a connection failed: a client of the proxy sees only a response with status 502."""
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Raises EgressRefused, or another OSError if the connection fails."""
@@ -199,7 +201,8 @@ async def _serve(egress: Egress, expected: bytes, reader: asyncio.StreamReader, 
     try:
         other_reader, other_writer = await egress.connect(host, port)
     except (OSError, TimeoutError) as error:
-        status = b"403 Forbidden" if isinstance(error, EgressRefused) else b"502 Bad Gateway"
+        egress.is_unreachable = not isinstance(error, EgressRefused)
+        status = b"502 Bad Gateway" if egress.is_unreachable else b"403 Forbidden"
         writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         await writer.drain()
         return

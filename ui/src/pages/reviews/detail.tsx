@@ -23,10 +23,12 @@ import { note } from "@/components/toasts"
 import { commonTexts } from "@/i18n/common"
 import { moduleTexts, reviewTexts } from "@/i18n/modules"
 import { serverMessage } from "@/i18n/server-messages"
+import { sourceTexts } from "@/i18n/source"
 import { useTexts } from "@/i18n/translate"
 import { workflowTexts } from "@/i18n/workflows"
 import { Fact, Facts, Parameters, Readme } from "@/pages/modules/version-parts"
 import { comparedWith, type ModuleChange, moduleChanges } from "./module-changes"
+import { Source } from "./source"
 
 const TONES: Record<ModuleChange["action"], Tone> = { added: "succeeded", removed: "failed", changed: "warning" }
 const LABELS: Record<ModuleChange["field"], keyof typeof moduleTexts> = {
@@ -163,6 +165,7 @@ function Detail({ review }: { review: Review }) {
   const w = useTexts(reviewTexts)
   const m = useTexts(moduleTexts)
   const c = useTexts(commonTexts)
+  const s = useTexts(sourceTexts)
   const me = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -180,6 +183,21 @@ function Detail({ review }: { review: Review }) {
           id: "changes",
           label: w("changes"),
           content: canTell ? <Changes before={before.data} after={version.data} /> : <Loading />,
+        },
+        {
+          id: "source",
+          label: s("title"),
+          content: versions.data ? (
+            <Source
+              module={module}
+              version={review.number}
+              against={other}
+              selected={search.file}
+              select={(file) => void navigate({ search: { tab: "source", file }, replace: true })}
+            />
+          ) : (
+            <Loading />
+          ),
         },
         { id: "readme", label: m("readme"), content: <Readme version={version.data} /> },
         { id: "parameters", label: m("parameters"), content: <Parameters version={version.data} values /> },
