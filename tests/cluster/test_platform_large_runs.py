@@ -32,7 +32,7 @@ from tools.cluster.sources import Source
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 HOST, SERVER_PORT = "10.77.0.1", 2746
-LARGE = "head -c 200000 /dev/zero | tr '\\\\0' x > /tmp/out"
+LARGE = r"head -c 200000 /dev/zero | tr '\000' x > /tmp/out"
 
 
 def running_argo(real: RealCluster) -> tuple[str, Source]:

@@ -144,7 +144,9 @@ def argo_server(layout: Layout, version: Source, port: int) -> Component:
         "--browser=false",
         f"--port={port}",
     ]
-    return Component("argo-server", command, health=Health(port, "/"))
+    # For the tokens of clients it reads the address of the API server from here.
+    environment = {"KUBECONFIG": str(layout.kubeconfig_of("argo"))}
+    return Component("argo-server", command, environment, Health(port, "/"))
 
 
 def s3(layout: Layout) -> Component:
