@@ -1,6 +1,16 @@
 import { describe, expect, it } from "vitest"
 import { NODE_SIZE } from "@/graph/drawing"
-import { boundsOf, freePlace, isCrowded, isInside, nodeAt, unionOf, visibleBox } from "@/graph/geometry"
+import {
+  boundsOf,
+  freePlace,
+  isCrowded,
+  isInside,
+  near,
+  nodeAt,
+  surroundings,
+  unionOf,
+  visibleBox,
+} from "@/graph/geometry"
 
 const node = (x: number, y: number) => ({ position: { x, y } })
 const { width, height } = NODE_SIZE
@@ -46,5 +56,33 @@ describe("the geometry of a graph", () => {
     expect(nodeAt(nodes, { x: 5, y: height + 10 })).toBeUndefined()
     expect(nodeAt(nodes, { x: 5, y: 95 }, 20)).toBe(nodes[1])
     expect(nodeAt(nodes, { x: width + 30, y: 0 }, 20)).toBeUndefined()
+  })
+})
+
+describe("what is near", () => {
+  it("the surroundings contain the view, at every place and zoom", () => {
+    for (const zoom of [0.3, 0.5, 0.77, 1, 1.9])
+      for (const x of [-12345, -1, 0, 333, 98765]) {
+        const view = [x, -x / 3, zoom] as const
+        const [seen, box] = [visibleBox(view, 900, 640), surroundings(view, 900, 640)]
+        expect(box.x).toBeLessThanOrEqual(seen.x)
+        expect(box.y).toBeLessThanOrEqual(seen.y)
+        expect(box.x + box.width).toBeGreaterThanOrEqual(seen.x + seen.width)
+        expect(box.y + box.height).toBeGreaterThanOrEqual(seen.y + seen.height)
+      }
+  })
+
+  it("they stay the same while the view moves a little", () => {
+    expect(surroundings([-100, -100, 1], 900, 640)).toEqual(surroundings([-140, -120, 1.02], 900, 640))
+  })
+
+  it("nodes inside, edges that pass, and the nodes at their ends; in their order", () => {
+    const node = (id: string, x: number, y: number) => ({ id, position: { x, y } })
+    const edge = (source: string, target: string) => ({ source, target })
+    const nodes = [node("above", 0, -900), node("in", 0, 0), node("below", 0, 900), node("far", 9000, 9000)]
+    const edges = [edge("above", "below"), edge("in", "below"), edge("below", "far"), edge("in", "nowhere")]
+    const found = near(nodes, edges, { x: -100, y: -100, width: 500, height: 500 })
+    expect(found.nodes.map(({ id }) => id)).toEqual(["above", "in", "below"])
+    expect(found.edges).toEqual([edge("above", "below"), edge("in", "below")])
   })
 })

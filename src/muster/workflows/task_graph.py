@@ -37,6 +37,8 @@ template says."""
 _LOOPS = ("withItems", "withParam", "withSequence")
 _INNER_TYPES = frozenset(("dag", "steps", "containerSet"))
 _WORD = re.compile(r"[\w-]+")
+_ALL_OF = re.compile(r"\s*[\w-]+(\s*&&\s*[\w-]+)*\s*")
+"""The usual `depends`. It need not be parsed to find its tasks."""
 _STEP = re.compile(r"\[\d+\]\.[^.(\[]+")
 _TASK = re.compile(r"\.?[^.(\[]+")
 _ITERATION = re.compile(r"\(\d+:.*\)", re.DOTALL)
@@ -88,6 +90,11 @@ def run_graph(workflow: Object) -> TaskGraph:
     spec = status.get("storedWorkflowTemplateSpec") or spec_of(workflow)
     started = _Started(name_of(workflow), status.get("nodes") or {})
     return _Builder(spec, status.get("storedTemplates") or {}, started).build()
+
+
+def refers_to_templates(graph: TaskGraph) -> bool:
+    """Whether templates of WorkflowTemplates are in it. These may differ between runs of the same Workflow."""
+    return any("/" in node.template for scope in graph.scopes.values() for node in scope.nodes)
 
 
 def to_json(graph: TaskGraph) -> dict[str, Any]:
@@ -210,7 +217,7 @@ class _Builder:
 
     def _with_hooks(self, scope: Scope) -> Scope:
         """Adds the exit handler and the hooks of the workflow itself."""
-        nodes = [replace(node, key=node.key.removeprefix(".")) for node in scope.nodes]
+        nodes = [replace(node, key=node.key[1:]) if node.key.startswith(".") else node for node in scope.nodes]
         edges = list(scope.edges)
         last = set(range(len(nodes))) - {before for before, _ in edges}
         for key, event, hook in _hooks(self._spec):
@@ -406,10 +413,12 @@ def _hooks(holder: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, A
 
 
 def _dependencies(task: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    known = frozenset(names)
+    known = names if isinstance(names, frozenset) else frozenset(names)
     listed = [str(name) for name in task.get("dependencies") or ()]
     text = str(task.get("depends") or "")
-    if text:
+    if _ALL_OF.fullmatch(text):
+        listed = _WORD.findall(text)
+    elif text:
         try:
             listed = list(depends.tasks(depends.parse(text)))
         except ExpressionError:

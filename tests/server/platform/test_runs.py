@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -400,3 +401,35 @@ spec:
     drawn = (await admin.get(f"runs/{run['id']}/graph"))["scopes"]
     assert drawn[""]["edges"] == written[""]["edges"] == [[0, 1]]
     assert [node["key"] for node in drawn[drawn[""]["nodes"][0]["inside"]]["nodes"]] == ["(0:p)", "(1:q)"]
+
+
+async def test_a_client_that_has_a_run_gets_only_what_changes(muster: Whole) -> None:
+    admin = muster.admin
+    manifest = """\
+apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata: {generateName: a-}
+spec:
+  entrypoint: main
+  templates:
+  - name: main
+    dag: {tasks: [{name: a, template: fail}, {name: b, template: fail, depends: a}]}
+  - name: fail
+    container: {image: busybox, command: ["false"]}
+"""
+    await admin.post("workflows", {"name": "fails", "version": {"manifest": manifest}})
+    run = (await admin.post("runs", {"workflow": "fails"}))["id"]
+    assert (await ended(admin, run))["state"] == "failed"
+    # Nothing of it is repeated, so it is drawn as its version.
+    assert await admin.get(f"runs/{run}/graph") == await admin.get("workflows/fails/versions/1/graph")
+    known = await admin.get(f"runs/{run}")
+
+    async def first_event(after: str) -> dict[str, Any]:
+        (event,) = [event async for event in events(admin, f"runs/{run}/events?after={after}", most=1)]
+        return event
+
+    news = asyncio.create_task(first_event(known["last_event"]))
+    await admin.post(f"runs/{run}/retry", {})
+    assert (await news)["data"]["state"] in ("waiting", "running")
+    # One that the server does not know is as none: the whole run is sent.
+    assert (await first_event("unknown"))["data"]["id"] == run

@@ -1,5 +1,5 @@
 /** Runs: lists and details that follow the server by server-sent events. */
-import { keepPreviousData, queryOptions, useQueryClient } from "@tanstack/react-query"
+import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
 import type { TaskGraph } from "@/graph/task-graph"
 import { plain } from "@/lib/log-store"
@@ -50,14 +50,19 @@ export const runQuery = (run: string) =>
     queryFn: ({ signal }) => api.GET("/api/v1/runs/{run}", { params: { path: { run } }, signal }).then(data),
   })
 
-/** The tasks of a run of a manifest. `nodes` is how many it has: it creates them as it goes. */
-export const runGraphQuery = (run: string, nodes: number) =>
+/** The tasks of a run of a manifest. It changes while the run creates nodes. */
+export const runGraphQuery = (run: string) =>
   queryOptions({
-    queryKey: ["runs", "one", run, "graph", nodes],
+    queryKey: ["runs", "one", run, "graph"],
     queryFn: ({ signal }) =>
       api.GET("/api/v1/runs/{run}/graph", { params: { path: { run } }, signal }).then(data) as Promise<TaskGraph>,
-    placeholderData: keepPreviousData,
   })
+
+/** Loads what the page of a run needs, all at once. */
+export function prefetchRun(run: string): void {
+  void queryClient.prefetchQuery(runQuery(run))
+  void queryClient.prefetchQuery(runGraphQuery(run))
+}
 
 export const runNodeQuery = (run: string, node: string) =>
   queryOptions({
@@ -179,10 +184,13 @@ export function useLiveRuns(): boolean {
 
 const TOGETHER_MILLISECONDS = 200
 
-/** Keeps a run and its nodes up to date. Of many changes in a short time, only the last is shown. */
-export function useLiveRun(run: string): void {
+/**
+ * Keeps a run and its nodes up to date, from when it is loaded. Of many changes in a short time, only the last is shown.
+ */
+export function useLiveRun(run: string, isLoaded: boolean): void {
   const client = useQueryClient()
   useEffect(() => {
+    if (!isLoaded) return
     let timer: ReturnType<typeof setTimeout> | undefined
     let newest = ""
     const take = () => {
@@ -191,7 +199,9 @@ export function useLiveRun(run: string): void {
       client.setQueryData<RunDetail>(runQuery(run).queryKey, (whole) => whole && { ...whole, ...told })
       void client.invalidateQueries({ queryKey: ["runs", "one", run, "nodes"] })
     }
-    const source = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events`)
+    const after = client.getQueryData(runQuery(run).queryKey)?.last_event ?? ""
+    const search = new URLSearchParams({ after })
+    const source = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events?${search}`)
     source.addEventListener("run", (event) => {
       newest = event.data as string
       timer ??= setTimeout(take, TOGETHER_MILLISECONDS)
@@ -200,5 +210,5 @@ export function useLiveRun(run: string): void {
       source.close()
       clearTimeout(timer)
     }
-  }, [client, run])
+  }, [client, run, isLoaded])
 }

@@ -2,6 +2,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router"
 import { queryClient, sessionQuery } from "@/api/client"
 import { asProblem } from "@/api/problem"
+import { prefetchRun } from "@/api/runs"
 import { Loading } from "@/components/feedback"
 import { kubeflowAddress } from "./kubeflow-links"
 import { ErrorPage, NotFoundPage, Root, Shell } from "./shell"
@@ -131,6 +132,13 @@ const run = createRoute({
   getParentRoute: () => shell,
   path: "/runs/$run",
   validateSearch: texts("node", "tab", "view", "q", "failed"),
+  // At the same time as the page. Not for a mouse that only passes over a link.
+  loader: ({ params: { run }, preload }) => {
+    if (preload) return
+    prefetchRun(run)
+    void import("@/graph/workflow-graph")
+  },
+  preloadStaleTime: 0,
   component: lazyRouteComponent(() => import("@/pages/runs/detail"), "RunPage"),
 })
 

@@ -21,7 +21,7 @@ import { useIsDark } from "@/app/preferences"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts } from "@/i18n/translate"
 import type { Position } from "./document"
-import { boundsOf, isCrowded, visibleBox } from "./geometry"
+import { boundsOf, isCrowded, near, surroundings, visibleBox } from "./geometry"
 import { MiniMap } from "./mini-map"
 import { type CardNode, NODE_TYPES } from "./node-card"
 import { FarGraph, useFarHands } from "./painted-nodes"
@@ -37,7 +37,7 @@ const EDGE = {
 /** If there are more nodes than this, edges are not led around them, and only what is visible is rendered. */
 const MANY = 150
 /** If more nodes than this are in view, they are painted instead of rendered as elements. */
-const IN_VIEW = 120
+const IN_VIEW = 60
 const ZOOM = { min: 0.01, max: 2 }
 const NO_NODES: CardNode[] = []
 const NO_EDGES: Edge[] = []
@@ -63,6 +63,7 @@ export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
   const [fitted, setFitted] = useState(!fitOn)
   const far = useStore(crowded) || (!fitted && nodes.length > MANY)
   const lines = useRoutes(nodes, edges)
+  const close = useNear(nodes, lines, far)
   const hands = useFarHands(far, around, nodes, rest.onNodesChange, rest.nodesDraggable !== false)
   const fit = useFit(nodes)
   const sized = useStore((flow) => flow.width > 0 && flow.height > 0 && flow.panZoom !== null)
@@ -75,8 +76,8 @@ export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
   return (
     <div ref={around} className="size-full" {...hands}>
       <ReactFlow<CardNode>
-        nodes={far ? NO_NODES : nodes}
-        edges={far ? NO_EDGES : lines}
+        nodes={close.nodes}
+        edges={close.edges}
         nodeTypes={NODE_TYPES}
         edgeTypes={EDGE_TYPES}
         defaultEdgeOptions={EDGE}
@@ -104,6 +105,19 @@ export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
       </ReactFlow>
     </div>
   )
+}
+
+/** What is handed to React Flow: of a large graph only what is near, because taking in all of it takes long. */
+function useNear(nodes: CardNode[], edges: Edge[], far: boolean): { nodes: CardNode[]; edges: Edge[] } {
+  const isAll = nodes.length <= MANY
+  const box = useStore(
+    ({ transform, width, height }) => (far || isAll ? undefined : surroundings(transform, width, height)),
+    (a, b) => JSON.stringify(a) === JSON.stringify(b),
+  )
+  return useMemo(() => {
+    if (far) return { nodes: NO_NODES, edges: NO_EDGES }
+    return box ? near(nodes, edges, box) : { nodes, edges }
+  }, [nodes, edges, far, box])
 }
 
 interface Route extends Record<string, unknown> {

@@ -55,6 +55,46 @@ export function isCrowded(nodes: readonly Placed[], box: Box, most: number): boo
   return false
 }
 
+/** A part of the plane around what is visible. Its places and sizes have steps, so that it rarely changes. */
+export function surroundings(view: View, width: number, height: number): Box {
+  const box = visibleBox(view, width, height)
+  const step = (size: number) => Math.SQRT2 ** Math.ceil(Math.log2(size) * 2)
+  const [w, h] = [step(box.width), step(box.height)]
+  // What is visible is never wider than a step, so it is in two of them at most.
+  const [left, top] = [Math.floor(box.x / w), Math.floor(box.y / h)]
+  return { x: left * w, y: top * h, width: 2 * w, height: 2 * h }
+}
+
+interface Ends {
+  source: string
+  target: string
+}
+
+/** The nodes in a part of the plane, the edges that may pass through it, and the nodes at their ends. */
+export function near<N extends Placed & { id: string }, E extends Ends>(
+  nodes: readonly N[],
+  edges: readonly E[],
+  box: Box,
+): { nodes: N[]; edges: E[] } {
+  const byId = new Map(nodes.map((node) => [node.id, node]))
+  const chosen = new Set(nodes.filter((node) => isInside(node, box)))
+  const passing = edges.filter(({ source, target }) => {
+    const [from, to] = [byId.get(source), byId.get(target)]
+    if (!from || !to) return false
+    const { x, y } = from.position
+    const [dx, dy] = [to.position.x - x, to.position.y - y]
+    const isApart =
+      Math.max(x, x + dx) + NODE_SIZE.width < box.x ||
+      Math.min(x, x + dx) > box.x + box.width ||
+      Math.max(y, y + dy) + NODE_SIZE.height < box.y ||
+      Math.min(y, y + dy) > box.y + box.height
+    if (!isApart) chosen.add(from).add(to)
+    return !isApart
+  })
+  // In their own order, so that what is above stays above.
+  return { nodes: nodes.filter((node) => chosen.has(node)), edges: passing }
+}
+
 /** The node at a point of the plane, or the nearest within a distance of `around`. */
 export function nodeAt<T extends Placed>(nodes: readonly T[], { x, y }: Position, around = 0): T | undefined {
   let best: T | undefined

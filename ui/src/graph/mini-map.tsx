@@ -5,7 +5,7 @@ import { useIsDark } from "@/app/preferences"
 import { NODE_SIZE } from "./drawing"
 import { type Box, boundsOf, unionOf, visibleBox } from "./geometry"
 import type { CardNode } from "./node-card"
-import { coloursOf, fillOf } from "./painted-nodes"
+import { type Colours, coloursOf, fillOf } from "./painted-nodes"
 
 const SIZE = { width: 160, height: 110 }
 const EDGE = 6
@@ -16,6 +16,29 @@ function scaled(box: Box) {
   const x = (SIZE.width - box.width * zoom) / 2 - box.x * zoom
   const y = (SIZE.height - box.height * zoom) / 2 - box.y * zoom
   return { zoom, x, y }
+}
+
+/** The part of the plane that a whole map shows. */
+function boxOf({ zoom, x, y }: ReturnType<typeof scaled>): Box {
+  return { x: -x / zoom, y: -y / zoom, width: SIZE.width / zoom, height: SIZE.height / zoom }
+}
+
+/** All nodes, painted once: ten thousand in every frame would be too many. */
+function pictureOf(nodes: readonly CardNode[], bounds: Box, colours: Colours, sharp: number) {
+  const canvas = document.createElement("canvas")
+  canvas.width = SIZE.width * sharp
+  canvas.height = SIZE.height * sharp
+  const scale = scaled(bounds)
+  const { zoom, x, y } = scale
+  const context = canvas.getContext("2d")
+  context?.setTransform(sharp, 0, 0, sharp, 0, 0)
+  const [wide, tall] = [Math.max(NODE_SIZE.width * zoom, 1.5), Math.max(NODE_SIZE.height * zoom, 1.5)]
+  if (context)
+    for (const { position, data } of nodes) {
+      context.fillStyle = fillOf(data, colours)
+      context.fillRect(position.x * zoom + x, position.y * zoom + y, wide, tall)
+    }
+  return { canvas, scale }
 }
 
 export function MiniMap({ nodes, label }: { nodes: CardNode[]; label: string }) {
@@ -33,6 +56,7 @@ export function MiniMap({ nodes, label }: { nodes: CardNode[]; label: string }) 
     const sharp = window.devicePixelRatio || 1
     canvas.current.width = SIZE.width * sharp
     canvas.current.height = SIZE.height * sharp
+    const picture = pictureOf(nodes, bounds, colours, sharp)
     let frame = 0
     const draw = () => {
       frame = 0
@@ -42,11 +66,14 @@ export function MiniMap({ nodes, label }: { nodes: CardNode[]; label: string }) 
       const { zoom, x, y } = scale.current
       context.setTransform(sharp, 0, 0, sharp, 0, 0)
       context.clearRect(0, 0, SIZE.width, SIZE.height)
-      const [wide, tall] = [Math.max(NODE_SIZE.width * zoom, 1.5), Math.max(NODE_SIZE.height * zoom, 1.5)]
-      for (const { position, data } of nodes) {
-        context.fillStyle = fillOf(data, colours)
-        context.fillRect(position.x * zoom + x, position.y * zoom + y, wide, tall)
-      }
+      const around = boxOf(picture.scale)
+      context.drawImage(
+        picture.canvas,
+        around.x * zoom + x,
+        around.y * zoom + y,
+        around.width * zoom,
+        around.height * zoom,
+      )
       context.strokeStyle = colours.ring
       context.lineWidth = 1.5
       context.strokeRect(view.x * zoom + x, view.y * zoom + y, view.width * zoom, view.height * zoom)

@@ -11,6 +11,7 @@ const NAMES = {
   ring: "--ring",
   card: "--card",
   border: "--border",
+  text: "--foreground",
   plain: "--edge",
   waiting: "--input",
   running: "--fill-running",
@@ -121,15 +122,41 @@ function paint(canvas: HTMLCanvasElement, { width, height, view, nodes, edges, e
   const least = 2 / zoom // at least two pixels wide
   const tall = Math.max(NODE_SIZE.height, least)
   const wide = Math.max(NODE_SIZE.width, least)
+  const isReadable = zoom >= READABLE_ZOOM
+  context.font = "500 15px ui-sans-serif, system-ui, sans-serif"
+  context.textBaseline = "middle"
+  let last = ""
   for (const node of nodes) {
     if (!isInside(node, box)) continue
-    context.fillStyle = fillOf(node.data, colours)
-    context.fillRect(node.position.x, node.position.y, wide, tall)
+    const fill = fillOf(node.data, colours)
+    if (fill !== last || isReadable) context.fillStyle = last = fill
+    if (isReadable) paintCard(context, node, colours)
+    else context.fillRect(node.position.x, node.position.y, wide, tall)
     if (!node.selected) continue
     context.strokeStyle = colours.ring
     context.lineWidth = 3 / zoom
     context.strokeRect(node.position.x - 3 / zoom, node.position.y - 3 / zoom, wide + 6 / zoom, tall + 6 / zoom)
   }
+}
+
+/** From here on a node is painted with its name. */
+const READABLE_ZOOM = 0.3
+const BAR = 6
+
+function paintCard(context: CanvasRenderingContext2D, { position, data }: CardNode, colours: Colours): void {
+  const { x, y } = position
+  const { width, height } = NODE_SIZE
+  context.fillRect(x, y, width, height) // its border, in the colour of its state
+  context.fillStyle = colours.card
+  context.fillRect(x + BAR, y + 2, width - BAR - 2, height - 4)
+  context.fillStyle = colours.text
+  context.fillText(shortened(data.name), x + 18, y + height / 2, width - 28)
+}
+
+const MOST_LETTERS = 26
+
+function shortened(name: string): string {
+  return name.length > MOST_LETTERS ? `${name.slice(0, MOST_LETTERS - 1)}…` : name
 }
 
 type Changes = (changes: NodeChange<CardNode>[]) => void

@@ -32,7 +32,7 @@ export function WorkflowGraph({ graph, run, selected, select, found, places }: P
   const states = run?.states
   const flat = useMemo(() => drawnTasks(graph, { opened, selected, states }), [graph, opened, selected, states])
   const byId = useMemo(() => new Map(flat.nodes.map((each) => [each.id, each])), [flat])
-  const shape = JSON.stringify([flat.nodes.map(({ id }) => id), flat.edges])
+  const shape = useMemo(() => JSON.stringify([flat.nodes.map(({ id }) => id), flat.edges]), [flat])
   // biome-ignore lint/correctness/useExhaustiveDependencies: `shape` is all that the layout depends on.
   const document = useMemo(
     (): GraphDocument => ({

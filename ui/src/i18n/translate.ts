@@ -36,6 +36,7 @@ export function translate(pair: Text, language: Language, args: Arguments = {}):
 }
 
 export function interpolate(text: string, args: Arguments): string {
+  if (!text.includes("{") && !text.includes("||")) return text
   const [one = "", many] = text.split("||")
   const chosen = many !== undefined && args.n !== 1 ? many : one
   return chosen.replace(/\{(\w+)\}/g, (whole, name: string) => String(args[name] ?? whole))

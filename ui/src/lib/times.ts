@@ -15,12 +15,22 @@ export function locale(language: Language): string {
   return language === "zh" ? "zh-CN" : "en-GB"
 }
 
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+/** Making one takes milliseconds, so they are kept. */
+function formatOf(language: Language, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  const key = JSON.stringify([language, options])
+  const known = formats.get(key) ?? new Intl.DateTimeFormat(locale(language), options)
+  formats.set(key, known)
+  return known
+}
+
 export function moment(at: string, language: Language): string {
-  return new Intl.DateTimeFormat(locale(language), { dateStyle: "medium", timeStyle: "medium" }).format(new Date(at))
+  return formatOf(language, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(at))
 }
 
 export function day(at: string, language: Language): string {
-  return new Intl.DateTimeFormat(locale(language), { dateStyle: "medium" }).format(new Date(at))
+  return formatOf(language, { dateStyle: "medium" }).format(new Date(at))
 }
 
 /** "3 minutes ago"; "just now" for less than a minute. */

@@ -95,6 +95,8 @@ class RunDetail(RunWithNodes):
     """The version that runs, without the values of secret variables."""
     may: list[str]
     """What the caller may do: inspect, copy, edit, stop, retry, delete."""
+    last_event: str
+    """The events of the run continue after it: pass it as `after`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,9 +119,24 @@ def count_states(connection: Connection, actor: Actor, only: RunFilter) -> dict[
 
 
 def nodes_of(connection: Connection, run_id: str) -> tuple[RunNode, ...]:
-    query = select(run_nodes).where(run_nodes.c.run_id == run_id).order_by(run_nodes.c.position, run_nodes.c.name)
-    rows = sorted(connection.execute(query), key=lambda row: (row.position, *(split_iteration(row.name) or ("", -1))))
-    return tuple(as_record(row, RunNode, message_parts=list(explain(row.message))) for row in rows)
+    query = _NODES.where(run_nodes.c.run_id == run_id).order_by(run_nodes.c.position, run_nodes.c.name)
+    rows = connection.execute(query).all()
+    if any(row.name.endswith(")") for row in rows):
+        rows = sorted(rows, key=lambda row: (row.position, *(split_iteration(row.name) or ("", -1))))
+    # There may be ten thousand, so they are made by position.
+    return tuple(
+        RunNode(name, kind, state, message, list(explain(message)), *rest)
+        for _, name, kind, state, message, *rest in rows
+    )
+
+
+def follows_templates(connection: Connection, run_id: str) -> bool:
+    """Whether the run has created no iterations of a loop and no attempts of a template with tasks inside: these have
+    parentheses in their names."""
+    query = select(run_nodes.c.name).where(
+        run_nodes.c.run_id == run_id, run_nodes.c.name.contains("(", autoescape=True)
+    )
+    return connection.execute(query.limit(1)).first() is None
 
 
 def attempts_of(connection: Connection, run_id: str, node: str = "") -> tuple[Attempt, ...]:
@@ -237,6 +252,9 @@ _RUNS = (
     .outerjoin(users, users.c.id == runs.c.owner_id)
     .outerjoin(teams, teams.c.id == runs.c.team_id)
 )
+
+
+_NODES = select(run_nodes.c.position, *record_columns(RunNode, run_nodes))
 
 
 def _run(row: AnyRow) -> Run:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
@@ -26,6 +27,7 @@ from muster.platform.runs.runs import (
     count_states,
     edit_run,
     find_stored,
+    follows_templates,
     get_run,
     list_runs,
     nodes_of,
@@ -50,7 +52,7 @@ from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
 from muster.server.platform.workflows import look_of
-from muster.workflows.task_graph import TaskGraph, run_graph, to_json
+from muster.workflows.task_graph import TaskGraph, refers_to_templates, run_graph, to_json
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +167,8 @@ async def events_of_runs(here: Here, who: Who, request: Request) -> Response:
 
 @router.get("/{run}", operation_id="get_run", response_model=RunDetail)
 async def one_run(run: str, here: Here, who: Who) -> Response:
+    last_event = here.run_feed.last  # before it is read: what changes meanwhile is sent again, not missed
+
     def read(connection: Connection) -> RunDetail:
         found = get_run(connection, who, run)
         inspects = may(who, "inspect", found.subject)
@@ -174,6 +178,7 @@ async def one_run(run: str, here: Here, who: Who) -> Response:
             parameters=parameters_given(connection, run) if inspects else None,
             document=mask_secrets(document_of(connection, found.version_id)),
             may=[action for action in _ACTIONS if may(who, action, found.subject)],
+            last_event=last_event,
         )
 
     whole = await here.database.read(read)
@@ -186,19 +191,26 @@ async def graph_of_run(run: str, here: Here, who: Who) -> Response:
     """Returns the nodes and edges to draw: of a manifest, those of its templates, with the iterations and attempts that
     the run has made. The names of nodes without others inside are those in `node_states`."""
 
-    def read(connection: Connection) -> tuple[str, dict[str, Any]]:
-        version = get_run(connection, who, run).version_id
-        return version, document_of(connection, version)
+    def read(connection: Connection) -> tuple[str, bool, dict[str, Any] | None]:
+        version, is_plain = get_run(connection, who, run).version_id, follows_templates(connection, run)
+        is_known = is_plain and version in here.run_graphs
+        return version, is_plain, None if is_known else document_of(connection, version)
 
-    version, document = await here.database.read(read)
+    version, is_plain, document = await here.database.read(read)
+    if document is None:
+        return Response(here.run_graphs[version], media_type="application/json")
     if not is_graph(document):
         try:
             workflow = await here.runs.workflow(run)
-            return json_response(await asyncio.to_thread(lambda: to_json(run_graph(workflow))))
+            graph = await asyncio.to_thread(run_graph, workflow)
+            content = await asyncio.to_thread(lambda: orjson.dumps(to_json(graph)))
+            if is_plain and not refers_to_templates(graph):
+                here.keep_run_graph(version, content)
+            return Response(content, media_type="application/json")
         except NotFound:
             pass  # its Workflow does not exist yet, or no longer: what is left is the version
-    _, graph = await here.inspect_version(who, version, document)
-    return Response(graph, media_type="application/json")
+    _, content = await here.inspect_version(who, version, document)
+    return Response(content, media_type="application/json")
 
 
 @router.patch("/{run}", operation_id="edit_run")
@@ -241,14 +253,22 @@ async def drop_run(run: str, here: Here, who: Who) -> None:
 
 
 @router.get("/{run}/events", operation_id="watch_run", response_class=Response, responses=EVENTS)
-async def events_of_run(run: str, here: Here, who: Who, request: Request) -> Response:
+async def events_of_run(
+    run: str,
+    here: Here,
+    who: Who,
+    request: Request,
+    after: Annotated[
+        str, Query(max_length=200, description="`last_event` of the run: sends only what has changed since.")
+    ] = "",
+) -> Response:
     """Server-sent events: the run as it is now, then after every change."""
 
     async def check() -> Run:
         return await here.database.read(lambda connection: get_run(connection, who, run))
 
     await check()
-    return event_stream(request, _run_changes(here, who, run, last_event_id(request)), check)
+    return event_stream(request, _run_changes(here, who, run, last_event_id(request) or after), check)
 
 
 async def _begun(here: Services, who: Actor, made: PreparedRun, response: Response) -> Run:

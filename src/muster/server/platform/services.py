@@ -57,6 +57,7 @@ from muster.server.dispatch.adapters import CLUSTER, create_adapters
 from muster.server.dispatch.service import DispatchService
 from muster.server.platform.event_feed import EventFeed, OpenStreams
 from muster.server.platform.metric_cache import MetricCache
+from muster.server.platform.pod_usage import PodUsage
 from muster.server.proxy.directory import WorkspaceDirectory
 from muster.server.proxy.ports import PortListeners
 from muster.server.settings import Settings
@@ -109,6 +110,8 @@ class Services:
     workspaces: WorkspaceDirectory
     webhooks: WebhookController
     leases: Leases
+    pod_usage: PodUsage
+    """What Pods use over time."""
     queue_system: QueueSystem = "embedded"
     """What enforces the totals of virtual clusters."""
     workers: WorkerPool | None = None
@@ -120,6 +123,8 @@ class Services:
     logins: LoginLimits = field(default_factory=LoginLimits)
     inspected: dict[str, tuple[tuple[Parameter, ...], bytes]] = field(default_factory=dict)
     """The parameters and graphs of some versions, which never change, by their ids."""
+    run_graphs: dict[str, bytes] = field(default_factory=dict)
+    """The graphs of runs that have no nodes but those of their templates, as JSON, by the ids of their versions."""
     run_owners: dict[str, RunOwner] = field(default_factory=dict)
     """The owners of runs that created jobs. They never change, so they are kept."""
     volume_files: FileAccess = field(default_factory=FileAccess)
@@ -144,6 +149,11 @@ class Services:
             while len(self.inspected) > _VERSIONS_KEPT:
                 del self.inspected[next(iter(self.inspected))]
         return known
+
+    def keep_run_graph(self, version: str, graph: bytes) -> None:
+        self.run_graphs[version] = graph
+        while len(self.run_graphs) > _VERSIONS_KEPT:
+            del self.run_graphs[next(iter(self.run_graphs))]
 
     def do_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Does something after the answer, so that its time does not tell the client whether it was done."""
@@ -249,6 +259,7 @@ async def create_services(
         workspaces=WorkspaceDirectory(cluster, namespaces.owner_of),
         webhooks=webhooks,
         leases=leases,
+        pod_usage=PodUsage(cluster, folder / "pod-usage.json"),
         queue_system=system,
         workers=workers,
         load_context=partial(

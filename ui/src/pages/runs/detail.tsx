@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { lazy, Suspense, useCallback, useEffect, useMemo, useState } from "react"
+import { lazy, Suspense, useCallback, useMemo } from "react"
 import { type RunDetail, runGraphQuery, runQuery, useLiveRun } from "@/api/runs"
 import { StateBadge } from "@/components/badge"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -13,7 +13,7 @@ import { Duration, Time } from "@/components/time"
 import { type GraphDocument, isGraph } from "@/graph/document"
 import { hasLoops, loopGraph, placesOf } from "@/graph/loop-graph"
 import type { CardData } from "@/graph/node-card"
-import { RunStates } from "@/graph/task-graph"
+import { useRunTasks } from "@/graph/run-tasks"
 import { commonTexts } from "@/i18n/common"
 import { metricTexts } from "@/i18n/metrics"
 import { runTexts } from "@/i18n/runs"
@@ -22,13 +22,12 @@ import { filterNodes } from "@/lib/run-nodes"
 import { RunActions } from "./actions"
 import { RunBanner } from "./banner"
 import { NodePanel } from "./node-panel"
-import { type TimedNode, Timeline } from "./timeline"
+import { Timeline } from "./timeline"
 
 const route = getRouteApi("/shell/runs/$run")
 const MetricsPanel = lazy(() =>
   import("@/components/metrics-panel").then(({ MetricsPanel }) => ({ default: MetricsPanel })),
 )
-const ENDED = new Set(["succeeded", "failed", "stopped"])
 const WorkflowGraph = lazy(() =>
   import("@/graph/workflow-graph").then(({ WorkflowGraph }) => ({ default: WorkflowGraph })),
 )
@@ -44,7 +43,7 @@ export function RunPage() {
   const navigate = route.useNavigate()
   const found = useQuery(runQuery(id))
   const tasks = useTasks(found.data)
-  useLiveRun(id)
+  useLiveRun(id, Boolean(found.data))
   const select = (node: string | undefined) =>
     void navigate({ search: (before) => ({ ...before, node }), replace: true })
   const openLog = (node: string) =>
@@ -60,8 +59,9 @@ export function RunPage() {
   const isActive = run.state === "running" || run.state === "waiting"
   const inspects = run.may.includes("inspect")
   const filter = { q: search.q, failedOnly: search.failed === "true" }
-  const shown = filterNodes(run.node_states, filter)
-  const names = filter.q || filter.failedOnly ? new Set(shown.map((node) => node.name)) : undefined
+  const isFiltered = Boolean(filter.q || filter.failedOnly)
+  const shown = isFiltered ? filterNodes(run.node_states, filter) : run.node_states
+  const names = isFiltered ? new Set(shown.map(nameOf)) : undefined
   const tabs = [
     {
       id: "graph",
@@ -88,8 +88,9 @@ export function RunPage() {
       label: w("timeline"),
       content: (
         <Timeline
-          all={run.node_states.map(timed)}
-          shown={new Set(shown.map((node) => node.name))}
+          all={run.node_states}
+          idOf={nameOf}
+          shown={shown}
           started={run.started}
           goes={run.state === "running"}
           select={select}
@@ -196,9 +197,7 @@ export function RunPage() {
   )
 }
 
-function timed(node: RunDetail["node_states"][number]): TimedNode {
-  return { ...node, id: node.name }
-}
+const nameOf = ({ name }: { name: string }) => name
 
 /** Enter goes to the next node that was found. */
 export function NodeSearch({
@@ -270,37 +269,28 @@ function Graph({
   return <GraphView document={document} selected={selected} onSelect={select} extra={extra} center={Boolean(found)} />
 }
 
-const GRAPH_MILLISECONDS = 1000
-
-/**
- * The tasks of a run of a manifest, or of a graph with loops, and their states. The graph of a manifest is loaded again
- * when the run has created nodes.
- */
+/** The tasks of a run of a manifest, or of a graph with loops, and their states. */
 function useTasks(run: RunDetail | undefined) {
-  const isManifest = run !== undefined && !isGraph(run.document as unknown as GraphDocument)
-  const nodes = run?.node_states.length ?? 0
-  const [asked, setAsked] = useState(nodes)
-  useEffect(() => {
-    if (nodes === asked) return
-    const timer = setTimeout(() => setAsked(nodes), asked ? GRAPH_MILLISECONDS : 0)
-    return () => clearTimeout(timer)
-  }, [nodes, asked])
-  const loaded = useQuery({ ...runGraphQuery(run?.id ?? "", asked), enabled: isManifest }).data
-  const names = JSON.stringify(run?.node_states.map(({ name }) => name) ?? [])
+  const document = run?.document as unknown as GraphDocument | undefined
+  const isManifest = document !== undefined && !isGraph(document)
+  const isLooped = document !== undefined && !isManifest && hasLoops(document)
+  const states = run?.node_states
+  const names = useMemo(
+    () => (isLooped && states ? JSON.stringify(states.map(({ name }) => name)) : "[]"),
+    [isLooped, states],
+  )
   // biome-ignore lint/correctness/useExhaustiveDependencies: a version never changes.
   const looped = useMemo(() => {
-    const document = run?.document as unknown as GraphDocument | undefined
-    if (!document || isManifest || !hasLoops(document)) return undefined
+    if (!document || !isLooped) return undefined
     return { graph: loopGraph(document, JSON.parse(names)), places: placesOf(document) }
-  }, [isManifest, run?.version_id, names])
-  const graph = isManifest ? loaded : looped?.graph
-  const [nodeStates, state] = [run?.node_states, run?.state]
-  return useMemo(() => {
-    if (!nodeStates || !state || !graph) return undefined
-    const states = new RunStates(nodeStates, { over: ENDED.has(state), succeeded: state === "succeeded" })
-    const attempts = new Map(nodeStates.map(({ name, attempts }) => [name, attempts]))
-    return { graph, run: { states, attempts }, places: looped?.places }
-  }, [graph, looped, nodeStates, state])
+  }, [isLooped, run?.version_id, names])
+  const isDrawn = run && (isManifest || isLooped)
+  const tasks = useRunTasks(
+    runGraphQuery(run?.id ?? ""),
+    isDrawn ? { ...run, nodes: run.node_states } : undefined,
+    looped?.graph,
+  )
+  return useMemo(() => tasks && { ...tasks, places: looped?.places }, [tasks, looped])
 }
 
 function Configuration({ run }: { run: RunDetail }) {

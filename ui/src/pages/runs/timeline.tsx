@@ -1,5 +1,6 @@
 /** When each node ran, below an axis of times since the start. */
-import { useEffect, useState } from "react"
+import { useVirtualizer } from "@tanstack/react-virtual"
+import { useEffect, useMemo, useRef, useState } from "react"
 import { usePreferences } from "@/app/preferences"
 import { type RunStateName, StateBadge } from "@/components/badge"
 import { runTexts } from "@/i18n/runs"
@@ -15,8 +16,9 @@ const BARS: Record<string, string> = {
 const COLUMNS =
   "grid grid-cols-[11rem_6.5rem_1fr_4rem] items-center gap-3 px-3 max-sm:grid-cols-[6rem_1fr_3.5rem] max-sm:gap-2"
 
+const ROW = 36
+
 export interface TimedNode {
-  id: string
   name: string
   state: RunStateName
   attempts: number
@@ -24,18 +26,33 @@ export interface TimedNode {
   finished: string | null
 }
 
-interface Props {
+interface Props<N extends TimedNode> {
   /** They decide how long the axis is. */
-  all: readonly TimedNode[]
-  /** The ids of those to show. */
-  shown: ReadonlySet<string>
+  all: readonly N[]
+  idOf: (node: N) => string
+  shown: readonly N[]
   started: string | null
   goes: boolean
   selected?: string
   select: (id: string) => void
 }
 
-export function Timeline({ all, shown, started, goes, selected, select }: Props) {
+const time = (at: string | null) => (at ? new Date(at).getTime() : undefined)
+
+/** When the first node started and the last one ended: now, if one has not. */
+function extent(nodes: readonly TimedNode[], started: string | null, now: number): { first: number; last: number } {
+  let first = time(started) ?? now
+  let last = 0
+  for (const node of nodes) {
+    const start = time(node.started)
+    if (start === undefined) continue
+    first = Math.min(first, start)
+    last = Math.max(last, time(node.finished) ?? now)
+  }
+  return { first, last: Math.max(first + 1000, last) }
+}
+
+export function Timeline<N extends TimedNode>({ all, idOf, shown, started, goes, selected, select }: Props<N>) {
   const w = useTexts(runTexts)
   const language = usePreferences((chosen) => chosen.language)
   const [now, setNow] = useState(Date.now)
@@ -44,20 +61,30 @@ export function Timeline({ all, shown, started, goes, selected, select }: Props)
     const timer = setInterval(() => setNow(Date.now()), 1000)
     return () => clearInterval(timer)
   }, [goes])
-  const time = (at: string | null) => (at ? new Date(at).getTime() : undefined)
-  const starts = all.flatMap((node) => time(node.started) ?? [])
-  const first = Math.min(...starts, time(started) ?? now)
-  const last = Math.max(first + 1000, ...all.map((node) => time(node.finished) ?? (node.started ? now : 0)))
+  const { first, last } = useMemo(() => extent(all, started, now), [all, started, now])
   const share = (at: number) => ((at - first) / (last - first)) * 100
   const ticks = axisTicks(last - first)
-  const nodes = all
-    .filter((node) => shown.has(node.id))
-    .sort((a, b) => (time(a.started) ?? Infinity) - (time(b.started) ?? Infinity))
+  const nodes = useMemo(
+    () => shown.toSorted((a, b) => (time(a.started) ?? Infinity) - (time(b.started) ?? Infinity)),
+    [shown],
+  )
+  const scrolled = useRef<HTMLDivElement>(null)
+  const rows = useVirtualizer({
+    count: nodes.length,
+    getScrollElement: () => scrolled.current,
+    estimateSize: () => ROW,
+    overscan: 20,
+  })
+  const at = selected === undefined ? -1 : nodes.findIndex((node) => idOf(node) === selected)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only when another node is selected.
+  useEffect(() => {
+    if (at >= 0) rows.scrollToIndex(at, { align: "auto" })
+  }, [selected])
   return (
-    <div className="max-h-[calc(100vh-14rem)] overflow-y-auto rounded-lg border bg-card">
+    <div ref={scrolled} className="max-h-[calc(100vh-14rem)] overflow-y-auto rounded-lg border bg-card">
       <div className={classes(COLUMNS, "sticky top-0 z-10 border-b bg-card py-1 text-xs text-muted-foreground")}>
         <span className="col-span-2 truncate max-sm:col-span-1">
-          {starts.length > 0 && w("since", { time: moment(new Date(first).toISOString(), language) })}
+          {all.some((node) => node.started) && w("since", { time: moment(new Date(first).toISOString(), language) })}
         </span>
         <span aria-hidden className="relative h-4">
           {ticks.map((tick) => (
@@ -72,21 +99,29 @@ export function Timeline({ all, shown, started, goes, selected, select }: Props)
         </span>
         <span className="text-right">{w("duration")}</span>
       </div>
-      <ul className="flex flex-col py-1">
-        {nodes.map((node) => {
+      <ul className="relative my-1" style={{ height: rows.getTotalSize() }}>
+        {rows.getVirtualItems().map(({ index, start: top }) => {
+          const node = nodes[index] as N
+          const id = idOf(node)
           const start = time(node.started)
           const end = time(node.finished) ?? now
           const left = start === undefined ? 0 : share(start)
           const width = start === undefined ? 0 : Math.max(0.5, share(end) - left)
           return (
-            <li key={node.id}>
+            <li
+              key={id}
+              aria-setsize={nodes.length}
+              aria-posinset={index + 1}
+              className="absolute inset-x-0"
+              style={{ height: ROW, transform: `translateY(${top}px)` }}
+            >
               <button
                 type="button"
-                onClick={() => select(node.id)}
+                onClick={() => select(id)}
                 className={classes(
                   COLUMNS,
-                  "w-full py-1.5 text-left hover:bg-muted/60",
-                  node.id === selected && "bg-accent",
+                  "h-full w-full text-left hover:bg-muted/60",
+                  id === selected && "bg-accent",
                 )}
               >
                 <span className="truncate" title={node.name}>
