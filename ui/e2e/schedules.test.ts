@@ -148,3 +148,35 @@ spec:
   await page.getByRole("button", { name: "Preview: metrics" }).click()
   await expect(page.getByRole("dialog").getByText('"loss": 3')).toBeVisible()
 })
+
+test("loops of a Workflow of another client open in place", async ({ page }) => {
+  const name = fresh("loops").replace(" ", "-")
+  const manifest = `apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata: {generateName: loops-}
+spec:
+  entrypoint: main
+  templates:
+  - name: main
+    dag:
+      tasks:
+      - {name: fan, template: say, withSequence: {count: "3"}, arguments: {parameters: [{name: x, value: "{{item}}"}]}}
+      - {name: end, template: say, depends: fan, arguments: {parameters: [{name: x, value: last}]}}
+  - name: say
+    inputs: {parameters: [{name: x}]}
+    container: {image: python:3.11, command: [echo, "said {{inputs.parameters.x}}"]}
+`
+  await posted(page, "schedules", { name, schedules: ["@yearly"], manifest })
+  const made = await posted(page, `schedules/user-ann/${name}/run`, {})
+  await page.goto(`${process.env.MUSTER_URL}/runs/argo/user-ann/${made.name}`)
+  const graph = page.getByRole("region", { name: "Graph" })
+  await expect(graph.getByText(/3 of 3 done/)).toBeVisible({ timeout: 30_000 })
+  await expect(graph.locator(".react-flow__node")).toHaveCount(2)
+  await graph.getByRole("button", { name: "Show what is inside fan" }).click()
+  await expect(graph.locator(".react-flow__node")).toHaveCount(5)
+  await graph.getByText("1:1", { exact: true }).click()
+  await expect(page.getByRole("log")).toContainText("said 1")
+  await graph.getByText("fan", { exact: true }).click()
+  await expect(page.getByRole("complementary", { name: "Details" })).toContainText("count 3")
+  await expectAccessible(page)
+})

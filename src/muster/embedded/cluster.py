@@ -47,6 +47,10 @@ class NodeOperations(Protocol):
         """Returns the usage of Pods and of the machine, and the seconds over which it was measured."""
         ...
 
+    def pods(self) -> Mapping[str, Object]:
+        """Returns the Pods that run here, by uid."""
+        ...
+
     def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]: ...
 
     async def exec(

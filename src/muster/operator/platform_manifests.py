@@ -299,6 +299,8 @@ def rules() -> list[Object]:
         _rule("", ["services"], ("get", "list")),
         _rule("", ["events"], ("list", "watch")),
         _rule("", ["nodes"], ("get", "list", "watch")),
+        # What Pods use over time, if the cluster measures it.
+        _rule("metrics.k8s.io", ["pods"], ("list",)),
         # Virtual clusters.
         _rule("scheduling.volcano.sh", ["queues"], (*_KEEP, "update")),
         _rule("scheduling.volcano.sh", ["podgroups"], ("get", "list")),

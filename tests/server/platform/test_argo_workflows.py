@@ -90,7 +90,10 @@ async def test_a_submitted_workflow_is_listed_and_described(muster: Whole, ann: 
     )
     assert await listed(muster.admin, "q=digits") == [("argo", "digits")]
     assert await listed(bob, "q=digits") == []
-    for method, path in (("GET", ""), ("GET", "/yaml"), ("POST", "/resubmit"), ("DELETE", "")):
+    (scope,) = (await ann.get("argo-workflows/user-ann/digits/graph"))["scopes"].values()
+    assert [each["key"] for each in scope["nodes"]] == [each["path"] for each in done["node_states"]]
+    assert scope["edges"] == [[0, 1]]
+    for method, path in (("GET", ""), ("GET", "/yaml"), ("GET", "/graph"), ("POST", "/resubmit"), ("DELETE", "")):
         (await bob(method, f"argo-workflows/user-ann/digits{path}")).refused(404)
 
 

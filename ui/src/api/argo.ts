@@ -1,6 +1,7 @@
 /** Workflows that are no runs of the platform, and the list of everything that ran. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect } from "react"
+import type { TaskGraph } from "@/graph/task-graph"
 import { api, data, queryClient, type Schema } from "./client"
 import { useLiveOne } from "./live"
 import { type LogSource, timedLog } from "./log"
@@ -44,6 +45,16 @@ export const argoWorkflowQuery = (path: ArgoPlace) =>
     queryKey: ["argo workflows", path],
     queryFn: ({ signal }) =>
       api.GET("/api/v1/argo-workflows/{namespace}/{name}", { params: { path }, signal }).then(data),
+  })
+
+/** What is drawn. It changes while the Workflow creates nodes. */
+export const argoGraphQuery = (path: ArgoPlace) =>
+  queryOptions({
+    queryKey: ["argo workflows", path, "graph"],
+    queryFn: ({ signal }) =>
+      api
+        .GET("/api/v1/argo-workflows/{namespace}/{name}/graph", { params: { path }, signal })
+        .then(data) as Promise<TaskGraph>,
   })
 
 export const argoYamlQuery = (path: ArgoPlace) =>

@@ -6,8 +6,8 @@ export const jobTexts = texts({
   create: ["Submit job", "提交训练任务"],
   createTitle: ["Submit a training job", "提交训练任务"],
   createLead: [
-    "Paste a manifest, drop a file, or start from an example. It is checked while you type.",
-    "粘贴清单、拖入文件，或从示例开始。输入时自动校验。",
+    "Fill in the form or the manifest, drop a file, or start from an example. It is checked while you type.",
+    "填写表单或清单，拖入文件，或从示例开始。输入时自动校验。",
   ],
   search: ["Search jobs", "搜索训练任务"],
   kind: ["Kind", "类型"],
@@ -109,6 +109,37 @@ export const jobTexts = texts({
   line: ["Line {n}", "第 {n} 行"],
   submit: ["Submit", "提交"],
   submitted: ["Submitted {n} job||Submitted {n} jobs", "已提交 {n} 个训练任务"],
+  form: ["Form", "表单"],
+  chooseKind: ["Choose a kind", "请选择类型"],
+  formEmpty: ["Choose a kind to start with, or write the manifest.", "请选择类型开始填写，或直接编写清单。"],
+  formUnreadable: [
+    "The form appears again when the manifest is valid YAML.",
+    "清单不是有效的 YAML，修正后表单会重新显示。",
+  ],
+  formSeveral: ["The manifest has several documents. Edit them as YAML.", "清单包含多个文档，请直接编辑 YAML。"],
+  formUnknown: [
+    "This is not a kind of training job. Change `kind` and `apiVersion`, or start from an example.",
+    "该类型不是训练任务。请修改 kind 和 apiVersion，或从示例开始。",
+  ],
+  name: ["Name", "名称"],
+  image: ["Image", "镜像"],
+  command: ["Command", "命令"],
+  commandHint: [
+    'For a shell. To run a program without one, write a list: ["python", "train.py"]',
+    '由 Shell 执行。若不需要 Shell，请写成列表：["python", "train.py"]',
+  ],
+  restartPolicyField: ["Restart policy", "重启策略"],
+  byDefault: ["Default ({value})", "默认（{value}）"],
+  resources: ["Resources of each replica", "每个副本的资源"],
+  fromSku: ["Fill in one SKU of a virtual cluster", "按虚拟集群的一个 SKU 填写"],
+  environment: ["Environment variables", "环境变量"],
+  variable: ["Variable", "变量"],
+  value: ["Value", "值"],
+  addVariable: ["Add variable", "添加变量"],
+  otherEnv: [
+    "{n} more variable has its value from elsewhere; it is kept.||{n} more variables have their values from elsewhere; they are kept.",
+    "另有 {n} 个变量的值来自其他来源，将原样保留。",
+  ],
   emptyManifest: ["Nothing to check yet.", "尚未填写内容。"],
 })
 

@@ -2,6 +2,19 @@ import { texts } from "./translate"
 
 export const metricTexts = texts({
   metrics: ["Metrics", "指标"],
+  usage: ["CPU and memory", "CPU 与内存"],
+  cpu: ["CPU (cores)", "CPU（核）"],
+  memory: ["Memory (MiB)", "内存（MiB）"],
+  request: ["request", "请求值"],
+  limit: ["limit", "上限"],
+  noUsage: [
+    "Nothing was measured. Pods are measured every {n} seconds while they run, and the numbers are kept for 7 days.",
+    "没有测量数据。Pod 运行期间每 {n} 秒测量一次，数据保留 7 天。",
+  ],
+  notMeasured: [
+    "This cluster does not measure Pods: metrics.k8s.io is not installed. Ask an admin to install metrics-server.",
+    "该集群未测量 Pod 用量：未安装 metrics.k8s.io。请联系管理员安装 metrics-server。",
+  ],
   search: ["Filter metrics", "筛选指标"],
   axis: ["Horizontal axis", "横轴"],
   step: ["Step", "步数"],

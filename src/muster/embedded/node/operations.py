@@ -172,6 +172,9 @@ class PodOperations:
         await self._ready.wait()
         return await self._meter.rates()
 
+    def pods(self) -> Mapping[str, Object]:
+        return {uid: worker.pod for uid, worker in self._workers.items() if worker.pod and not worker.is_finished}
+
 
 class ExecProcess:
     """A command that runs in a container, or the container itself. Implements `kube.cluster.Process`. Output is read

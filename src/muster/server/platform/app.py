@@ -157,6 +157,7 @@ def background_tasks(services: Services) -> list[BackgroundTask]:
         ("owners of namespaces", services.namespaces.follow),
         ("changes of other servers", partial(follow_other_servers, services.database, services.run_feed)),
         ("job watch", services.jobs.run),
+        ("usage of Pods", services.pod_usage.run),
         ("workflow watch", services.argo_workflows.run),
         # Jobs of the dispatcher have leases of their own, so that servers share them.
         ("dispatcher", services.dispatch.run),

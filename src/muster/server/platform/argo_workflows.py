@@ -45,7 +45,8 @@ from muster.server.argo.access import label_value
 from muster.server.object_checks import rehearse_write
 from muster.server.platform.event_feed import Event
 from muster.server.platform.logs import line_after, line_events, text_response
-from muster.server.platform.rest import build_record, vars_of
+from muster.server.platform.pod_usage import PodUsageReport
+from muster.server.platform.rest import build_record, json_response, vars_of
 from muster.server.platform.run_nodes import artifact_response
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
@@ -55,6 +56,7 @@ from muster.workflows.kinds import WORKFLOW
 from muster.workflows.operations import control
 from muster.workflows.operations.resubmit import resubmit
 from muster.workflows.operations.retry import retry as plan_retry
+from muster.workflows.task_graph import TaskGraph, run_graph, to_json
 
 router = APIRouter(prefix="/argo-workflows/{namespace}/{name}", tags=["argo workflows"])
 
@@ -86,6 +88,15 @@ async def yaml_of_workflow(namespace: str, name: str, here: Here, who: Who) -> R
     shown = {**shown, "metadata": metadata, "spec": spec_of(workflow)}
     text = await asyncio.to_thread(lambda: dump(masks.anything(shown)))
     return Response(text, media_type="text/plain; charset=utf-8")
+
+
+@router.get("/graph", operation_id="get_argo_workflow_graph", response_model=TaskGraph)
+async def graph_of_workflow(namespace: str, name: str, here: Here, who: Who) -> Response:
+    """Returns the nodes and edges to draw: those of the templates, with the iterations and attempts that were made. The
+    names of nodes without others inside are the paths in `node_states`."""
+    workflow = await here.backend.with_nodes(await visible_workflow(here, who, namespace, name))
+    masks = await masks_for(here.cluster, workflow)
+    return json_response(await asyncio.to_thread(lambda: masks.anything(to_json(run_graph(workflow)))))
 
 
 @router.get("/events", operation_id="watch_argo_workflow", response_class=Response, responses=EVENTS)
@@ -177,6 +188,15 @@ async def pods_of_node(namespace: str, name: str, node: str, here: Here, who: Wh
         told = masks.anything(pod_summary(pod))
         pods.append(build_record(PodSummary, {**told, "message_parts": explain(told["message"])}))
     return pods
+
+
+@router.get("/nodes/{node}/usage", operation_id="get_argo_node_usage")
+async def usage_of_node(namespace: str, name: str, node: str, here: Here, who: Who) -> PodUsageReport:
+    """Returns the CPU and memory that the node's Pods use or have used, also of those that no longer exist."""
+    workflow, found = await _node(here, who, namespace, name, node)
+    pods = [attempt.pod for attempt in found.attempts if attempt.pod]
+    series = here.pod_usage.history.find(namespace, pods)
+    return here.pod_usage.report(series, meta(workflow).get("creationTimestamp"))
 
 
 @router.get("/nodes/{node}/happenings", operation_id="list_argo_node_events")

@@ -42,6 +42,7 @@ from muster.platform.runs.status import Masks
 from muster.platform.status_messages import explain
 from muster.server.object_checks import rehearse_manifests
 from muster.server.platform.event_feed import Event
+from muster.server.platform.pod_usage import PodUsageReport
 from muster.server.platform.rest import ApiModel, Moment, Paging, RequestBody, Search, build_record, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
@@ -91,10 +92,23 @@ class CheckedManifest(ApiModel):
     """The jobs that would be created."""
 
 
+class JobKindRole(ApiModel):
+    name: str
+    path: list[str]
+    """Where the manifest has it: its `replicas` and its `template` are there."""
+
+
 class JobKindAnswer(ApiModel):
     word: str
     kind: str
     api_version: str
+    container: str
+    """The name of the training container."""
+    roles: list[JobKindRole]
+    restart_path: list[str]
+    """The path of the restart policy in a role."""
+    restart_policies: list[str]
+    default_restart: str
 
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -135,7 +149,20 @@ async def all_jobs(
 
 @router.get("/kinds", operation_id="list_job_kinds")
 async def kinds_of_jobs(who: Who) -> list[JobKindAnswer]:
-    return [JobKindAnswer(word=word_of(d.kind), kind=d.kind.kind, api_version=d.kind.api_version) for d in JOB_KINDS]
+    """Lists the kinds of training jobs, and where their manifests have what a form asks for."""
+    return [
+        JobKindAnswer(
+            word=word_of(job_kind.kind),
+            kind=job_kind.kind.kind,
+            api_version=job_kind.kind.api_version,
+            container=job_kind.container,
+            roles=[JobKindRole(name=name, path=list(path)) for name, path in job_kind.layout.roles.items()],
+            restart_path=list(job_kind.layout.restart),
+            restart_policies=list(job_kind.layout.restart_policies),
+            default_restart=job_kind.layout.default_restart,
+        )
+        for job_kind in JOB_KINDS
+    ]
 
 
 async def _rehearse(here: Services, who: Actor, manifest: str) -> None:
@@ -193,6 +220,14 @@ async def yaml_of_job(namespace: str, kind: str, name: str, here: Here, who: Who
     masks = await masks_of(here, job, obj)
     text = await asyncio.to_thread(lambda: dump(masks.anything(shown)))
     return Response(text, media_type="text/plain; charset=utf-8")
+
+
+@router.get("/{namespace}/{kind}/{name}/usage", operation_id="get_job_usage")
+async def usage_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> PodUsageReport:
+    """Returns the CPU and memory that the job's Pods use or have used, also of those that no longer exist."""
+    detail = await _whole(here, who, namespace, kind, name)
+    pods = [member.pod for role in detail.roles for member in role.members]
+    return here.pod_usage.report(here.pod_usage.history.find(namespace, pods), detail.created)
 
 
 @router.get("/{namespace}/{kind}/{name}/happenings", operation_id="list_job_events")

@@ -38,6 +38,7 @@ from muster.platform.runs.status import split_iteration
 from muster.platform.status_messages import explain
 from muster.platform.workflows.versions import document_of
 from muster.server.downloads import DOWNLOAD_HEADERS, content_disposition
+from muster.server.platform.pod_usage import PodUsageReport
 from muster.server.platform.rest import build_record, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
@@ -102,6 +103,16 @@ async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodSum
     found = await found_node(here, who, run, node)
     pods, masks = await node_pods(here, found), await here.runs.masks(run)
     return [build_record(PodSummary, _explained(masks.anything(pod_summary(pod)))) for pod in pods]
+
+
+@router.get("/usage", operation_id="get_run_node_usage")
+async def usage_of_node(run: str, node: str, here: Here, who: Who) -> PodUsageReport:
+    """Returns the CPU and memory that the node's Pods use or have used, also of those that no longer exist."""
+    found = await found_node(here, who, run, node)
+    task = str(template_of(await _workflow(here, run), node).get("name") or "") if found.node.kind == "training" else ""
+    pods = [attempt.pod for attempt in found.attempts if attempt.pod]
+    series = here.pod_usage.history.find(found.run.namespace, pods, run=run, task=task)
+    return here.pod_usage.report(series, found.run.created)
 
 
 @router.get("/events", operation_id="list_run_node_events")

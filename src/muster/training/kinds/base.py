@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast, get_args
 
 from muster.kube.defaults import default_pod_spec
 from muster.kube.errors import Cause
@@ -39,6 +40,18 @@ MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """The value of managedBy for jobs that Kueue runs on another cluster."""
 
 
+@dataclass(frozen=True, slots=True)
+class ManifestLayout:
+    """Where the manifest of a kind has its roles, for forms."""
+
+    roles: Mapping[str, tuple[str, ...]]
+    """The path of each role: its `replicas` and its `template` are there."""
+    restart: tuple[str, ...]
+    """The path of the restart policy in a role."""
+    restart_policies: tuple[RestartPolicy, ...]
+    default_restart: RestartPolicy
+
+
 class JobKind(ABC):
     """One kind of training job. Pure: objects in, plain data out."""
 
@@ -53,6 +66,10 @@ class JobKind(ABC):
     """The values of managedBy for jobs that we run."""
     inherited_finalizers: ClassVar[tuple[str, ...]] = ()
     """Finalizers of an earlier operator. Without us they would never be removed."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> ManifestLayout: ...
 
     @abstractmethod
     def read(self, obj: Object) -> TrainingJob:
@@ -158,6 +175,11 @@ class KubeflowJobKind(JobKind):
     names_container: ClassVar[bool] = True
     """Whether the training container must have the name of the job kind's framework."""
     default_replicas: ClassVar[Mapping[str, int]] = {}
+
+    @property
+    def layout(self) -> ManifestLayout:
+        roles = {role: ("spec", self.replica_specs, role) for role in self.roles}
+        return ManifestLayout(roles, ("restartPolicy",), get_args(RestartPolicy), self.restart)
 
     def read(self, obj: Object) -> TrainingJob:
         specs = spec_of(obj).get(self.replica_specs) or {}

@@ -27,7 +27,7 @@ from muster.kube.schema import (
     upstream_schema,
 )
 from muster.training.etcd import EtcdEntry
-from muster.training.kinds.base import JobKind, read_scheduling_policy, validate_template
+from muster.training.kinds.base import JobKind, ManifestLayout, read_scheduling_policy, validate_template
 from muster.training.kinds.schemas import TEMPLATE
 from muster.training.model import (
     PADDLE_NAME,
@@ -108,6 +108,12 @@ class PaddleCloud(JobKind):
     )
     container, port_name, port = "paddle", "paddle-port", 2379
     inherited_finalizers = ("finalizers.paddlepaddle.org",)
+
+    @property
+    def layout(self) -> ManifestLayout:
+        roles = {role: ("spec", role) for role in _ROLES}
+        path = ("template", "spec", "restartPolicy")
+        return ManifestLayout(roles, path, ("Always", "OnFailure", "Never"), "Never")
 
     def read(self, obj: Object) -> TrainingJob:
         spec = spec_of(obj)

@@ -24,6 +24,11 @@ const route = getRouteApi("/shell/jobs/$namespace/$kind/$name")
 const MetricsPanel = lazy(() =>
   import("@/components/metrics-panel").then(({ MetricsPanel }) => ({ default: MetricsPanel })),
 )
+const PodUsagePanel = lazy(() =>
+  import("@/components/pod-usage").then(({ PodUsagePanel }) => ({ default: PodUsagePanel })),
+)
+
+const OVER: ReadonlySet<string> = new Set(["succeeded", "failed"])
 
 export function JobPage() {
   const w = useTexts(jobTexts)
@@ -57,6 +62,15 @@ export function JobPage() {
             content: (
               <Suspense fallback={<Loading />}>
                 <MetricsPanel of={{ job: place }} />
+              </Suspense>
+            ),
+          },
+          {
+            id: "usage",
+            label: m("usage"),
+            content: (
+              <Suspense fallback={<Loading />}>
+                <PodUsagePanel of={{ job: place }} goes={!OVER.has(job.state)} />
               </Suspense>
             ),
           },

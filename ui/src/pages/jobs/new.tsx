@@ -22,6 +22,7 @@ import { jobTexts } from "@/i18n/jobs"
 import { serverMessage } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
+import { type JobKind, skeleton } from "@/lib/job-manifest"
 import { KindBadge } from "./badges"
 import jax from "./examples/jaxjob.yaml?raw"
 import mpi from "./examples/mpijob.yaml?raw"
@@ -30,6 +31,7 @@ import paddle from "./examples/paddlejob.yaml?raw"
 import pytorch from "./examples/pytorchjob.yaml?raw"
 import tensorflow from "./examples/tfjob.yaml?raw"
 import xgboost from "./examples/xgboostjob.yaml?raw"
+import { JobForm } from "./form"
 
 export interface ManifestCheck {
   problems: CheckedManifest["problems"]
@@ -134,6 +136,10 @@ export function NewJob() {
     if (text.trim() && text !== given.current) setOffered(example)
     else put(freshly(example, suffix()))
   }
+  const startKind = (kind: JobKind) => {
+    const known = EXAMPLES.find((each) => each.word === kind.word)
+    put(known ? freshly(known, suffix()) : skeleton(kind, suffix()))
+  }
   const submit = async () => {
     setBusy(true)
     setError(undefined)
@@ -179,10 +185,13 @@ export function NewJob() {
         ))}
       </div>
       <div className="flex gap-4 max-lg:flex-col">
+        <div className="min-w-0 flex-1">
+          <JobForm text={text} change={setText} start={startKind} problems={checked.problems} />
+        </div>
         {/* biome-ignore lint/a11y/noStaticElementInteractions: a file can also be chosen with a button. */}
         <div
           className={classes(
-            "min-w-0 flex-2 rounded-md",
+            "flex min-w-0 flex-1 flex-col gap-4 rounded-md lg:sticky lg:top-4 lg:self-start",
             over && "outline-2 outline-offset-4 outline-primary outline-dashed",
           )}
           onDragOver={(event) => {
@@ -205,8 +214,6 @@ export function NewJob() {
               />
             )}
           </Field>
-        </div>
-        <div className="flex min-w-0 flex-1 flex-col gap-4">
           <Button asChild className="self-start">
             <label className="cursor-pointer focus-within:outline-2 focus-within:outline-offset-2 focus-within:outline-ring">
               <FileUp />

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi } from "@tanstack/react-router"
 import { Download } from "lucide-react"
-import { useState } from "react"
+import { lazy, Suspense, useState } from "react"
 import {
   type ArgoNodeDetail,
   type ArgoPlace,
@@ -21,14 +21,19 @@ import { Tabs } from "@/components/tabs"
 import { Duration } from "@/components/time"
 import { SECTIONS } from "@/graph/node-fields"
 import { commonTexts } from "@/i18n/common"
+import { metricTexts } from "@/i18n/metrics"
 import { runTexts } from "@/i18n/runs"
 import { useTexts, useTranslate } from "@/i18n/translate"
 import { Block, None, OVER, PodEvents, PodList, Value } from "./node-panel"
 
 const route = getRouteApi("/shell/runs/argo/$namespace/$name")
+const PodUsagePanel = lazy(() =>
+  import("@/components/pod-usage").then(({ PodUsagePanel }) => ({ default: PodUsagePanel })),
+)
 
 export function ArgoNodePanel({ place, node: id }: { place: ArgoPlace; node: string }) {
   const w = useTexts(runTexts)
+  const m = useTexts(metricTexts)
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const found = useQuery(argoNodeQuery(place, id))
@@ -45,6 +50,17 @@ export function ArgoNodePanel({ place, node: id }: { place: ArgoPlace; node: str
     { id: "io", label: w("inputsOutputs"), content: <InputsOutputs place={place} node={node} /> },
     { id: "details", label: w("details"), content: <Details node={node} /> },
     { id: "containers", label: w("containers"), content: <Containers place={place} node={id} /> },
+    {
+      id: "usage",
+      label: m("usage"),
+      content: (
+        <div className="p-4">
+          <Suspense fallback={<Loading />}>
+            <PodUsagePanel of={{ workflow: place, node: id }} goes={!OVER.has(node.state)} />
+          </Suspense>
+        </div>
+      ),
+    },
     { id: "events", label: w("events"), content: <Events place={place} node={id} /> },
   ]
   return (

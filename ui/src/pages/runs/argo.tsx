@@ -2,11 +2,12 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { CalendarClock } from "lucide-react"
-import { lazy, Suspense, useCallback, useMemo } from "react"
+import { lazy, Suspense, useMemo } from "react"
 import {
   type ArgoNode,
   type ArgoPlace,
   type ArgoWorkflow,
+  argoGraphQuery,
   argoWorkflowQuery,
   argoYamlQuery,
   useLiveWorkflow,
@@ -18,8 +19,7 @@ import { Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
 import { Duration, Time } from "@/components/time"
-import type { GraphDocument } from "@/graph/document"
-import type { CardData } from "@/graph/node-card"
+import { useRunTasks } from "@/graph/run-tasks"
 import { commonTexts } from "@/i18n/common"
 import { runTexts } from "@/i18n/runs"
 import { useTexts } from "@/i18n/translate"
@@ -30,7 +30,11 @@ import { NodeSearch } from "./detail"
 import { Timeline } from "./timeline"
 
 const route = getRouteApi("/shell/runs/argo/$namespace/$name")
-const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
+const WorkflowGraph = lazy(() =>
+  import("@/graph/workflow-graph").then(({ WorkflowGraph }) => ({ default: WorkflowGraph })),
+)
+const TaskDetails = lazy(() => import("@/graph/workflow-graph").then(({ TaskDetails }) => ({ default: TaskDetails })))
+const NO_NODES: ArgoNode[] = []
 
 export function ArgoWorkflowPage() {
   const w = useTexts(runTexts)
@@ -39,6 +43,11 @@ export function ArgoWorkflowPage() {
   const navigate = route.useNavigate()
   const found = useQuery(argoWorkflowQuery(place))
   const gone = useLiveWorkflow(place)
+  const paths = usePaths(found.data?.node_states ?? NO_NODES)
+  const tasks = useRunTasks(
+    argoGraphQuery(place),
+    found.data && { ...found.data, id: found.data.uid, nodes: paths.nodes },
+  )
   return (
     <DetailPage
       name={place.name}
@@ -51,14 +60,19 @@ export function ArgoWorkflowPage() {
           void navigate({ search: (before) => ({ ...before, node }), replace: true })
         const filter = { q: search.q, failedOnly: search.failed === "true" }
         const shown = filterNodes(workflow.node_states, filter)
-        const ids = new Set(shown.map((node) => node.id))
         const isFiltered = Boolean(filter.q || filter.failedOnly)
         const tabs = [
           {
             id: "graph",
             label: w("graph"),
             content: (
-              <Graph workflow={workflow} found={isFiltered ? ids : undefined} selected={search.node} select={select} />
+              <Graph
+                tasks={tasks}
+                paths={paths}
+                found={isFiltered ? new Set(shown.map((node) => node.path)) : undefined}
+                selected={search.node}
+                select={select}
+              />
             ),
           },
           {
@@ -67,7 +81,8 @@ export function ArgoWorkflowPage() {
             content: (
               <Timeline
                 all={workflow.node_states}
-                shown={ids}
+                idOf={({ id }) => id}
+                shown={shown}
                 started={workflow.started}
                 goes={workflow.state === "running"}
                 select={select}
@@ -125,6 +140,10 @@ export function ArgoWorkflowPage() {
               >
                 {search.node && workflow.node_states.some((node) => node.id === search.node) ? (
                   <ArgoNodePanel key={search.node} place={place} node={search.node} />
+                ) : search.node && tasks ? (
+                  <Suspense fallback={<Loading />}>
+                    <TaskDetails {...tasks} id={search.node} />
+                  </Suspense>
                 ) : (
                   <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>
                 )}
@@ -188,55 +207,54 @@ function Lead({ workflow }: { workflow: ArgoWorkflow }) {
 }
 
 interface GraphProps {
-  workflow: ArgoWorkflow
-  /** The nodes that a search has found; undefined without a search. */
+  /** Undefined until they are loaded. */
+  tasks: ReturnType<typeof useRunTasks>
+  paths: ReturnType<typeof usePaths>
+  /** The paths of the nodes that a search has found; undefined without a search. */
   found?: ReadonlySet<string>
   selected?: string
   select: (node: string | undefined) => void
 }
 
-/** Nodes are drawn as they come into being. */
-function Graph({ workflow, found, selected, select }: GraphProps) {
+/** Groups, loops and repeated attempts are opened in place, as in runs of the platform. */
+function Graph({ tasks, paths, found, selected, select }: GraphProps) {
   const w = useTexts(runTexts)
-  const shape = workflow.node_states.map(({ id, children }) => `${id} ${children.join(" ")}`).join("\n")
-  // biome-ignore lint/correctness/useExhaustiveDependencies: only new nodes and edges change the drawing.
-  const document = useMemo((): GraphDocument => drawing(workflow.node_states), [shape])
-  const states = useMemo(() => new Map(workflow.node_states.map((node) => [node.id, node])), [workflow.node_states])
-  const extra = useCallback(
-    (id: string): Partial<CardData> => {
-      const node = states.get(id)
-      if (!node) return {}
-      return {
-        name: node.name,
-        subtitle: node.template,
-        state: node.state,
-        stateText: w(node.state),
-        retried: Math.max(0, node.attempts - 1),
-        found: found?.has(id),
-      }
-    },
-    [states, found, w],
-  )
   return (
     <section
       aria-label={w("graph")}
-      className="h-[calc(100vh-16.5rem)] min-h-96 overflow-hidden rounded-lg border bg-card"
+      className="h-[calc(100vh-16.5rem)] min-h-96 overflow-hidden rounded-lg border bg-card max-lg:h-[60vh]"
     >
       <Suspense fallback={<Loading className="h-full" />}>
-        <GraphView document={document} selected={selected} onSelect={select} extra={extra} center={Boolean(found)} />
+        {tasks ? (
+          <WorkflowGraph
+            {...tasks}
+            selected={selected && (paths.of(selected) ?? selected)}
+            select={(path) => select(path && (paths.id(path) ?? path))}
+            found={found}
+          />
+        ) : (
+          <Loading className="h-full" />
+        )}
       </Suspense>
     </section>
   )
 }
 
-function drawing(nodes: readonly ArgoNode[]): GraphDocument {
-  const known = new Set(nodes.map((node) => node.id))
-  return {
-    format: 1,
-    nodes: nodes.map(({ id }) => ({ name: id })),
-    edges: nodes.flatMap(({ id, children }) => children.filter((to) => known.has(to)).map((to) => ({ from: id, to }))),
-  }
+/** Nodes are drawn by their paths, and addressed by their ids. */
+function usePaths(nodes: readonly ArgoNode[]) {
+  return useMemo(() => {
+    const leaves = nodes.filter(({ type }) => !GROUPS.has(type))
+    const ids = new Map(leaves.map(({ id, path }) => [path, id]))
+    const paths = new Map(leaves.map(({ id, path }) => [id, path]))
+    return {
+      of: (id: string) => paths.get(id),
+      id: (path: string) => ids.get(path),
+      nodes: leaves.map(({ path, state, attempts }) => ({ name: path, state, attempts })),
+    }
+  }, [nodes])
 }
+
+const GROUPS = new Set(["Steps", "StepGroup", "DAG", "TaskGroup"])
 
 function Parameters({ workflow }: { workflow: ArgoWorkflow }) {
   const w = useTexts(runTexts)

@@ -38,6 +38,9 @@ const route = getRouteApi("/shell/runs/$run")
 const MetricsPanel = lazy(() =>
   import("@/components/metrics-panel").then(({ MetricsPanel }) => ({ default: MetricsPanel })),
 )
+const PodUsagePanel = lazy(() =>
+  import("@/components/pod-usage").then(({ PodUsagePanel }) => ({ default: PodUsagePanel })),
+)
 type PodSummary = Schema<"PodSummary">
 type KubernetesEvent = Schema<"KubernetesEvent">
 
@@ -90,6 +93,17 @@ export function NodePanel({
       ),
     },
     { id: "containers", label: w("containers"), content: <Containers run={run} node={name} /> },
+    {
+      id: "usage",
+      label: m("usage"),
+      content: (
+        <div className="p-4">
+          <Suspense fallback={<Loading />}>
+            <PodUsagePanel of={{ run: run.id, node: name }} goes={!OVER.has(node.state)} />
+          </Suspense>
+        </div>
+      ),
+    },
     { id: "events", label: w("events"), content: <Events run={run.id} node={name} /> },
   ]
   const tabs = loops ? [iterations, io, details] : single
