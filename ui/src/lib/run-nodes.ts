@@ -3,11 +3,13 @@ import type { RunNode } from "@/api/runs"
 
 type Ended = Pick<RunNode, "name" | "state" | "finished">
 
-/** The node that failed first: it is the cause. */
+/** The node that failed first: it is the cause. A loop fails because one of its iterations did. */
 export function failedNode<N extends Ended>(nodes: readonly N[]): N | undefined {
+  const failed = nodes.filter((node) => node.state === "failed")
+  const loops = new Set(failed.map(({ name }) => /^(.+?)\(\d+:.*\)$/s.exec(name)?.[1]))
   const time = (node: N) => (node.finished ? new Date(node.finished).getTime() : Number.POSITIVE_INFINITY)
-  return nodes
-    .filter((node) => node.state === "failed")
+  return failed
+    .filter(({ name }) => !loops.has(name))
     .reduce<N | undefined>((first, node) => (first && time(first) <= time(node) ? first : node), undefined)
 }
 
