@@ -57,7 +57,8 @@ fuzz: $(STAMPS)/dev ## send odd requests to every API, FUZZ_SECONDS=240 for each
 	@$(PIP) --require-hashes -r requirements/fuzz.txt
 	$(BIN)/pytest -m fuzz tests/fuzz -s
 
-test-cluster: cluster-up ## what only a real Kubernetes can show; starts one (TESTS=... says which, as pytest takes it)
+test-cluster: cluster-up $(if $(SMOKE),,ui) ## what only a real Kubernetes can show; starts one (TESTS=... says which, as pytest takes it)
+	@$(if $(SMOKE),,scripts/apt-install chromium fonts-noto-cjk)
 	$(BIN)/pytest -m "cluster$(AND_SMOKE)" $(TESTS)
 
 cluster-up: $(STAMPS)/dev ## start a real Kubernetes for tests (root; the first time builds it: PARTS="kwok volcano" or all)
