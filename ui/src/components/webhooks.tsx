@@ -299,7 +299,9 @@ function WebhookForm({ team, webhook, close }: { team: string; webhook?: Webhook
         {fault("states") && <p className="text-[13px] text-destructive">{fault("states")}</p>}
       </fieldset>
       <Tick label={w("enabled")} checked={value.enabled} onChange={(event) => set({ enabled: event.target.checked })} />
-      <ProblemView error={error} except={FIELDS} />
+      {error !== undefined && !asProblem(error).fields.some(({ field }) => FIELDS.includes(field)) && (
+        <ProblemView error={error} />
+      )}
     </Dialog>
   )
 }
