@@ -320,6 +320,9 @@ async def test_logs_exec_and_addresses_need_a_node_agent(cluster: EmbeddedCluste
         async def usage(self) -> tuple[UsageByPod, float]:
             return {}, 1.0
 
+        def pods(self) -> dict[str, Object]:
+            return {}
+
         async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
             yield f"{namespace}/{pod} {query.container}".encode()
 

@@ -50,6 +50,17 @@ async def test_what_takes_too_long_is_ended_and_others_go_on() -> None:
         assert await pool.run("ada", functions.add, 1, 2) == 3
 
 
+async def test_the_time_for_which_a_check_waits_does_not_count() -> None:
+    async with WorkerPool(replace(BUDGETS, check_seconds=1)) as pool:
+        assert await pool.run("ada", functions.sleep, 1.5) == 1.5
+
+
+async def test_a_check_does_not_wait_for_ever() -> None:
+    async with WorkerPool(replace(BUDGETS, check_seconds=1), wait_seconds=1) as pool:
+        with pytest.raises(Unavailable, match="too busy"):
+            await pool.run("ada", functions.sleep, 3600)
+
+
 async def test_what_takes_too_much_memory_is_ended() -> None:
     async with WorkerPool(replace(BUDGETS, check_megabytes=64)) as pool:
         with pytest.raises(BadRequest, match=r"64 MB of memory \(budgets\.checkMegabytes\)"):

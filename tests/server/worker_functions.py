@@ -41,6 +41,11 @@ def spin(seconds: float) -> None:
         pass
 
 
+def sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
 def allocate(megabytes: int) -> int:
     return len(bytearray(megabytes << 20))
 

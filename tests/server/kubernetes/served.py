@@ -21,6 +21,7 @@ from muster.kube.builtin import new_catalogue
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, Conflict, NotFound, Unavailable
 from muster.kube.metrics_api import UsageByPod
+from muster.kube.objects import Object
 from muster.kube.rbac import MASTERS
 from muster.server.http_server import serve_https
 from muster.server.kubernetes.app import kube_app
@@ -91,6 +92,9 @@ class ThisMachine:
 
     async def usage(self) -> tuple[UsageByPod, float]:
         raise Unavailable("nothing is measured here")
+
+    def pods(self) -> dict[str, Object]:
+        return {}
 
     def forward(self, pod: str, namespace: str) -> AbstractContextManager[str]:
         return nullcontext("127.0.0.1")
