@@ -308,10 +308,9 @@ async def test_a_training_node_is_a_job_of_our_operator(argo: Platform, real: Re
         node("prepare", command="echo 3 > /tmp/out", outputs=[text("epochs")]),
         training(
             "train",
-            "PyTorchJob",
-            ("Master", 1),
-            ("Worker", 1),
-            command="echo rank $RANK of $WORLD_SIZE: $epochs epochs, '$$' $(echo once)",
+            "PaddleJob",  # ends when all its workers have: none is removed while it still runs
+            ("Worker", 2),
+            command="echo worker ${HOSTNAME##*-} of $PADDLE_NNODES: $epochs epochs, '$$' $(echo once)",
             inputs=[output("epochs", "prepare", "epochs")],
         ),
         node("after", command="echo after"),
@@ -325,7 +324,7 @@ async def test_a_training_node_is_a_job_of_our_operator(argo: Platform, real: Re
     pods = await admin.get(f"runs/{run['id']}/nodes/train/pods")
     assert [pod["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
     logs = [await log(admin, run["id"], "train", f"?pod={pod['name']}") for pod in pods]
-    assert sorted(logs) == [[f"rank {rank} of 2: 3 epochs, $$ once"] for rank in (0, 1)]
-    assert await log(admin, run["id"], "train") == ["rank 0 of 2: 3 epochs, $$ once"], "the master's"
+    assert sorted(logs) == [[f"worker {index} of 2: 3 epochs, $$ once"] for index in (0, 1)]
+    assert await log(admin, run["id"], "train") == ["worker 0 of 2: 3 epochs, $$ once"], "the first one's"
     events = {event["reason"] for event in await admin.get(f"runs/{run['id']}/nodes/train/events")}
     assert {"Scheduled", "Started"} <= events

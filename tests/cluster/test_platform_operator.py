@@ -38,12 +38,13 @@ def deployed(needs: Needs, namespace: str, tmp_path: Path) -> Iterator[Deployed]
 
 async def test_the_deployed_operator_runs_the_training_job_of_a_run(deployed: Deployed) -> None:
     member = await deployed.member()
+    # It ends when all its workers have: none is removed while it still runs.
     document = graph(
-        training("train", "PyTorchJob", ("Master", 1), ("Worker", 1), command="echo rank $RANK of $WORLD_SIZE")
+        training("train", "PaddleJob", ("Worker", 2), command="echo worker ${HOSTNAME##*-} of $PADDLE_NNODES")
     )
     run = await finish(member, document)
     assert (run["state"], run["message"], states(run)) == ("succeeded", "", {"train": "succeeded"})
-    assert await log(member, run["id"], "train") == ["rank 0 of 2"]
+    assert await log(member, run["id"], "train") == ["worker 0 of 2"]
     assert [pod["phase"] for pod in await member.get(f"runs/{run['id']}/nodes/train/pods")] == ["Succeeded"] * 2
 
     for name, selector in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ HOSTILE = [
     "line\nbreak\r\ttab",
     "$(HOME) $$ ${x}",
     "<&>\u2028\u200b\x07\x7f",
+    "\\u0026 \\u003c",
     "中文 🙂",
     "true",
     "1e3",
@@ -80,21 +82,42 @@ def test_no_text_is_read_as_an_expression(text: str) -> None:
     assert not evaluated({"value": f"{text}x"}, "==", parameter, parameter=text)
 
 
+@pytest.mark.parametrize("text", HOSTILE)
+def test_argo_can_read_the_expression_of_a_condition(text: str) -> None:
+    """Before it reads an expression, it replaces these characters in the JSON of the tag, also where they follow an
+    escaped backslash."""
+    output = {"from": {"node": "b", "output": "out"}}
+    when = condition_of(output, "==", {"value": text})
+    assert not re.search(r"\\u(003c|003e|0026)", when)
+
+
+@pytest.mark.parametrize(("item", "is_plain"), [("a & b", True), ("\\u00e4", True), ("\\u0026", False), ("{{x", False)])
+def test_items_that_argo_would_change_are_passed_by_number(item: str, is_plain: bool) -> None:
+    document = graph(node("a", loop={"items": ["x", item]}))
+    task = task_of(document, "a")
+    assert ("withItems" in task) is is_plain
+    assert ("withSequence" in task) is not is_plain
+
+
 def evaluated(
     left: dict[str, Any], operator: str, right: dict[str, Any], *, parameter: str = "", output: str = ""
 ) -> bool:
     """Whether a node with this condition would run."""
+    when = condition_of(left, operator, right, parameter)
+    scope = {"tasks.b.status": "Succeeded", "tasks.b.outputs.parameters.out": output}
+    found = substitute(when, scope)
+    assert found in ("true", "false"), found
+    return bool(found == "true")
+
+
+def condition_of(left: dict[str, Any], operator: str, right: dict[str, Any], parameter: str = "") -> str:
     document = graph(
         node("b", outputs=[OUT]),
         node("a", condition={"comparisons": [{"left": left, "operator": operator, "right": right}]}),
         edges="b>a",
         parameters=[{"name": "p"}],
     )
-    when = task_of(document, "a", p=parameter)["when"]
-    scope = {"tasks.b.status": "Succeeded", "tasks.b.outputs.parameters.out": output}
-    found = substitute(when, scope)
-    assert found in ("true", "false"), found
-    return bool(found == "true")
+    return str(task_of(document, "a", p=parameter)["when"])
 
 
 def task_of(document: Document, name: str, **parameters: str) -> dict[str, Any]:

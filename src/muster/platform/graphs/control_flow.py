@@ -158,8 +158,14 @@ def items_of(loop: Loop, parameters: Mapping[str, str] | None) -> list[str] | No
 
 
 def _is_plain(item: str) -> bool:
-    """Whether Argo passes it on unchanged: it writes other characters in a way that JSON does not have."""
-    return not has_tag(item) and item.replace("\n", "").replace("\t", "").replace("\r", "").isprintable()
+    """Whether Argo passes it on unchanged: it writes other characters in a way that JSON does not have, and takes some
+    texts for escapes."""
+    shown = item.replace("\n", "").replace("\t", "").replace("\r", "")
+    return shown.isprintable() and not has_tag(item) and not _REPLACED.search(item)
+
+
+_REPLACED: Final = re.compile(r"\\u00(3c|3e|26)")
+"""Argo replaces these in the JSON of items and of expressions, also behind an escaped backslash."""
 
 
 def _may_be_empty(loop: Loop | None) -> bool:
@@ -229,4 +235,6 @@ def _literal(text: str) -> str:
 def _escaped(char: str) -> str:
     if char.isalnum() or char in " _-.,:;/=+[]":
         return char
+    if ord(char) < 0x80:
+        return f"\\x{ord(char):02x}"  # not \\u: see _REPLACED
     return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
