@@ -16,6 +16,7 @@ from muster.kube.manifests import dump
 from muster.kube.objects import status_of
 from muster.kube.remote.client import RemoteCluster
 from muster.platform.records.runs import run_object_name
+from muster.platform.runs.status import NODES_LATER
 from muster.workflows.backend import OFFLOADED, unpack_nodes
 from muster.workflows.kinds import WORKFLOW
 from tests.cluster.conftest import Needs, is_running
@@ -171,6 +172,26 @@ async def test_offloaded_nodes_are_read_from_the_argo_server(
         again = await until(admin, run["id"])
         assert states(again) == {"a": "succeeded", "b": "failed"}
         assert (await stored(remote, again))["offloadNodeStatusVersion"]
+
+
+async def test_a_run_waits_for_nodes_that_the_argo_server_does_not_return(
+    offloaded: tuple[RealCluster, int], tmp_path: Path
+) -> None:
+    real, _ = offloaded
+    token, home = tmp_path / "token", tmp_path / "home"
+    home.mkdir()
+    kubernetes = {"argoServer": f"http://{HOST}:{SERVER_PORT}", "argoTokenFile": str(token)}
+    with reader(real, token), platform_on(real, home, kubernetes=kubernetes) as platform:
+        real.stop("argo-server")
+        run = await start(platform.admin, graph(node("a", command="echo said")))
+
+        async def waits() -> bool:
+            return bool((await platform.admin.get(f"runs/{run['id']}"))["message"] == NODES_LATER)
+
+        await eventually(waits)
+        real.start(addons.argo_server(real.layout, running_argo(real)[1], SERVER_PORT))
+        ended = await until(platform.admin, run["id"])
+        assert (ended["state"], ended["message"], states(ended)) == ("succeeded", "", {"a": "succeeded"})
 
 
 async def test_without_the_argo_server_a_run_says_what_is_missing(

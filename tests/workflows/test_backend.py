@@ -21,6 +21,7 @@ from muster.workflows.backend import (
     ArgoBackend,
     ArgoOptions,
     archived_log_key,
+    lacks_nodes,
     nodes_from_argo_server,
     pack_nodes,
     prepare_for_argo,
@@ -98,6 +99,33 @@ async def test_nodes_that_cannot_be_read_are_explained() -> None:
     own = workflow(offloadNodeStatusVersion="fnv:1", message="its own")
     assert status_of(await backend().with_nodes(own))["message"] == "its own"
     assert "compressedNodes" in status_of(await backend().with_nodes(workflow(compressedNodes="!")))["message"]
+
+
+async def test_a_response_that_is_no_json_is_explained() -> None:
+    """A proxy in front of the Argo server responds with a page."""
+
+    async def request(path: str) -> bytes:
+        return b"<html>"
+
+    offloaded = workflow(offloadNodeStatusVersion="fnv:1")
+    found = status_of(await backend(nodes_from_argo_server(request)).with_nodes(offloaded))
+    assert found["message"].startswith("the Argo server does not return the nodes")
+
+
+@pytest.mark.parametrize(
+    ("status", "lacks"),
+    [
+        ({}, False),
+        ({"nodes": NODES}, False),
+        ({"offloadNodeStatusVersion": "fnv:1"}, True),
+        ({"offloadNodeStatusVersion": "fnv:1", "nodes": None}, True),
+        ({"offloadNodeStatusVersion": "fnv:1", "nodes": NODES}, False),
+        ({"compressedNodes": "!"}, True),
+        ({"compressedNodes": "!", "nodes": NODES}, False),
+    ],
+)
+def test_lacks_nodes(status: dict[str, Any], lacks: bool) -> None:
+    assert lacks_nodes(workflow(**status)) is lacks
 
 
 @pytest.mark.parametrize(

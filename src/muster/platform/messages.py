@@ -246,6 +246,9 @@ _RUNS: Final[Mapping[str, Template]] = {
     "run.retry": Template("only a run that failed or was stopped can be retried", "this run {how}"),
     "run.retry-now": Template("the run cannot be retried now: {detail}"),
     "run.gone": Template("the Workflow of this run was deleted", "copy the run instead"),
+    "run.nodes-unread": Template(
+        "the run cannot be retried now: its nodes cannot be read", "without them, nodes that succeeded would run again"
+    ),
     "run.changed": Template("the run was changed by someone else", "reload it and try again"),
     "schedule.text": Template("{detail}"),
     "schedule.name": Template("the schedule has no name", "enter one"),

@@ -44,6 +44,8 @@ SENTENCES: Final[Mapping[str, str]] = {
     "status.skipped-condition": "Skipped because its condition was not met",
     "status.skipped-list": "Skipped because its list is empty",
     "status.skipped-skipped": "Skipped because {cause} was skipped",
+    "status.nodes-later": "The run has ended. Its nodes cannot be read yet; the server tries again",
+    "status.nodes-unknown": "Not known: Argo did not return the nodes of this run",
     "status.timeout": "Ran longer than its timeout of {seconds} seconds",
     "status.refused": "the cluster refused it: {error}",
     # Training controllers

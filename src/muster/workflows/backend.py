@@ -64,12 +64,17 @@ class WorkflowBackend(Protocol):
         """Whether compiled Kubeflow pipelines run there, too."""
         ...
 
+    @property
+    def reads_nodes_elsewhere(self) -> bool:
+        """Whether nodes that cannot be read now may be readable later: they are not on the cluster."""
+        ...
+
     async def submit(self, workflow: Object) -> None:
         """Creates the Workflow. Does nothing if it exists."""
         ...
 
     async def with_nodes(self, workflow: Object) -> Object:
-        """Returns a Workflow with all its nodes in `status.nodes`."""
+        """Returns a Workflow with all its nodes in `status.nodes`. If they cannot be read, `lacks_nodes` holds."""
         ...
 
     async def write(self, workflow: Object, changed: Object) -> Object:
@@ -92,6 +97,7 @@ class EmbeddedBackend:
     archives_logs = False
     has_executor_lines = False
     runs_pipelines = True
+    reads_nodes_elsewhere = False
 
     def __init__(self, cluster: StatusRowsCluster) -> None:
         self._cluster = cluster
@@ -150,6 +156,10 @@ class ArgoBackend:
     def archives_logs(self) -> bool:
         return self._options.archive_logs
 
+    @property
+    def reads_nodes_elsewhere(self) -> bool:
+        return self._fetch_nodes is not None
+
     async def submit(self, workflow: Object) -> None:
         with suppress(AlreadyExists):
             await self._cluster.create(prepare_for_argo(workflow, self._options))
@@ -194,7 +204,7 @@ class ArgoBackend:
             return with_message(workflow, OFFLOADED)
         try:
             nodes = await self._fetch_nodes(namespace_of(workflow), name_of(workflow))
-        except (ApiError, OSError) as error:
+        except (ApiError, OSError, ValueError) as error:
             log.warning("the nodes of %s/%s: %s", namespace_of(workflow), name_of(workflow), error)
             return with_message(workflow, f"the Argo server does not return the nodes: {error}")
         return {**workflow, "status": {**status_of(workflow), "nodes": dict(nodes)}}
@@ -239,6 +249,13 @@ def with_message(workflow: Object, message: str) -> Object:
     """Adds why the nodes are not known, unless the workflow itself has something to say."""
     status = status_of(workflow)
     return {**workflow, "status": {**status, "message": status.get("message") or message}}
+
+
+def lacks_nodes(workflow: Object) -> bool:
+    """Whether there are nodes that could not be read."""
+    status = status_of(workflow)
+    has_others = status.get("offloadNodeStatusVersion") or status.get("compressedNodes")
+    return bool(has_others) and not status.get("nodes")
 
 
 def unpack_nodes(packed: str) -> dict[str, Any]:

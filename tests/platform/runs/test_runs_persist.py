@@ -42,7 +42,7 @@ from muster.platform.runs.runs import (
     store_status,
     stored_versions,
 )
-from muster.platform.runs.status import AttemptStatus, NodeStatus, RunStatus
+from muster.platform.runs.status import NODES_UNKNOWN, AttemptStatus, NodeStatus, RunStatus
 from muster.platform.users.accounts import create_user
 from muster.platform.users.tokens import issue_run_token
 from muster.platform.workflows.graph_context import graph_context
@@ -91,6 +91,27 @@ def test_the_number_of_an_attempt() -> None:
     assert match_attempt((done,), tried("k", "succeeded"), 1) is done, (
         "the run was retried, and the node did not run again"
     )
+
+
+async def test_nodes_that_cannot_be_read_are_not_called_skipped(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        ann = new_actor(connection, "ann")
+        with_workflow(connection, ann)
+        run = begun(connection, ann)
+
+        def nodes() -> list[tuple[str, str]]:
+            return [(each.state, each.message) for each in nodes_of(connection, run.id)]
+
+        store_status(connection, {run.id: look("running", was("a", "succeeded"), was("b", "running"))})
+        unread = replace(look("running", version="2"), has_nodes=False)
+        store_status(connection, {run.id: unread})
+        assert nodes() == [("succeeded", ""), ("running", "")], "what is known stays"
+        store_status(connection, {run.id: replace(look("succeeded", version="3"), has_nodes=False)})
+        assert nodes() == [("succeeded", ""), ("skipped", NODES_UNKNOWN)]
+        store_status(connection, {run.id: look("succeeded", was("a", "succeeded"), was("b", "succeeded"), version="3")})
+        assert nodes() == [("succeeded", ""), ("succeeded", "")]
+
+    await database.write(story)
 
 
 async def test_a_run_is_recorded_from_its_creation_to_its_end(database: Database) -> None:

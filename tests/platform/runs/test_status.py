@@ -8,7 +8,7 @@ import pytest
 
 from muster.kube.objects import Object
 from muster.platform.graphs.bindings import NODE
-from muster.platform.runs.status import map_messages, read_status
+from muster.platform.runs.status import NODES_LATER, READ_AGAIN_SECONDS, map_messages, read_status, while_unread
 
 T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 
@@ -150,3 +150,37 @@ def test_a_waiting_run_says_what_it_waits_for() -> None:
         read_status(workflow("Running", pod("a", "Pending", message="Unschedulable: full"))).message
         == "a: Unschedulable: full"
     )
+
+
+def offloaded(phase: str, **more: Any) -> Object:
+    """A Workflow whose nodes could not be read."""
+    status = {"phase": phase, "offloadNodeStatusVersion": "fnv:1", "startedAt": T0, **more}
+    return {"metadata": {"name": "wf", "resourceVersion": "7"}, "spec": {}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("phase", "seconds", "state", "message"),
+    [
+        ("Running", 0, "running", "why"),
+        ("Running", READ_AGAIN_SECONDS, "running", "why"),
+        ("Succeeded", 0, "running", NODES_LATER),
+        ("Failed", READ_AGAIN_SECONDS - 1, "running", NODES_LATER),
+        ("Succeeded", READ_AGAIN_SECONDS, "succeeded", "why"),
+        ("Failed", READ_AGAIN_SECONDS, "failed", "why"),
+    ],
+)
+def test_a_run_ends_when_its_nodes_can_be_read_or_after_a_while(
+    phase: str, seconds: float, state: str, message: str
+) -> None:
+    ended = {"finishedAt": T1} if phase != "Running" else {}
+    found = read_status(offloaded(phase, message="why", **ended))
+    assert not found.has_nodes
+    shown = while_unread(found, seconds)
+    assert (shown.state, shown.message) == (state, message)
+    assert (shown.finished is None) is (state == "running")
+
+
+def test_nodes_that_were_read_end_a_run_at_once() -> None:
+    found = read_status({**offloaded("Failed"), "status": {**workflow("Failed", pod("a", "Failed"))["status"]}})
+    assert found.has_nodes
+    assert while_unread(found, 0) is found

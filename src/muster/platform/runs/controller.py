@@ -46,10 +46,19 @@ from muster.platform.runs.runs import (
     store_status,
     stored_versions,
 )
-from muster.platform.runs.status import ENDED, Masks, RunStatus, has_messages, map_messages, read_status, with_token
+from muster.platform.runs.status import (
+    ENDED,
+    Masks,
+    RunStatus,
+    has_messages,
+    map_messages,
+    read_status,
+    while_unread,
+    with_token,
+)
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import issue_run_token, revoke_run_tokens
-from muster.workflows.backend import WorkflowBackend
+from muster.workflows.backend import WorkflowBackend, lacks_nodes
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.operations import control
 from muster.workflows.operations.retry import retry as retried
@@ -88,12 +97,14 @@ class RunController:
         self._changed: dict[tuple[str, str], Object | None] = {}
         """By namespace and run."""
         self._namespaces_of_runs: dict[str, str] = {}
+        self._unread: dict[str, tuple[float, Object]] = {}
+        """Workflows of ended runs whose nodes could not be read, by run, and since when."""
         self._news = asyncio.Event()
         self._last: dict[str, RunStatus] = {}
         self._versions: dict[str, str] = {}
 
     async def run(self) -> None:
-        self._changed, self._last = {}, {}  # another server may have worked in between
+        self._changed, self._last, self._unread = {}, {}, {}  # another server may have worked in between
         self._versions = await self._database.read(stored_versions)
         labels = RUN_LABEL
         async with (
@@ -175,6 +186,8 @@ class RunController:
                 raise ConflictProblem.of("run.retry", how=_is(run))
             try:
                 workflow = await self.workflow(run_id)
+                if lacks_nodes(workflow):
+                    raise ConflictProblem.of("run.nodes-unread")
                 plan = retried(workflow)
             except NotFound:
                 raise ConflictProblem.of("run.gone") from None
@@ -281,10 +294,28 @@ class RunController:
 
     async def _record_now(self, run_id: str, workflow: Object) -> Run | None:
         """Stores the status at once, so that the caller sees the result."""
-        told = await self._record(
-            {run_id: await self._masked(run_id, read_status(await self._backend.with_nodes(workflow)))}
-        )
+        told = await self._record({run_id: await self._masked(run_id, await self._read(run_id, workflow))})
         return told[0].run if told else None
+
+    async def _read(self, run_id: str, workflow: Object) -> RunStatus:
+        found = read_status(await self._backend.with_nodes(workflow))
+        if found.has_nodes or found.state not in ENDED or not self._backend.reads_nodes_elsewhere:
+            self._unread.pop(run_id, None)
+            return found
+        since, _ = self._unread.get(run_id, (time.monotonic(), workflow))
+        shown = while_unread(found, time.monotonic() - since)
+        if shown.state in ENDED:
+            log.warning("run %s: it is stored without the states of its nodes, which cannot be read", run_id)
+            self._unread.pop(run_id, None)
+        else:
+            self._unread[run_id] = (since, workflow)
+        return shown
+
+    def _read_again(self) -> None:
+        """Reads the nodes again that could not be read. What has changed meanwhile is newer."""
+        for run_id, (_, workflow) in self._unread.items():
+            self._changed.setdefault((namespace_of(workflow), run_id), workflow)
+            self._news.set()
 
     async def _record(self, found: dict[str, RunStatus]) -> list[StoredRun]:
         told = await self._database.write(lambda connection: store_status(connection, found))
@@ -302,7 +333,11 @@ class RunController:
         try:
             await self._cluster.get(WORKFLOW, run_object_name(run_id), await self.namespace(run_id))
         except NotFound:
-            await self._end(run_id, "failed", _GONE)
+            _, unread = self._unread.pop(run_id, (0.0, None))
+            if unread is None:
+                await self._end(run_id, "failed", _GONE)
+            else:  # it has ended before; only its nodes were missing
+                await self._record({run_id: await self._masked(run_id, read_status(unread))})
 
     async def _catch_up(self) -> None:
         """Executes open requests: the process stopped before, or the cluster did not respond."""
@@ -317,6 +352,7 @@ class RunController:
                 await self._stop(run_id)
             for run_id in await self._database.read(find_removals):
                 await self._delete(run_id)
+            self._read_again()
             await asyncio.sleep(_AGAIN_SECONDS)
 
     def _on_change(self, before: Object | None, after: Object | None) -> None:
@@ -337,11 +373,10 @@ class RunController:
             for run_id in [run_id for run_id, workflow in changed.items() if workflow is None]:
                 del changed[run_id]
                 await self._lost(run_id)
-            found = {
-                run_id: read_status(await self._backend.with_nodes(workflow))
-                for run_id, workflow in changed.items()
-                if workflow
-            }
+            present = {run_id: workflow for run_id, workflow in changed.items() if workflow}
+            # At the same time: each may wait for the Argo server.
+            read = await asyncio.gather(*(self._read(run_id, workflow) for run_id, workflow in present.items()))
+            found = dict(zip(present, read, strict=True))
             new = {run_id: each for run_id, each in found.items() if self._last.get(run_id) != each}
             masked = {run_id: await self._masked(run_id, each) for run_id, each in new.items()}
             if not masked:

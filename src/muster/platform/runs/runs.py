@@ -32,7 +32,15 @@ from muster.platform.permissions import Actor, may, require, visible
 from muster.platform.records.common import Page, Subject
 from muster.platform.records.resources import SkuUse
 from muster.platform.records.runs import NodeAttempt, NodeState, Run, RunNode, RunState, run_object_name
-from muster.platform.runs.status import ENDED, AttemptStatus, NodeStatus, RunStatus, skipped_message, split_iteration
+from muster.platform.runs.status import (
+    ENDED,
+    NODES_UNKNOWN,
+    AttemptStatus,
+    NodeStatus,
+    RunStatus,
+    skipped_message,
+    split_iteration,
+)
 from muster.platform.runs.tags import has_tags, parse_tags, store_tags
 from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
@@ -472,11 +480,16 @@ def _record_nodes(connection: Connection, run_id: str, seen: RunStatus) -> tuple
             _record_node(connection, run_id, before[node.name], node, attempts)
         else:
             _add_node(connection, run_id, node, attempts, len(before))
+    if not seen.has_nodes and seen.state not in ENDED:
+        return nodes_of(connection, run_id)  # what was known before is the best there is
     told = {node.name for node in seen.nodes}
     # A node that did not start: it never will if the run has ended.
     untold: NodeState = "skipped" if seen.state in ENDED else "waiting"
     stopped = seen.state == "stopped"
     message = skipped_message(seen.cause, stopped) if stopped or seen.cause else ""
+    if not seen.has_nodes:
+        message = NODES_UNKNOWN
+        told = {name for name, node in before.items() if node.state in ENDED or node.state == "skipped"}
     for name, known_node in before.items():
         if name not in told and known_node.state != untold:
             values = {"state": untold, "message": message, "started": None, "finished": None}

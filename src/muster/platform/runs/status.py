@@ -15,10 +15,15 @@ import orjson
 from muster.kube.objects import Object, annotations_of, name_of, parse_time, spec_of, status_of, version_of
 from muster.platform.graphs.bindings import ENTRYPOINT, NODE, TOKEN
 from muster.platform.records.runs import NodeState, RunState
+from muster.workflows.backend import lacks_nodes
 from muster.workflows.engine.node_tree import pod_name
 from muster.workflows.executors.resource import RETRIES
 
 ENDED: frozenset[str] = frozenset(("succeeded", "failed", "stopped"))
+READ_AGAIN_SECONDS = 300.0
+"""How long an ended run waits for its nodes, if Argo keeps them elsewhere and they cannot be read."""
+NODES_LATER = "The run has ended. Its nodes cannot be read yet; the server tries again"
+NODES_UNKNOWN = "Not known: Argo did not return the nodes of this run"
 DONE: frozenset[str] = frozenset(("succeeded", "skipped"))
 
 _KILLED = frozenset(("137", "143"))
@@ -80,13 +85,16 @@ class RunStatus:
     """The resourceVersion of the Workflow."""
     cause: str = ""
     """The node that made the run fail: the one that failed first."""
+    has_nodes: bool = True
+    """False if its nodes could not be read."""
 
 
 def read_status(workflow: Object) -> RunStatus:
     status = status_of(workflow)
     stopped = bool(spec_of(workflow).get("shutdown"))
     nodes = tuple(_nodes(workflow, stopped))
-    state = _state(str(status.get("phase") or ""), stopped, nodes)
+    has_nodes = not lacks_nodes(workflow)
+    state = _state(str(status.get("phase") or ""), stopped, nodes, has_nodes)
     failed = _failed_first(nodes) if state == "failed" else None
     return RunStatus(
         state,
@@ -97,7 +105,16 @@ def read_status(workflow: Object) -> RunStatus:
         nodes,
         version_of(workflow),
         failed.name if failed is not None else "",
+        has_nodes,
     )
+
+
+def while_unread(found: RunStatus, seconds: float) -> RunStatus:
+    """Returns the status to store if the nodes could not be read for so long: the run has not ended before they are
+    known, unless that takes too long."""
+    if found.has_nodes or found.state not in ENDED or seconds >= READ_AGAIN_SECONDS:
+        return found
+    return replace(found, state="running", message=NODES_LATER, finished=None)
 
 
 def map_messages(found: RunStatus, change: Callable[[str], str]) -> RunStatus:
@@ -396,12 +413,12 @@ def _joined(name: str, parts: list[NodeStatus]) -> NodeStatus:
     )
 
 
-def _state(phase: str, stopped: bool, nodes: tuple[NodeStatus, ...]) -> RunState:
+def _state(phase: str, stopped: bool, nodes: tuple[NodeStatus, ...], has_nodes: bool) -> RunState:
     if phase == "Succeeded":
         return "succeeded"
     if phase in ("Failed", "Error"):
         return "stopped" if stopped else "failed"
-    return "waiting" if all(node.state == "waiting" for node in nodes) else "running"
+    return "waiting" if has_nodes and all(node.state == "waiting" for node in nodes) else "running"
 
 
 def _failed_first(nodes: tuple[NodeStatus, ...]) -> NodeStatus | None:
