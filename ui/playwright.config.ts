@@ -11,8 +11,8 @@ export default defineConfig({
   outputDir: "test-results",
   workers: 1,
   retries: 0,
-  timeout: 60_000,
-  expect: { timeout: 15_000 },
+  timeout: 120_000,
+  expect: { timeout: 30_000 }, // the first request of a kind loads its part of the server
   reporter: [["list"]],
   use: {
     viewport: { width: 1440, height: 900 },

@@ -193,6 +193,15 @@ it.each([
   ["spec.x.Master.template.spec.containers[0].image.y", true],
   ["spec.x.Master.template.spec.containers[0].imagee", false],
   ["spec.x.Master.template.spec.containers[1].image", false],
+  ["spec.x[Master].template.spec.containers[0].image", true],
+  ["spec.x[Worker].template.spec.containers[0].image", false],
+  ["spec.x[Master].template.spec.containers[0].imagePullPolicy", false],
 ])("%s is about the image: %s", (problem, is) => {
   expect(isAbout(problem, ["spec", "x", "Master", "template", "spec", "containers", 0, "image"])).toBe(is)
+})
+
+it("finds the field of a resource whose name has dots", () => {
+  const path = ["spec", "containers", 0, "resources", "limits", "nvidia.com/gpu"]
+  expect(isAbout("spec.containers[0].resources.limits[nvidia.com/gpu]", path)).toBe(true)
+  expect(isAbout("spec.containers[0].resources.limits[memory]", path)).toBe(false)
 })

@@ -32,3 +32,12 @@ test("not about runs of others, ends that were there before, or what was not cho
   }
   expect([ends("succeeded", "failed"), ends("failed", "failed"), ends("failed", "off")]).toEqual([false, true, false])
 })
+
+test("a run that goes on when the page is opened is told about when it ends", () => {
+  const notices = new RunNotices()
+  notices.goOn([{ id: "r" }])
+  expect([notices.isNews(run("failed"), "ann", "failed"), notices.isNews(run("failed"), "ann", "failed")]).toEqual([
+    true,
+    false,
+  ])
+})

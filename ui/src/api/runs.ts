@@ -3,6 +3,7 @@ import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
 import type { TaskGraph } from "@/graph/task-graph"
 import { plain } from "@/lib/log-store"
+import { newerOf } from "@/lib/newer-run"
 import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
@@ -10,6 +11,8 @@ export type Run = Schema<"Run">
 export type RunDetail = Schema<"RunDetail">
 export type RunState = Run["state"]
 export type RunNode = Schema<"RunNode">
+/** What an event says of a run. */
+type FollowedRun = Run & { node_states: RunNode[] }
 export type RunNodeDetail = Schema<"RunNodeDetail">
 
 export interface RunFilter {
@@ -44,10 +47,16 @@ export const runTagsQuery = (workflow: string) =>
       api.GET("/api/v1/runs/tags", { params: { query: filledIn({ workflow }) }, signal }).then(data),
   })
 
+/** The last event of each run that a page follows. */
+const followed = new Map<string, FollowedRun>()
+
 export const runQuery = (run: string) =>
   queryOptions({
     queryKey: ["runs", "one", run],
-    queryFn: ({ signal }) => api.GET("/api/v1/runs/{run}", { params: { path: { run } }, signal }).then(data),
+    queryFn: async ({ signal }) => {
+      const loaded = data(await api.GET("/api/v1/runs/{run}", { params: { path: { run } }, signal }))
+      return newerOf(loaded, followed.get(run)) // an event that is newer may have arrived before it
+    },
   })
 
 /** The tasks of a run of a manifest. It changes while the run creates nodes. */
@@ -195,8 +204,9 @@ export function useLiveRun(run: string, isLoaded: boolean): void {
     let newest = ""
     const take = () => {
       timer = undefined
-      const told = JSON.parse(newest) as Run & { node_states: RunNode[] }
-      client.setQueryData<RunDetail>(runQuery(run).queryKey, (whole) => whole && { ...whole, ...told })
+      const event = JSON.parse(newest) as FollowedRun
+      followed.set(run, event)
+      client.setQueryData<RunDetail>(runQuery(run).queryKey, (whole) => whole && newerOf(whole, event))
       void client.invalidateQueries({ queryKey: ["runs", "one", run, "nodes"] })
     }
     const after = client.getQueryData(runQuery(run).queryKey)?.last_event ?? ""
@@ -209,6 +219,7 @@ export function useLiveRun(run: string, isLoaded: boolean): void {
     return () => {
       source.close()
       clearTimeout(timer)
+      followed.delete(run)
     }
   }, [client, run, isLoaded])
 }

@@ -1,7 +1,7 @@
 /** Tells the user when one of their runs ends: by a notification of the browser, or in the page. */
 import { useNavigate } from "@tanstack/react-router"
 import { useEffect } from "react"
-import { useMe } from "@/api/client"
+import { api, data, useMe } from "@/api/client"
 import { noteLink } from "@/components/toasts"
 import { notificationTexts } from "@/i18n/notifications"
 import { useTexts } from "@/i18n/translate"
@@ -9,6 +9,8 @@ import { type ChangedRun, RunNotices } from "@/lib/run-notices"
 import { usePreferences } from "./preferences"
 
 const TITLES = { succeeded: "succeededTitle", failed: "failedTitle", stopped: "stoppedTitle" } as const
+
+const MOST_GOING = 200
 
 /** Whether the browser can show notifications here; it needs HTTPS, or the same machine. */
 export function canNotify(): boolean {
@@ -25,6 +27,15 @@ export function useRunNotifications(): void {
     if (choice === "off") return
     const notices = new RunNotices()
     const source = new EventSource("/api/v1/runs/events")
+    const query = { owner: me, state: ["waiting", "running"] as ("waiting" | "running")[], limit: MOST_GOING }
+    // The events begin now, and the only one left of a run that goes on already may be its end.
+    source.addEventListener("open", () => {
+      void api
+        .GET("/api/v1/runs", { params: { query } })
+        .then(data)
+        .then(({ items }) => notices.goOn(items))
+        .catch(() => undefined) // the events tell of most runs
+    })
     source.addEventListener("run", (event) => {
       const run = JSON.parse(event.data as string) as ChangedRun
       if (!notices.isNews(run, me, choice)) return

@@ -38,7 +38,7 @@ export const webhookTexts = texts({
   test: ["Send test", "发送测试"],
   log: ["Deliveries", "发送记录"],
   logOf: ["Deliveries of {name}", "{name} 的发送记录"],
-  logEmpty: ["Nothing was sent yet.", "还没有发送过消息。"],
+  logEmpty: ["Nothing has been sent yet.", "还没有发送过消息。"],
   deleteTitle: ["Delete “{name}”?", "删除“{name}”？"],
   deleteHelp: [
     "Messages that wait are not sent. Its log is deleted, too.",
@@ -59,7 +59,7 @@ export const webhookTexts = texts({
 export const notificationTexts = texts({
   title: ["In this browser", "在此浏览器中"],
   lead: [
-    "While a page of Muster is open, you are told when one of your runs ends.",
+    "While a page of Muster is open, it notifies you when one of your runs ends.",
     "只要打开了 Muster 页面，您的运行实例结束时就会收到通知。",
   ],
   off: ["Off", "关闭"],

@@ -210,10 +210,15 @@ function moved(role: unknown, before: JobKind, after: JobKind): unknown {
   return role
 }
 
-/** Whether a problem of the server is about this field: `spec.x[0].image` is `["spec", "x", 0, "image"]`. */
+/**
+ * Whether a problem of the server is about this field or a part of it: `spec.x[Master].y[0].image` is
+ * `["spec", "x", "Master", "y", 0, "image"]`. Keys of maps are in brackets.
+ */
 export function isAbout(problem: string, path: Path): boolean {
-  const said = path.map((part, index) => (typeof part === "number" ? `[${part}]` : index ? `.${part}` : part)).join("")
-  return problem === said || (problem.startsWith(said) && /^[.[]/.test(problem.slice(said.length)))
+  const said = [...problem.matchAll(/\[([^\]]*)\]|[^.[\]]+/g)].map((match) => match[1] ?? match[0])
+  // A key in brackets may have dots in it, as nvidia.com/gpu has; a key after a dot is split at them.
+  const wanted = path.flatMap((part) => (problem.includes(`[${part}]`) ? [String(part)] : String(part).split(".")))
+  return wanted.length > 0 && wanted.every((part, index) => said[index] === part)
 }
 
 function changed(text: string, change: (document: Document) => void): string {

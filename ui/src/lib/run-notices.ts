@@ -20,6 +20,11 @@ const ENDED = new Set(["succeeded", "failed", "stopped"])
 export class RunNotices {
   private readonly going = new Set<string>()
 
+  /** Runs that go on when the page is opened. */
+  goOn(runs: readonly { id: string }[]): void {
+    for (const { id } of runs) this.going.add(id)
+  }
+
   /** Whether the user is to be told about this change. */
   isNews(run: ChangedRun, user: string, choice: NoticeChoice): boolean {
     if (run.owner_id !== user) return false
