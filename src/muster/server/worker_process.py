@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 LENGTH = struct.Struct(">I")
 OK, RAISED, OUT_OF_MEMORY = "ok", "raised", "out of memory"
-_NICENESS = 10
+_NICENESS = 5
 _PR_SET_PDEATHSIG = 1
 _DEEPEST_RECURSION = 5000
 _MEGABYTE = 1 << 20
