@@ -23,7 +23,7 @@ def test_what_means_nothing_here_is_named_by_its_path() -> None:
         hostPID=True,
         dnsConfig={"nameservers": ["1.1.1.1"]},
         securityContext={"seLinuxOptions": {"level": "a"}},
-        initContainers=[{"name": "i", "tty": True}],
+        initContainers=[{"name": "i"}],
         containers=[
             {"name": "a"},
             {
@@ -40,7 +40,6 @@ def test_what_means_nothing_here_is_named_by_its_path() -> None:
         "spec.hostPID",
         "spec.dnsConfig",
         "spec.securityContext.seLinuxOptions",
-        "spec.initContainers[0].tty",
         "spec.containers[1].securityContext.capabilities",
         "spec.containers[1].securityContext.privileged",
         "spec.containers[1].resources.limits.ephemeral-storage",

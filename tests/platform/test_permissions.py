@@ -112,6 +112,10 @@ volume           view             ALTO   read
 volume           create           *      write
 volume           write            ALTo   write
 volume           delete           ALO    write
+webhook          view             ALTo   read
+webhook          create           *      write
+webhook          edit             ALo    write
+webhook          delete           ALO    write
 user             view             *      read
 user             inspect          AO     read
 user             create           A      write

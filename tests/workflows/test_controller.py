@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,7 @@ async def test_a_semaphore_across_workflows_whose_limit_is_raised(s: Stage) -> N
     await s.limit(1)
     for number in range(4):
         await s.create(f"wf-{number}", dag({"name": f"t{number}"}), task(), synchronization=SEMAPHORE)
+        await s.until(partial(s.phase, f"wf-{number}"))
     await s.launched("t0")
     await s.settled()
     assert s.executor.launched == ["t0"]

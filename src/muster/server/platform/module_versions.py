@@ -213,7 +213,7 @@ async def source_of_version(
 
 @module_versions_router.get("/{version}/source/file", operation_id="get_module_source")
 async def source_file(
-    module: str, version: str, here: Here, who: Who, path: Annotated[str, Query(max_length=4096)]
+    module: str, version: str, here: Here, who: Who, path: Annotated[str, Query(max_length=4096)] = ""
 ) -> SourceFile:
     """Returns one of these files. A file that is not text, or too large, has no text."""
     found, _ = await _snapshots(here, who, module, version, "")
