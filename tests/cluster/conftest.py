@@ -24,6 +24,7 @@ from tests.cluster.waiting import until
 from tests.embedded.waiting import run_components
 from tools.cluster.cluster import PARTS, other_versions
 from tools.cluster.cluster import Cluster as RealCluster
+from tools.cluster.sources import Source
 
 Needs = Callable[..., RealCluster]
 OnDemand = Callable[..., RealCluster]
@@ -56,6 +57,12 @@ def needs(real: RealCluster) -> Needs:
 
 def is_running(real: RealCluster, part: str) -> bool:
     return all(real.pid(name) for name in PARTS[part].components)
+
+
+def running_argo(real: RealCluster) -> tuple[str, Source]:
+    """The component of the controller that runs, and its version."""
+    part = next(PARTS[name] for name in ("argo", "argo-3.7") if is_running(real, name))
+    return next(iter(part.components)), part.sources[0]
 
 
 @pytest.fixture(scope="module")

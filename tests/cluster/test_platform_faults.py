@@ -19,7 +19,7 @@ from muster.kube.objects import name_of
 from muster.kube.remote.client import RemoteCluster
 from muster.workflows.kinds import WORKFLOW
 from tests.chaos.test_platform_runs import CUT_OFF, random_of, with_book
-from tests.cluster.conftest import Needs
+from tests.cluster.conftest import Needs, running_argo
 from tests.cluster.platform_servers import PlatformCrew, platform_crew
 from tests.cluster.test_platform import with_local_images
 from tests.platform.graphs.samples import graph, node
@@ -98,9 +98,10 @@ async def inject(crew: PlatformCrew, random: Random, fault: Fault) -> None:
             await asyncio.sleep(random.uniform(0.0, 3.0))
             await server.start()
         case "Argo controller":
-            await asyncio.to_thread(real.stop, "workflow-controller", force=True)
+            controller, _ = running_argo(real)
+            await asyncio.to_thread(real.stop, controller, force=True)
             await asyncio.sleep(random.uniform(0.0, 3.0))
-            await asyncio.to_thread(real.restart, "workflow-controller")
+            await asyncio.to_thread(real.restart, controller)
         case "PostgreSQL":
             await asyncio.to_thread(crew.postgres.stop, random.choice(("fast", "immediate")))
             await asyncio.sleep(random.uniform(0.0, 3.0))

@@ -19,27 +19,19 @@ from muster.platform.records.runs import run_object_name
 from muster.platform.runs.status import NODES_LATER
 from muster.workflows.backend import OFFLOADED, unpack_nodes
 from muster.workflows.kinds import WORKFLOW
-from tests.cluster.conftest import Needs, is_running
+from tests.cluster.conftest import Needs, running_argo
 from tests.cluster.platform_graphs import text
 from tests.cluster.test_platform import finish, log, platform_on, start, until
 from tests.platform.databases import postgres_server
 from tests.platform.graphs.samples import graph, node
 from tests.server.platform.whole import eventually, states
 from tools.cluster import addons
-from tools.cluster.cluster import PARTS
 from tools.cluster.cluster import Cluster as RealCluster
-from tools.cluster.sources import Source
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 HOST, SERVER_PORT = "10.77.0.1", 2746
 LARGE = r"head -c 200000 /dev/zero | tr '\000' x > /tmp/out"
-
-
-def running_argo(real: RealCluster) -> tuple[str, Source]:
-    """The component of the controller that runs, and its version."""
-    part = next(PARTS[name] for name in ("argo", "argo-3.7") if is_running(real, name))
-    return next(iter(part.components)), part.sources[0]
 
 
 async def stored(remote: RemoteCluster, run: dict[str, Any]) -> Any:
