@@ -69,6 +69,12 @@ NOISE = (
     b't3 time=2026-11-17T21:25:21.265Z level=INFO msg="sub-process exited" argo=true error="exit status 3"',
 )
 
+ARCHIVED = (
+    b't4 time="2026-11-18T02:36:25.395Z" level=info msg="Taring /tmp/d"',
+    b't5 time="2026-11-18T02:36:25.400Z" level=info msg="archived 7 files/dirs in /tmp/d"',
+)
+"""What 3.7 writes about the files of a program that has ended."""
+
 
 @pytest.mark.parametrize(
     ("written", "own"),
@@ -78,6 +84,8 @@ NOISE = (
         ([b"t Error: exit status 3", NOISE[2]], [b"t Error: exit status 3"]),
         ([b"t argo=true", b"t time=now argo=true"], [b"t argo=true", b"t time=now argo=true"]),
         (list(NOISE), []),
+        ([b"t one", NOISE[2], *ARCHIVED], [b"t one"]),
+        ([*ARCHIVED, NOISE[2]], [*ARCHIVED]),
     ],
 )
 def test_lines_of_argos_executor_are_left_out(written: list[bytes], own: list[bytes]) -> None:

@@ -149,12 +149,15 @@ async def _own_lines(
 
 
 _EXECUTOR_LINE = re.compile(rb'[^ ]* time=("[^"]*"|[^ ]+) level=[A-Za-z]+ msg=.* argo=true( .*)?')
-_EXECUTOR_END = re.compile(rb"[^ ]* Error: (exit status [0-9]+|signal: .*)")
+_EXECUTOR_END = re.compile(
+    rb'[^ ]* (Error: (exit status [0-9]+|signal: .*)|time="[^"]*" level=info msg="(Taring |archived [0-9]+ files).*")'
+)
+"""Lines without `argo=true`, after the program has ended: its exit status, and, in 3.7, the archives of its files."""
 
 
 class ExecutorLines:
     """Finds the lines that Argo's executor writes into the log of the program that it starts. `argo logs` leaves out
-    those with `argo=true`; here its last line, the exit status, is left out, too, so that a log is the same on every
+    those with `argo=true`; here its last lines are left out, too, so that a log is the same on every
     cluster."""
 
     def __init__(self) -> None:
