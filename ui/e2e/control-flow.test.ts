@@ -8,6 +8,58 @@ const state = (page: Page, name: string, is: string) => card(page, name).locator
 const place = (x: number, y: number) => ({ position: { x, y } })
 const out = [{ name: "out", path: "/tmp/out" }]
 
+test("conditions and loops are composed in the form, without expressions", async ({ page }) => {
+  test.setTimeout(240_000)
+  const document = {
+    format: 1,
+    parameters: [{ name: "mode", default: "full" }],
+    nodes: [
+      { name: "measure", image: "python:3.11", command: "echo 0.95 > /tmp/out", outputs: out, ...place(0, 0) },
+      { name: "train", image: "python:3.11", command: "echo $lr", ...place(0, 140) },
+    ],
+    edges: [{ from: "measure", to: "train" }],
+  }
+  const { workflow_id } = await posted(page, "workflows", { name: fresh("flow"), version: { document } })
+  await page.goto(url(`/workflows/${workflow_id}`))
+  await page.getByRole("link", { name: "New version" }).click()
+  await card(page, "train").click()
+  await page.getByRole("textbox", { name: "Timeout" }).fill("soon")
+  await expect(page.getByText(/"soon" is not a timeout/).first()).toBeVisible()
+  await page.getByRole("textbox", { name: "Timeout" }).fill("30m")
+  await page.getByRole("button", { name: "Add comparison" }).click()
+  await page.getByLabel("Left value").selectOption({ label: "measure.out (Text)" })
+  await page.getByLabel("Operator").selectOption(">=")
+  await page.getByLabel("Right value: Value").fill("0.9")
+  await page.getByRole("button", { name: "Add comparison" }).click()
+  await page.getByLabel("Left value").nth(1).selectOption({ label: "mode" })
+  await page.getByLabel("Right value: Value").nth(1).fill("it's {{=1}} full")
+  await page.getByLabel("Run if").selectOption("any")
+  await page.getByLabel("Loop", { exact: true }).selectOption("items")
+  await page.getByLabel("Items").fill("0.1\n0.01\n")
+  await page.getByLabel("Variable of the item").fill("lr")
+  await expect(card(page, "train").getByRole("img", { name: "Loop over 0.1, 0.01" })).toBeVisible()
+  await expect(card(page, "train").getByRole("img", { name: /^Only if measure.out ≥ "0.9" ∨ mode = / })).toBeVisible()
+  // A reference follows the node that it refers to.
+  await card(page, "measure").click()
+  await page.getByLabel("Task name").fill("evaluate")
+  await expect(card(page, "train").getByRole("img", { name: /^Only if evaluate.out/ })).toBeVisible()
+  await expectAccessible(page)
+  await page.getByRole("button", { name: "Save" }).click()
+  await expect(page.getByRole("heading", { name: /· v2$/ })).toBeVisible()
+  const { document: saved } = await (await page.request.get(url(`/api/v1/workflows/${workflow_id}/versions/2`))).json()
+  expect(saved.nodes[1]).toMatchObject({
+    timeout: "30m",
+    condition: {
+      match: "any",
+      comparisons: [
+        { left: { from: { node: "evaluate", output: "out" } }, operator: ">=", right: { value: "0.9" } },
+        { left: { from: { parameter: "mode" } }, right: { value: "it's {{=1}} full" } },
+      ],
+    },
+    loop: { items: ["0.1", "0.01"], variable: "lr" },
+  })
+})
+
 test("a run shows why nodes were skipped, and the iterations of a loop below it", async ({ page }) => {
   test.setTimeout(300_000)
   const compared = (operator: string) => ({

@@ -188,8 +188,8 @@ test("the form and the manifest of a job stay in step, and what the job uses is 
   await expectAccessible(page)
   await master.getByLabel("Memory").fill("64Mi")
   await master.getByRole("button", { name: "Add variable" }).click()
-  await master.getByLabel("Variable").fill("ANSWER")
-  await master.getByLabel("Value").fill("no")
+  await master.getByRole("combobox", { name: "Variable" }).fill("ANSWER")
+  await master.getByRole("textbox", { name: "Value" }).fill("no")
   await expect(text).toHaveValue(/name: ANSWER\s+value: "no"/)
 
   await text.fill((await text.inputValue()).replace("python:3.11", "python:3.12"))

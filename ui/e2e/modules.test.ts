@@ -55,7 +55,7 @@ async function fillIn(page: Page, stem: string, name: string, repository: string
 }
 
 test("a module is built, reviewed by someone else, and used by everyone", async ({ story: { nia, leo, stem } }) => {
-  base.setTimeout(180_000)
+  base.setTimeout(360_000)
   const name = `${stem}-hash`
   const repository = newRepository(name, { ...FILES, "README.md": README + UNWANTED })
 
@@ -119,6 +119,11 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await expectAccessible(leo)
   await leo.getByRole("tab", { name: "Build log" }).click()
   await expect(leo.getByRole("log")).toContainText("commit ")
+  await leo.getByRole("tab", { name: "Source" }).click()
+  await expect(leo.getByText("Select a file to read it.")).toBeVisible()
+  await leo.getByRole("button", { name: "main.py" }).click()
+  await expect(leo.getByRole("region", { name: "Source" })).toContainText("hashlib.sha256")
+  await expectAccessible(leo)
   await leo.getByRole("button", { name: "Reject" }).click()
   await leo.getByRole("dialog").getByRole("button", { name: "Reject" }).click()
   await expect(leo.getByRole("dialog")).toContainText("The reason is missing")
@@ -166,6 +171,19 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await nia.getByRole("link", { name: "View review" }).click()
   await expect(nia.getByText("Compared with v2, the published version")).toBeVisible()
   await expect(nia.getByText("Texts of any length.")).toBeVisible()
+  await nia.getByRole("tab", { name: "Source" }).click()
+  await expect(nia.getByText("Compared with version 2")).toBeVisible()
+  const files = nia.getByRole("navigation", { name: "Files" })
+  await expect(files.getByRole("button")).toHaveCount(1)
+  await files.getByRole("button", { name: "README.md" }).click()
+  const source = nia.getByRole("region", { name: "Source" })
+  await expect(source).toContainText("Texts of up to 1 MB.")
+  await expect(source).toContainText("Texts of any length.")
+  await expectAccessible(nia)
+  await source.getByRole("button", { name: "Whole file" }).click()
+  await expect(source).not.toContainText("Texts of up to 1 MB.")
+  await nia.getByLabel(/^Only changed files/).uncheck()
+  await expect(files.getByRole("button", { name: "main.py" })).toBeVisible()
   await nia.getByRole("button", { name: "Withdraw" }).click()
   await nia.getByRole("dialog").getByRole("button", { name: "Withdraw" }).click()
   await expect(nia.locator("main").getByText("Withdrawn").first()).toBeVisible()

@@ -89,7 +89,7 @@ export function Webhooks({ team, adds }: Props) {
     [w, c, team],
   )
   return (
-    <section aria-label={w("title")} className="flex flex-col gap-3">
+    <section className="flex flex-col gap-3">
       <div className="flex flex-wrap items-start justify-between gap-3">
         <div>
           <h2>{w("title")}</h2>

@@ -100,7 +100,7 @@ export function NewJob() {
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>()
   const [over, setOver] = useState(false)
-  const given = useRef("") // the text of an example, not typed by the user
+  const given = useRef(text) // the text of an example, not typed by the user
   const field = useRef<HTMLTextAreaElement>(null)
   const checked = useManifestCheck(text)
   const isChanged = text.trim() !== "" && text !== given.current

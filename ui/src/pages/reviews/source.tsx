@@ -162,7 +162,7 @@ function FileText({ module, version, against, entry }: FileProps) {
   return (
     <div className="flex flex-col overflow-hidden rounded-lg border bg-card">
       <div className="flex flex-wrap items-center gap-3 px-3 py-2">
-        <h3 className="min-w-0 flex-1 font-mono text-[13px] break-all">{entry.path}</h3>
+        <h2 className="min-w-0 flex-1 font-mono text-[13px] font-medium break-all">{entry.path}</h2>
         <span className="text-[13px] text-muted-foreground">{sizeText(entry.size)}</span>
         {entry.change === "changed" && entry.kind === "text" && (
           <Segments
