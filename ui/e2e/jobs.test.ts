@@ -203,7 +203,7 @@ test("the form and the manifest of a job stay in step, and what the job uses is 
   await expect(page.getByRole("heading", { name })).toBeVisible()
   await page.getByRole("tab", { name: "CPU and memory" }).click()
   await expect(page.getByRole("img", { name: "CPU (cores)" })).toBeVisible({ timeout: 60_000 })
-  await expect(page.getByText(`${name}-master-0: limit`)).toBeVisible()
+  await expect(page.getByText(`limit: ${name}-master-0`)).toBeVisible()
   await expectAccessible(page)
 })
 

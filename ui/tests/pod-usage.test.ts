@@ -18,11 +18,11 @@ it("draws cores and MiB, and requests and limits from the first to the last time
   const [cpu, memory] = drawn(pod("a", { requests: { cpu: 1 }, limits: { memory: 4194304 } }))
   expect(cpu?.curves.map(({ line, x, y }) => [line.label, line.dash, x, y])).toEqual([
     ["a", false, [10, 15], [0.5, 1]],
-    ["a: request", true, [10, 15], [1, 1]],
+    ["request: a", true, [10, 15], [1, 1]],
   ])
   expect(memory?.curves.map(({ line, y }) => [line.label, y])).toEqual([
     ["a", [1, 2]],
-    ["a: limit", [4, 4]],
+    ["limit: a", [4, 4]],
   ])
 })
 

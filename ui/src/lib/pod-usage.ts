@@ -35,7 +35,7 @@ export function usageCharts({ pods }: PodUsage, names: UsageNames, dark: boolean
       const lines = bounds.flatMap(([name, amount]) =>
         amount === undefined
           ? []
-          : [curve(`${pod.pod}: ${name}`, color, true, [first, last], [amount / unit, amount / unit])],
+          : [curve(`${name}: ${pod.pod}`, color, true, [first, last], [amount / unit, amount / unit])],
       )
       return [own, ...lines]
     }),
