@@ -108,7 +108,7 @@ async def test_a_kill_during_a_build(server: RealServer, tmp_path: Path) -> None
     assert (await client.get("modules/hash"))["versions"] == 1
     assert await actions(client, "module") == ["create", "build", "built"]
     folder = platform_folder(server.home) / "modules" / version["module_id"] / "1"
-    assert sorted(path.name for path in folder.iterdir()) == ["build.log", "code"]
+    assert sorted(path.name for path in folder.iterdir()) == ["build.log", "code", "source.json.gz"]
     assert (await client.get("modules/hash/versions/1/log")).count("the build starts again") == 2
     assert "Traceback" not in server.log()
 

@@ -1,7 +1,7 @@
 """How much of the server's time the requests of one user get.
 
-One event loop serves all users, and a request for a large object keeps it busy for a tenth of a second: a few hundred
-of them at once, and nobody else is served for a minute. So a user has a few requests in progress at a time, and the
+One event loop serves all users, and a request for a large object keeps it busy for a tenth of a second: while a few
+hundred of them are served, other users wait for a minute. So a user has a few requests in progress at a time, and the
 others wait. While other users are active, a user who has used up their time waits as well, until their share is back.
 A user who is alone on the server gets all of it.
 
