@@ -143,7 +143,7 @@ def _check_argo(facts: Facts) -> Check:
     if version < OLDEST_ARGO:
         return Check("Argo Workflows", "error", image, install_argo)
     if version > NEWEST_ARGO:
-        return Check("Argo Workflows", "warning", image, "Muster is tested with 3.7 and 4.0")
+        return Check("Argo Workflows", "warning", image, "Muster is tested with 4.0 and, in part, with 3.7")
     return Check("Argo Workflows", "ok", image)
 
 
