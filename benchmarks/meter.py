@@ -6,6 +6,7 @@ whole machine (/proc/stat) is used.
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Callable
@@ -59,6 +60,14 @@ def enter_group() -> None:
         folder = (_CPUACCT if _CPUACCT.is_dir() else _UNIFIED) / name
         folder.mkdir()
         (folder / "cgroup.procs").write_text(str(os.getpid()))
+        atexit.register(_leave_group, folder)
+
+
+def _leave_group(folder: Path) -> None:
+    """Removes the group, unless a process that was started in it still runs."""
+    with suppress(OSError):
+        (folder.parent / "cgroup.procs").write_text(str(os.getpid()))
+        folder.rmdir()
 
 
 def _own_group() -> Callable[[], float] | None:

@@ -18,9 +18,13 @@ interface Props {
   smoothed: boolean
   group: string
   dark: boolean
+  /** Whether the axis of values starts at 0, as for amounts, whose small changes would look large otherwise. */
+  fromZero?: boolean
 }
 
-export function MetricChart({ chart, axis, log, smoothed, group, dark }: Props) {
+const FROM_ZERO = { min: { pad: 0, soft: 0, mode: 1 as const }, max: { pad: 0.1, soft: 0, mode: 0 as const } }
+
+export function MetricChart({ chart, axis, log, smoothed, group, dark, fromZero = false }: Props) {
   const w = useTexts(metricTexts)
   const language = usePreferences((all) => all.language)
   const box = useRef<HTMLDivElement>(null)
@@ -51,7 +55,7 @@ export function MetricChart({ chart, axis, log, smoothed, group, dark }: Props) 
           drag: { x: true, y: false },
           points: { size: 5 },
         },
-        scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
+        scales: { x: { time: false }, y: { distr: log ? 3 : 1, ...(fromZero ? { range: FROM_ZERO } : {}) } },
         axes: [
           { stroke: ink.stroke, grid, ticks: grid, size: 28, values: scaleText, space: axis === "step" ? 50 : 70 },
           { stroke: ink.stroke, grid, ticks: grid, size: 58, values: (_, splits) => splits.map(splitText) },

@@ -37,6 +37,7 @@ export function PodUsagePanel({ of, goes }: { of: UsageOf; goes: boolean }) {
           smoothed={false}
           group={JSON.stringify(of)}
           dark={dark}
+          fromZero
         />
       ))}
     </div>
