@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 from collections.abc import Callable
@@ -13,11 +14,16 @@ import pytest
 from muster.kube.builtin import EVENT, SECRET
 from muster.kube.errors import ApiError
 from muster.kube.objects import Object
-from tests.chaos.real_server import RealServer, has_ended, phase_of, until_pods
+from muster.kube.remote.client import RemoteCluster
+from tests.chaos.real_server import PATIENCE, RealServer, has_ended, phase_of, until_pods
 from tests.chaos.simple_objects import shell_pod
 
 PASSWORD = "correct-horse-battery-staple"
 OTHER = "tr0ub4dor-and-3"
+
+
+async def messages(cluster: RemoteCluster) -> list[str]:
+    return [str(event["message"]) for event in (await cluster.list(EVENT, "default")).items]
 
 
 async def test_values_are_only_in_the_object(new_server: Callable[..., RealServer]) -> None:
@@ -38,8 +44,11 @@ async def test_values_are_only_in_the_object(new_server: Callable[..., RealServe
                 await cluster.create({**secret("wrong"), **wrong})
         pods = await until_pods(cluster, lambda pods: has_ended(pods["env-and-file"]))
         assert phase_of(pods["env-and-file"]) == "Succeeded"
-        said = [str(event["message"]) for event in (await cluster.list(EVENT, "default")).items]
-        assert any("pasword" in message for message in said)
+        # Events are stored a moment later than what they are about.
+        said: list[str] = []
+        async with asyncio.timeout(PATIENCE):
+            while not any("pasword" in message for message in said):
+                said = await messages(cluster)
     shown = [
         server.muster(*words).stdout
         for words in (

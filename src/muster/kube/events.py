@@ -68,7 +68,7 @@ _LONGEST_MESSAGE = 1024
 _MOST_SIMILAR, _SIMILAR_SECONDS = 10, 600.0
 """Events about a Pod with the same reason and more different messages than this become one event, as in Kubernetes. A
 Pod writes some of the messages itself."""
-_BATCH_SECONDS = 0.2
+_BATCH_SECONDS = 0.1
 """Seconds for which events are collected. Storing them together is cheaper."""
 _names = itertools.count(time.time_ns())
 

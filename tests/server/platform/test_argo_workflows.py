@@ -110,7 +110,10 @@ async def test_nodes_have_logs_pods_and_events(muster: Whole, ann: Client) -> No
     assert [(e["event"], e["data"].get("text")) for e in told] == [("line", "one"), ("line", "two"), ("end", None)]
     (pod,) = await ann.get(f"{path}/pods")
     assert (pod["name"], pod["phase"]) == (attempt["pod"], "Succeeded")
-    assert "Scheduled" in {event["reason"] for event in await ann.get(f"{path}/happenings")}
+    reasons: set[str] = set()
+    async with asyncio.timeout(PATIENCE):  # events are stored a moment later
+        while "Scheduled" not in reasons:
+            reasons = {event["reason"] for event in await ann.get(f"{path}/happenings")}
     (await ann("GET", f"{path}/log?attempt=2")).refused(422)
     (await ann("GET", "argo-workflows/user-ann/logs/nodes/other")).refused(404)
     assert "kind: Workflow" in await ann.get("argo-workflows/user-ann/logs/yaml")
