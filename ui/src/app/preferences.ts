@@ -9,7 +9,7 @@ export type Theme = "light" | "dark" | "system"
 interface Preferences {
   language: Language
   theme: Theme
-  /** Which ends of the user's runs they are told about in this browser. */
+  /** Which of the user's runs cause a notification in this browser when they end. */
   notices: NoticeChoice
   setNotices: (notices: NoticeChoice) => void
   setLanguage: (language: Language) => void

@@ -1,4 +1,4 @@
-/** Which changes of runs a user is told about. Pure functions. */
+/** Which changes of runs are worth a notification. Pure functions. */
 
 export type NoticeChoice = "off" | "failed" | "all"
 
@@ -14,18 +14,18 @@ export interface ChangedRun {
 const ENDED = new Set(["succeeded", "failed", "stopped"])
 
 /**
- * Remembers the runs that were seen to go on, so that a run is told about once, when it ends. An event about a run that
- * ended before, such as a change of its name, is not news.
+ * Remembers the runs that are active, so that each causes one notification, when it ends. An event about a run that
+ * ended before, such as a change of its name, causes none.
  */
 export class RunNotices {
   private readonly going = new Set<string>()
 
-  /** Runs that go on when the page is opened. */
+  /** Runs that are active when the page is opened. */
   goOn(runs: readonly { id: string }[]): void {
     for (const { id } of runs) this.going.add(id)
   }
 
-  /** Whether the user is to be told about this change. */
+  /** Whether this change causes a notification. */
   isNews(run: ChangedRun, user: string, choice: NoticeChoice): boolean {
     if (run.owner_id !== user) return false
     if (!ENDED.has(run.state)) {
