@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -13,6 +18,7 @@ from muster.kube.budgets import Budgets
 from muster.kube.errors import ApiError, BadRequest, TooManyRequests, Unavailable
 from muster.platform.errors import InvalidProblem
 from muster.server.object_checks import parse_yaml, rehearse_write
+from muster.server.worker_process import LENGTH
 from muster.server.workers import WorkerPool
 from tests.server import worker_functions as functions
 
@@ -73,6 +79,18 @@ async def test_a_worker_that_dies_is_replaced() -> None:
         with pytest.raises(ApiError):
             await pool.run("eve", functions.die)
         assert await pool.run("ada", functions.add, 1, 2) == 3
+
+
+def test_a_worker_whose_server_is_gone_ends_without_a_word() -> None:
+    command = [sys.executable, "-P", "-m", "muster.server.worker_process", "64"]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as worker:
+        assert worker.stdin and worker.stdout and worker.stderr
+        worker.stdout.close()
+        request = pickle.dumps((functions.__name__, "add", (1, 2)))
+        worker.stdin.write(LENGTH.pack(len(request)) + request)
+        worker.stdin.flush()
+        assert worker.wait(60) == -signal.SIGPIPE
+        assert worker.stderr.read() == b""
 
 
 async def test_one_user_has_one_worker_and_a_limited_queue(tmp_path: Path) -> None:

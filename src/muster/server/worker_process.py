@@ -69,6 +69,8 @@ def _confine(megabytes: int) -> None:
     os.close(nothing)
     os.dup2(2, 1)  # what a library prints must not become a result
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then closes our input
+    # A killed server closes its end before the kernel kills us: a result that nobody reads is not an error to print.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.nice(_NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
