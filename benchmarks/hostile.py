@@ -1,11 +1,12 @@
 """A hostile member: how soon another member's requests are answered while 100 workflows try to freeze the server.
 
-    python -m benchmarks.hostile [--workflows 100] [--seconds 15]
+    python -m benchmarks.hostile [--workflows 100] [--seconds 15] [--flood]
 
 The server is a process of its own with the whole platform. One member submits workflows of the freezing kinds, all at
-once: recursion, chains, loops, slow expressions, long strings. Another member lists runs and workflows, reads one
-workflow and stores a small one, over and over. What counts is the ratio of the 95th percentile to that on the idle
-server in the same run, and that it stays below the goal.
+once: recursion, chains, loops, slow expressions, long strings. With --flood, the member sends requests to the
+Kubernetes API instead, over 60 connections of another process: lists and watches of large objects, and large writes.
+Another member lists runs and workflows, reads one workflow and stores a small one, over and over. What counts is the
+ratio of the 95th percentile to that on the idle server in the same run, and that it stays below the goal.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,13 @@ import orjson
 import uvloop
 
 from muster.platform.users.credentials import local_token, platform_folder
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 
 GOAL = 0.200
 PASSWORD = "correct horse battery"
 _READERS = 4
+_FLOOD_CONNECTIONS = 60
 _SMALL = {"format": 1, "nodes": [{"name": "a", "image": "busybox", "command": "true"}]}
 
 _TASK: dict[str, Any] = {"name": "task", "container": {"image": "busybox", "command": ["true"]}}
@@ -88,10 +90,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workflows", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=15.0, help="how long to measure, idle and under attack")
+    parser.add_argument("--flood", action="store_true", help="flood the Kubernetes API instead")
+    parser.add_argument("--attack", default="", help=argparse.SUPPRESS)
     parser.add_argument("--serve", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         uvloop.run(serve(Path(options.serve)))
+        return
+    if options.attack:
+        uvloop.run(flood(options.attack, sys.stdin.readline().strip(), options.seconds))
         return
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
         uvloop.run(measure(Path(folder), options))
@@ -100,7 +107,7 @@ def main() -> None:
 async def serve(home: Path) -> None:
     settings = read_settings(home, {"durability": "process", "web": {"port": 0}, "listen": {"port": 0}})
     async with run_server(settings, web=True) as server:
-        print(server.info.web, flush=True)
+        print(server.info.web, server.info.url, flush=True)
         await asyncio.Event().wait()
 
 
@@ -110,21 +117,22 @@ async def measure(home: Path, options: argparse.Namespace) -> None:
     )
     try:
         assert server.stdout is not None
-        url = (await server.stdout.readline()).decode().strip()
+        url, api = (await server.stdout.readline()).decode().split()
         async with client(url, local_token(platform_folder(home))) as admin:
             tokens = [await add_member(admin, url, name) for name in ("mallory", "alice")]
         async with client(url, tokens[0]) as mallory, client(url, tokens[1]) as alice:
             await alice.post("workflows", {"name": "mine", "version": {"document": _SMALL}})
             await requests(alice, 1.0, "warm")
             idle = await requests(alice, options.seconds, "idle")
-            attack = asyncio.create_task(submit_all(mallory, options.workflows))
-            busy = await requests(alice, options.seconds, "busy")
-            while not attack.done():
-                busy += await requests(alice, 1.0, f"busy{len(busy)}")
-            submitted = await attack
-            busy += await requests(alice, options.seconds, "after")
-            states = Counter(run["state"] for run in (await mallory.get("runs?limit=200"))["items"])
-        print(f"{submitted} hostile workflows accepted of {options.workflows}; their runs: {dict(states)}")
+            if options.flood:
+                command = (sys.executable, "-m", "benchmarks.hostile", "--attack", api, "--seconds")
+                attack = await asyncio.create_subprocess_exec(*command, str(options.seconds + 5), stdin=PIPE)
+                assert attack.stdin is not None
+                attack.stdin.write(tokens[0].encode() + b"\n")
+                busy = await requests(alice, options.seconds, "busy")
+                await attack.communicate()
+            else:
+                busy = await run_workflows(mallory, alice, options)
         print(f"idle:         p50 {median(idle):6.1f} ms, p95 {p95(idle):6.1f} ms, most {max(idle) * 1000:6.0f} ms")
         print(f"under attack: p50 {median(busy):6.1f} ms, p95 {p95(busy):6.1f} ms, most {max(busy) * 1000:6.0f} ms")
         print(f"memory of the server: {memory_of(server.pid):.0f} MB; ratio of p95: {p95(busy) / p95(idle):.1f}")
@@ -133,6 +141,51 @@ async def measure(home: Path, options: argparse.Namespace) -> None:
     finally:
         server.terminate()
         await server.wait()
+
+
+async def run_workflows(mallory: Client, alice: Client, options: argparse.Namespace) -> list[float]:
+    attack = asyncio.create_task(submit_all(mallory, options.workflows))
+    busy = await requests(alice, options.seconds, "busy")
+    while not attack.done():
+        busy += await requests(alice, 1.0, f"busy{len(busy)}")
+    submitted = await attack
+    busy += await requests(alice, options.seconds, "after")
+    states = Counter(run["state"] for run in (await mallory.get("runs?limit=200"))["items"])
+    print(f"{submitted} hostile workflows accepted of {options.workflows}; their runs: {dict(states)}")
+    return busy
+
+
+async def flood(api: str, token: str, seconds: float) -> None:
+    """Sends requests, and says which answers there were."""
+    path = f"{api}/api/v1/namespaces/user-mallory/configmaps"
+    large = {"metadata": {"generateName": "a-"}, "data": {f"k{n}": "x" * 900 for n in range(1000)}}
+    wide = orjson.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": {f"k{n}": "" for n in range(5000)}})
+    apply = {"Content-Type": "application/apply-patch+yaml"}
+    answers: Counter[str] = Counter()
+    headers = {"Authorization": f"Bearer {token}"}
+    connector = aiohttp.TCPConnector(limit=0, ssl=False)
+    async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
+        for _ in range(40):
+            async with session.post(path, json=large) as response:
+                answers[f"create {response.status}"] += 1
+
+        async def send_all(number: int) -> None:
+            while True:
+                for kind, method, url, body in (
+                    ("list", "GET", path, None),
+                    ("watch", "GET", f"{path}?watch=1&timeoutSeconds=1", None),
+                    ("pods", "GET", path.replace("configmaps", "pods"), None),
+                    ("apply", "PATCH", f"{path}/b{number}?fieldManager=x", wide),
+                ):
+                    async with session.request(method, url, data=body, headers=apply if body else None) as response:
+                        async for _ in response.content.iter_chunked(1 << 16):
+                            pass
+                        answers[f"{kind} {response.status}"] += 1
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*map(send_all, range(_FLOOD_CONNECTIONS)))
+    print(f"the flood: {dict(answers)}")
 
 
 class Client:

@@ -26,7 +26,7 @@ from benchmarks.workflows import PEERS, _run, _settings
 
 from muster.pipelines.compile import to_workflow
 from muster.pipelines.spec import Pipeline, read_pipeline
-from muster.server.serving import RunningServer, run_server
+from muster.server.embedded_server import RunningServer, run_server
 
 TARGET_RATIO = 10.0
 TARGET_GROWTH = 1.5

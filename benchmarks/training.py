@@ -11,6 +11,7 @@ the first time.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shlex
@@ -109,4 +110,6 @@ def muster_up(folder: Path) -> Iterator[dict[str, str]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rounds", type=int, nargs="?", default=5)
+    main(parser.parse_args().rounds)

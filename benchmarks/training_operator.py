@@ -15,6 +15,7 @@ fake nodes, and progress is printed.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import math
@@ -44,6 +45,7 @@ from tools.cluster.cluster import ROOT, Cluster
 from tools.cluster.processes import Component, Health
 
 PEER = "training-operator"
+USERS = ("muster:operator", "muster:training-operator")
 MEMBERS = 4
 PARALLEL = 32
 SECONDS = "2"
@@ -76,7 +78,7 @@ def main(jobs: int, contenders: Sequence[str]) -> None:
         subprocess.run(command, cwd=ROOT, check=True)
     with cluster.entered():
         kwok.fake_nodes(cluster.layout, max(4, math.ceil(jobs * MEMBERS / PODS_PER_NODE)))
-        audit = listen(cluster)
+        audit = listen(cluster, USERS)
         cluster.stop(PEER)
         cluster.kubectl(
             "delete", "validatingwebhookconfiguration", f"validator.{PEER}.kubeflow.org", "--ignore-not-found"
@@ -90,17 +92,14 @@ def main(jobs: int, contenders: Sequence[str]) -> None:
     report(results)
 
 
-def listen(cluster: Cluster) -> Path:
-    """Turns on the API server's audit log, and returns its path."""
+def listen(cluster: Cluster, users: Sequence[str]) -> Path:
+    """Turns on the API server's audit log for the requests of these users, and returns its path."""
     policy = cluster.layout.configuration / "audit.yaml"
-    users = ["muster:operator", "muster:training-operator"]
-    rules = [{"level": "Metadata", "users": users}, {"level": "None"}]
+    rules = [{"level": "Metadata", "users": list(users)}, {"level": "None"}]
+    stages = ["RequestReceived", "ResponseStarted"]
     policy.write_text(
-        json.dumps({
-            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
-            "rules": rules,
-        })
-    )  # fmt: skip
+        json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": stages, "rules": rules})
+    )
     path = cluster.layout.root / "audit.log"
     path.unlink(missing_ok=True)
     cluster.restart(
@@ -299,4 +298,8 @@ def _verdict(reached: bool) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100, sys.argv[2:] or ["shipped", "tuned", "muster"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("jobs", type=int, nargs="?", default=100)
+    parser.add_argument("contenders", nargs="*", metavar="contender", help="shipped, tuned or muster; all by default")
+    given = parser.parse_args()
+    main(given.jobs, given.contenders or ["shipped", "tuned", "muster"])

@@ -32,7 +32,7 @@ from benchmarks.peers import PREFECT, ROOT, python_of
 from benchmarks.shapes import tasks
 
 from muster.kube.objects import Object, name_of, status_of
-from muster.server.serving import RunningServer, run_server
+from muster.server.embedded_server import RunningServer, run_server
 from muster.server.settings import Settings, read_settings
 from muster.workflows.kinds import WORKFLOW
 

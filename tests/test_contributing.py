@@ -1,4 +1,4 @@
-"""The table "Where do I change X?" of CONTRIBUTING.md."""
+"""The table "Where do I change X?" of CONTRIBUTING.md, and the tests that docs/conformance.md names."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ def test_every_file_in_the_table_exists() -> None:
     rows = [row for row in (ROOT / "CONTRIBUTING.md").read_text().splitlines() if row.startswith("| add ")]
     assert len(rows) >= 16
     missing = [path for row in rows for path in _paths(row) if not _exists(path)]
+    assert missing == []
+
+
+def test_every_test_that_the_page_of_conformance_names_exists() -> None:
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", (ROOT / "docs" / "conformance.md").read_text())
+    assert len(named) >= 50
+    missing = [
+        f"{path}::{name}"
+        for path, name in named
+        if not re.search(rf"def {name}\(", (ROOT / "tests" / path).read_text())
+    ]
     assert missing == []
 
 

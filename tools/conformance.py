@@ -31,7 +31,7 @@ from muster.embedded.settings import ImageSettings
 from muster.kube.errors import AlreadyExists, ApiError
 from muster.kube.manifests import Document, ManifestError, load_manifest_files
 from muster.kube.objects import Object, annotations_of, key_of, labels_of, name_of, namespace_of, status_of
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 

@@ -27,7 +27,7 @@ from muster.kube.errors import ApiError
 from muster.kube.objects import Object, key_of, name_of, namespace_of, status_of
 from muster.pipelines.compile import to_workflow
 from muster.pipelines.spec import PipelineError, read_pipeline
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from muster.workflows.engine.node_tree import pod_name
 from muster.workflows.kinds import WORKFLOW

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
-from muster.server.platform.hosting import host_platform
+from muster.server.platform.host import host_platform
 from muster.server.settings import read_settings
 from muster.server.workers import WorkerPool
 from muster.training.registry import training_kinds

@@ -48,11 +48,21 @@ def ended(code: int, reason: str) -> dict[str, Any]:
     return {"containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": code, "reason": reason}}}]}
 
 
+def beside_executor() -> dict[str, Any]:
+    """The program has ended, and Argo's executor still runs."""
+    executor = {"name": "wait", "ready": True, "state": {"running": {}}}
+    return {"containerStatuses": [*ended(0, "Completed")["containerStatuses"], executor]}
+
+
 @pytest.mark.parametrize(
     ("kind", "obj", "state", "stage", "note"),
     [
         (POD, pod("x", "Pending"), "Pending", "Pending", ""),
         (POD, pod("x", "Running"), "Running", "Running", ""),
+        (POD, pod("x", "Running", **ended(0, "Completed")), "Running", "Running", ""),
+        (POD, pod("x", "Running", **ended(1, "Error")), "Running", "Running", ""),
+        (POD, pod("x", "Pending", **ended(0, "Completed")), "Running", "Running", ""),
+        (POD, pod("x", "Running", **beside_executor()), "Running", "Running", ""),
         (POD, pod("x", "Succeeded", **ended(0, "Completed")), "Succeeded", "Succeeded", ""),
         (POD, pod("x", "Failed", **ended(1, "Error")), "Failed", "Failed", 'container "main" exited with code 1'),
         (

@@ -9,7 +9,7 @@ import pytest
 
 from muster.cli.errors import CommandError
 from muster.cli.workflow_commands import WorkflowFilter, matches_filter, sort_workflows, workflow_row
-from muster.cli.workflow_follow import find_pods_below
+from muster.cli.workflow_follow import find_pods_below, format_end
 from muster.cli.workflow_objects import format_seconds, status_word, summary_fields
 from muster.cli.workflow_tree import find_changes, format_workflow
 from muster.kube.objects import Object, name_of
@@ -149,3 +149,29 @@ def test_a_node_is_found_by_any_of_its_names(word: str, pods: dict[str, str]) ->
 def test_a_node_without_a_log_is_explained(word: str, told: Any) -> None:
     with pytest.raises(CommandError, match=told.replace("?", r"\?")):
         find_pods_below(TREE, word)
+
+
+FAILED = node("main", "Pod", "Failed", message="Error (exit code 7)")
+MORE = "; `muster describe workflow wf` shows more"
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (workflow(phase="Succeeded", message="unused"), ""),
+        (workflow(FAILED, phase="Failed", message="child 'wf-1' failed"), ": main: Error (exit code 7)" + MORE),
+        (workflow(FAILED, phase="Failed"), ": main: Error (exit code 7)" + MORE),
+        (
+            workflow(FAILED, phase="Failed", message="Max duration limit exceeded"),
+            ": Max duration limit exceeded" + MORE,
+        ),
+        (workflow(phase="Error", message="child 'wf-1' failed"), ": child 'wf-1' failed" + MORE),
+        (workflow(phase="Failed"), MORE),
+    ],
+)
+def test_the_end_says_why_a_workflow_failed(end: Object, said: str) -> None:
+    assert format_end(end, end) == f"wf {status_word(end)} at 2026-01-01T00:01:00Z{said}"
+
+
+def test_a_workflow_that_was_deleted_says_so() -> None:
+    assert format_end(workflow(), None) == "wf was deleted before it finished"

@@ -129,7 +129,9 @@ def test_exit_codes_of_logs_and_wait(box: Muster) -> None:
     failed = box("submit", "story.yaml", "-p", "end=exit 3", "--log")
     assert failed.code == 1
     assert "judging" in failed.out
-    assert re.search(r"story-\w+ Failed at ", failed.out)
+    why = r"story-\w+ Failed at \S+: judge: .*exit code 3.*; `muster describe workflow story-\w+` shows more"
+    assert re.search(why, failed.out)
+    assert re.search(why, box("submit", "story.yaml", "-p", "end=exit 3", "--wait").out)
     assert box("submit", "story.yaml", "--wait").code == 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from muster.kube.objects import Object
+from tools.cluster import kwok
 from tools.cluster.cluster import Cluster as RealCluster
 
 API = "admissionregistration.k8s.io/v1beta1"
@@ -70,6 +71,42 @@ def with_cpu_capacity(real: RealCluster, cpu: int, memory: str) -> Iterator[None
             yield
     finally:
         poll(lambda: cpus() == before, f"{node} still offers {cpu} CPUs")
+
+
+@contextmanager
+def argo_pods_on_fake_nodes(real: RealCluster, seconds: str) -> Iterator[None]:
+    """The Pods of all Workflows run on KWOK's nodes, where they seem to take this long and succeed. Their images need
+    not exist."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    ours = {"matchExpressions": [{"key": "workflows.argoproj.io/workflow", "operator": "Exists"}]}
+    toleration = ", ".join(f'"{name}": "{value}"' for name, value in kwok.FAKE_TOLERATION.items())
+    values = {
+        '"/spec/nodeSelector"': f'{{"type": "{kwok.FAKE_NODE}"}}',
+        '"/spec/tolerations"': f"[{{{toleration}}}]",
+        f'"/metadata/annotations/" + jsonpatch.escapeKey("{kwok.SECONDS}")': f'"{seconds}"',
+    }
+    patches = ", ".join(f'JSONPatch{{op: "add", path: {path}, value: {value}}}' for path, value in values.items())
+    mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": f"[{patches}]"}}
+    probe = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "probe",
+            "namespace": "default",
+            "labels": {"workflows.argoproj.io/workflow": "x"},
+            "annotations": {"x": "y"},
+        },
+        "spec": {"containers": [{"name": "main", "image": "none:1"}]},
+    }
+
+    def in_force() -> bool:
+        asked = ["create", "--filename=-", "--dry-run=server", "--output=json"]
+        created = json.loads(real.kubectl(*asked, given=json.dumps(probe)))
+        return bool((created["spec"].get("nodeSelector") or {}).get("type") == kwok.FAKE_NODE)
+
+    with _policy(real, "muster-argo-fake-nodes", {"resourceRules": [rule], "objectSelector": ours}, mutation):
+        poll(in_force, "Pods of Workflows do not run on fake nodes")
+        yield
 
 
 @contextmanager

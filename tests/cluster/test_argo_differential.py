@@ -16,7 +16,7 @@ from muster.kube.errors import AlreadyExists
 from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, labels_of, meta, name_of, status_of
 from muster.kube.remote.client import RemoteCluster
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from tests.cluster.conftest import Needs
 from tools.cluster import addons, images

@@ -23,7 +23,7 @@ from tests.cluster.admission import LOCAL_IMAGES, local_images, poll, with_cpu_c
 from tests.cluster.conftest import Needs
 from tests.cluster.kubeflow import Run
 from tests.cluster.operating import operating, without_the_peer
-from tools.cluster import images
+from tools.cluster import images, network
 from tools.cluster.cluster import Cluster as RealCluster
 from tools.cluster.framework_images import framework_image
 from tools.cluster.kubectl import KubectlFailed
@@ -43,11 +43,6 @@ FRAMEWORKS = {
 }
 # torch 1.13, which Debian has, needs the last two under torchrun.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PET_REDIRECTS": "1", "PET_TEE": "1"}
-GANG_TEST = frozenset({"test_sdk_e2e_with_gang_scheduling"})
-PLAIN_TESTS = frozenset({"test_sdk_e2e"})
-MORE_OF_PYTORCH = frozenset(
-    f"test_sdk_e2e_{name}" for name in ("managed_by", "create_from_func", "create_from_image")
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +78,8 @@ def runs(
     prepared.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": each} for each in metadata))
     for name in names.values():
         prepared.kubectl("wait", "--for=create", "serviceaccount/default", f"--namespace={name}", "--timeout=60s")
-    begun = {kind: Run(prepared, kind, name, gang, notes) for kind, name in names.items()}
+    within = network.inside(prepared.layout, [])
+    begun = {kind: Run(prepared.kubeconfig, kind, name, gang, notes, within) for kind, name in names.items()}
     yield begun
     for run in begun.values():
         run.end()
@@ -93,8 +89,7 @@ def runs(
 @pytest.mark.parametrize("kind", kubeflow.KINDS)
 def test_they_pass(runs: dict[str, Run], kind: str, gang: str) -> None:
     outcome = runs[kind].outcome(600)
-    plain = PLAIN_TESTS | MORE_OF_PYTORCH if kind == "pytorchjob" else PLAIN_TESTS
-    passing, skipping = (plain, GANG_TEST) if gang == "none" else (GANG_TEST, plain)
+    passing, skipping = kubeflow.expected(kind, gang)
     assert (outcome.passed, outcome.skipped, outcome.failed) == (passing, skipping, frozenset()), outcome.said
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
+from subprocess import run as run_process
 from typing import Any
 from urllib.parse import quote
 
@@ -262,6 +263,31 @@ async def test_logs_and_files_outlive_their_pods(argo: Platform, remote: RemoteC
         assert await log(admin, run["id"], "b", f"?attempt={attempt}") == ["failing"]
     assert (await admin("GET", f"runs/{run['id']}/nodes/a/outputs/f")).ok() == "two\n"
     assert (await admin.get(f"runs/{run['id']}"))["state"] == "failed", "a Pod that is gone changes nothing"
+
+
+async def test_a_workflow_moves_from_a_laptop_to_the_cluster(argo: Platform, laptop: Platform, tmp_path: Path) -> None:
+    """By the commands of docs/cluster-platform.md. Afterwards it is the same version, and prints the same."""
+    name, archive = f"moved-{argo.suffix}", tmp_path / "all.tar.gz"
+    document = with_local_images(seed_example())
+    await laptop.admin.post("workflows", {"name": name, "version": {"document": document}})
+
+    async def muster(*words: str, given: str = "") -> str:
+        environment = {**os.environ, "MUSTER_HOME": str(laptop.home), "XDG_CONFIG_HOME": str(tmp_path)}
+        command = [sys.executable, "-m", "muster", *words]
+        done = await asyncio.to_thread(
+            run_process, command, env=environment, input=given, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    await muster("export", "-o", str(archive), "--workflow", name)
+    await muster("login", argo.url, "--token", "-", given=argo.admin.token)
+    assert "created" in await muster("import", str(archive))
+    assert "created" not in await muster("import", str(archive)), "a second time, there is nothing to do"
+    run = (await muster("runs", "create", name, "--wait")).strip()
+    here, there = [(await each.admin.get(f"workflows/{name}/versions"))["items"] for each in (laptop, argo)]
+    assert [each["hash"] for each in there] == [each["hash"] for each in here]
+    assert await log(argo.admin, run, "step2") == SEED_LOG
 
 
 async def test_two_teams_do_not_see_each_other(argo: Platform, remote: RemoteCluster) -> None:

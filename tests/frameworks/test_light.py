@@ -1,8 +1,11 @@
-"""The frameworks that are small enough for every test run."""
+"""The frameworks that are small enough for every CI run; the workflow of `make demo` is part of `make test`, too."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from tests.frameworks.conftest import Prepare
 from tests.frameworks.training import said, trained
@@ -10,6 +13,8 @@ from tests.frameworks.training import said, trained
 pytestmark = pytest.mark.timeout(400)
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 def test_xgboost_with_a_real_tracker(prepared: Prepare) -> None:
     out = trained(prepared("xgboost"), "examples/training/xgboost/xgboostjob.yaml")
     models = said(out, r"replica \d: accuracy 0\.\d+, model (\w+)")
@@ -17,11 +22,26 @@ def test_xgboost_with_a_real_tracker(prepared: Prepare) -> None:
     assert len(set(models)) == 1, "all replicas have the same model"
 
 
+@pytest.mark.slow
+@pytest.mark.smoke
 def test_mpi_with_mpich(prepared: Prepare) -> None:
     out = trained(prepared("mpi"), "examples/training/mpi/mpijob.yaml")
     assert said(out, r"offset -?\d\.\d+; (all 2 ranks agree)") == ["all 2 ranks agree"]
     hosts = said(out, r"rank \d of 2 on (\S+)")
     assert sorted(hosts) == ["least-squares-worker-0", "least-squares-worker-1"], "one rank in each worker's Pod"
+
+
+@pytest.mark.slow
+@pytest.mark.smoke
+def test_mpi_workers_that_ask_for_an_ssh_daemon_as_those_of_mpi_operator(prepared: Prepare, tmp_path: Path) -> None:
+    job = yaml.safe_load(Path("examples/training/mpi/mpijob.yaml").read_text())
+    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    worker |= {"command": ["/usr/sbin/sshd"], "args": ["-De", "-f", "/home/mpiuser/.sshd_config"]}
+    manifest = tmp_path / "sshd.yaml"
+    manifest.write_text(yaml.safe_dump({**job, "apiVersion": "kubeflow.org/v2beta1"}))
+    out = trained(prepared("mpi"), str(manifest))
+    assert said(out, r"offset -?\d\.\d+; (all 2 ranks agree)") == ["all 2 ranks agree"]
+    assert len(set(said(out, r"rank \d of 2 on (\S+)"))) == 2, "one rank in each worker's Pod"
 
 
 def test_a_workflow_that_prepares_trains_evaluates_and_passes_on_the_model(prepared: Prepare) -> None:

@@ -65,6 +65,25 @@ def test_what_is_missing_comes_with_its_fix(change: dict[str, Any], name: str, s
     assert all(check.state == "ok" for other, check in checks.items() if other != name)
 
 
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({"artifacts": {"s3": {"bucket": "b"}}}, "s3-access-key, s3-secret-key"),
+        ({"artifacts": {"s3": {"bucket": "b", "accessKey": "a"}}}, "s3-secret-key"),
+        ({"artifacts": {"s3": {"bucket": "b", "accessKey": "a", "secretKey": "s"}}}, ""),
+        ({"artifacts": {"s3": {"bucket": "b", "secretName": "keys"}}}, ""),
+        ({"oidc": {"issuer": "https://id.example", "clientId": "muster"}}, "oidc-client-secret"),
+        ({"oidc": {"issuer": "https://id.example", "clientSecretFile": "/file"}}, ""),
+    ],
+)
+def test_the_secret_needs_the_keys_of_what_the_settings_name(settings: dict[str, Any], missing: str) -> None:
+    options = DeployOptions(PlatformOptions(config=settings))
+    check = found(GOOD, options)["Secret"]
+    assert (check.state, check.fix) == (("error", f"add {missing} to it") if missing else ("ok", ""))
+    new = found(replace(GOOD, secret_keys=None), options)["Secret"].fix
+    assert all(f"--from-literal={key}=..." in new for key in missing.split(", ") if key)
+
+
 def test_a_gang_scheduler_that_is_wanted_must_be_there() -> None:
     options = DeployOptions(operator=InstallOptions(gang="scheduler-plugins:mine"))
     assert found(GOOD, options)["gang scheduling"].state == "error"

@@ -19,7 +19,7 @@ from muster.pipelines.compile import to_workflow
 from muster.pipelines.resolver import node_outputs
 from muster.pipelines.spec import parse_pipeline, read_pipeline
 from muster.pipelines.task import TaskOutputs
-from muster.server.serving import RunningServer, run_server
+from muster.server.embedded_server import RunningServer, run_server
 from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 

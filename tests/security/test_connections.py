@@ -159,6 +159,44 @@ async def test_a_head_has_a_largest_size(head: bytes) -> None:
         assert answer.startswith((b"HTTP/1.1 4", b"")) and b" 200 " not in answer
 
 
+async def _accept(scope: Scope, receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
+    await send({"type": "websocket.send", "text": str(len(scope["query_string"]))})
+
+
+_UPGRADE = (
+    b"Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"GET /?" + b"b" * 10_000 + b" HTTP/1.1\r\n" + _UPGRADE, id="the URL has 10 KB"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + _UPGRADE + b"X-A: " + b"b" * 10_000 + b"\r\n", id="a header has 10 KB"),
+        pytest.param(b"GET / HTTP/1.1\r\n" + _UPGRADE + b"X-A: b\r\n" * 150, id="there are 150 headers"),
+    ],
+)
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(b"101", id="A client opens a WebSocket"),
+        pytest.param(b"4", id="A client opens a WebSocket that the library refuses"),
+    ],
+)
+async def test_websocket_with_a_large_head(head: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    if status != b"101":
+        monkeypatch.setattr("websockets.http11.MAX_LINE_LENGTH", 8_192)
+        monkeypatch.setattr("websockets.http11.MAX_NUM_HEADERS", 128)
+    async with _served(_accept) as address, _connected(address) as (reader, writer):
+        writer.write(head + b"\r\n")
+        async with asyncio.timeout(20):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 " + status)
+        assert status == b"101" or await _is_closed(reader)
+
+
 async def test_connections_are_counted_per_address_and_in_total() -> None:
     """One client opens all connections that there are"""
     async with _served(most=5, most_of_address=3) as address:

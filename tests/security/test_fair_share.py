@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from muster.kube.budgets import Budgets
-from muster.kube.errors import NotAcceptable
+from muster.kube.errors import NotAcceptable, TooManyRequests
 from muster.kube.manifests import dump
+from muster.server.embedded_server import run_server
 from muster.server.fair_share import BURST_SECONDS, FairRequests, FairShares, TooManyWaiting, Turn, turn_of
-from muster.server.kubernetes.request import ApiRequest, json_response, send_response
-from muster.server.serving import run_server
+from muster.server.kubernetes.request import ApiRequest, json_response, send_response, stream
 from muster.server.settings import read_settings
 from tests.server.platform.whole import Whole
 
@@ -59,6 +59,101 @@ async def test_a_user_who_is_alone_does_not_wait() -> None:
     assert shares.seconds_to_wait("mallory") == 0
     shares.note("alice")
     assert 0 < shares.seconds_to_wait("mallory") < 5
+
+
+async def _run_socket(shares: FairShares, app: Any, sent: list[str]) -> None:
+    async def receive() -> Any:
+        return {"type": "websocket.receive", "bytes": b"x"}
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    await FairRequests(app, shares)({"type": "websocket"}, receive, send)
+
+
+@pytest.mark.parametrize(
+    "direction",
+    [
+        pytest.param("output", id="A member runs commands that print without end, or forwards ports"),
+        pytest.param("input", id="A member sends input to a command without end"),
+    ],
+)
+async def test_sockets_wait_for_the_share_of_their_user(direction: str) -> None:
+    clock = Clock()
+    shares = FairShares(BUDGETS, clock)
+    shares.note("alice")
+    sent: list[str] = []
+    received = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        turn = turn_of(scope)
+        assert turn is not None
+        await turn.begin("mallory")
+        await send({"type": "websocket.accept"})
+        turn.spend(BURST_SECONDS + 0.1)
+        if direction == "input":
+            await receive()
+            received.set()
+            return
+        for _ in range(3):
+            await send({"type": "websocket.send"})
+
+    running = asyncio.create_task(_run_socket(shares, app, sent))
+    await asyncio.wait((running,), timeout=0.3)
+    assert not running.done() and not received.is_set()
+    assert sent == ["websocket.accept", *(["websocket.send"] if direction == "output" else [])]
+    clock.now += 60
+    shares.note("alice")
+    await asyncio.wait_for(running, 20)
+    assert received.is_set() or sent.count("websocket.send") == 3
+
+
+async def test_a_user_has_a_limit_on_open_streams() -> None:
+    """A member opens thousands of watches, and wakes all of them with every write"""
+    shares = FairShares(Budgets(user_streams=2))
+    watches = [Turn(shares) for _ in range(3)]
+    for turn in watches:
+        turn.join("mallory")
+    other = Turn(shares)
+    other.join("alice")
+    with watches[0].streaming(), other.streaming():
+        with watches[1].streaming():
+            scope = {"type": "http", "method": "GET", "headers": [], "query_string": b"", "muster.turn": watches[2]}
+            request = ApiRequest(scope, _unexpected, _unexpected, "/api/v1/pods")
+            with pytest.raises(TooManyRequests, match=r"2 of your streams are open; .* budgets.userStreams"):
+                await stream(request, _no_pieces(), media="application/json")
+        with watches[2].streaming():
+            pass
+
+
+async def _unexpected(*_: Any) -> Any:
+    raise AssertionError
+
+
+async def _no_pieces() -> AsyncGenerator[bytes, None]:
+    return
+    yield b""
+
+
+async def test_open_sockets_do_not_hold_up_requests() -> None:
+    """(for comparison) a user with many open terminals can go on working"""
+    shares = FairShares(BUDGETS)
+    sent: list[str] = []
+    leave = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        turn = turn_of(scope)
+        assert turn is not None
+        await turn.begin("mallory")
+        await send({"type": "websocket.accept"})
+        await leave.wait()
+
+    terminals = [asyncio.create_task(_run_socket(shares, app, sent)) for _ in range(5)]
+    async with asyncio.timeout(20):
+        shares.end(await shares.begin("mallory"))
+    leave.set()
+    await asyncio.gather(*terminals)
+    assert sent == ["websocket.accept"] * 5
 
 
 async def test_many_requests_at_once() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from muster.embedded.node import scratch_space
 from muster.embedded.node.isolation import probe_isolation
-from muster.embedded.node.supervisor.resource_limits import ProcessLimit
+from muster.embedded.node.supervisor.resource_limits import ProcessLimit, enter_pods_group
 from muster.kube.budgets import Budgets
 from muster.kube.builtin import POD
 from muster.kube.errors import Conflict, TooManyRequests
@@ -36,7 +36,15 @@ def _can_limit_processes() -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def _can_share_memory() -> bool:
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if enter_pods_group("test", 1 << 30) else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 LIMITS_PROCESSES = _can_limit_processes()
+SHARES_MEMORY = _can_share_memory()
 
 
 @pytest.fixture
@@ -228,3 +236,32 @@ async def test_the_status_of_a_pod_chooses_what_the_server_connects_to(node: Nod
     await node.delete("fake", grace=0)
     with pytest.raises(Conflict), node.cluster.node.forward("gone", "default"):
         pass
+
+
+@pytest.mark.skipif(not SHARES_MEMORY, reason="this machine allows no control group for memory")
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(
+            "python3 -c 'x = bytearray(600_000_000)'", id="A Pod without a limit fills the memory of the machine"
+        ),
+        pytest.param(
+            "head -c 600000000 /dev/zero > /dev/shm/x", id="A Pod without a limit fills the memory through /dev/shm"
+        ),
+    ],
+)
+async def test_pods_leave_memory_to_the_server(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.embedded.node.agent.usable_memory", lambda: 300 << 20)
+    node = Node(tmp_path)
+    await node.start()
+    try:
+        await node.create("bomb", "sh", "-c", f"exec {script}" if "python3" in script else script)
+        pod = await node.ended("bomb")
+        assert status_of(pod)["phase"] == "Failed"
+        if "python3" in script:
+            assert ending(pod)["reason"] == "OOMKilled"
+            assert "all Pods of this machine together" in ending(pod)["message"]
+            assert "budgets.podsMemoryPercent" in ending(pod)["message"]
+        assert await node.output("other", "echo", "fine") == "fine\n"
+    finally:
+        await node.clean_up()

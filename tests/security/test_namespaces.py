@@ -23,8 +23,8 @@ from muster.kube.objects import Key, Object, annotations_of, labels_of, name_of
 from muster.kube.rbac import User
 from muster.platform.database.database import sqlite_url
 from muster.platform.users.credentials import local_token, platform_folder
+from muster.server.embedded_server import run_server
 from muster.server.kubernetes.app import AccessControl
-from muster.server.serving import run_server
 from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 from tests.server.platform.served import Client

@@ -22,6 +22,7 @@ from muster.kube.encryption import KEY_FILE, KeyRing
 from muster.kube.pod_security import WORKFLOW_LABEL
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.database.tables import now, runs, versions, workflows
+from muster.server.fair_share import FairShares
 from muster.server.http_server import ConnectionLimits
 from muster.server.proxy.ports import PortListeners
 from tests.server.platform.served import PASSWORD, Client, serving
@@ -468,7 +469,7 @@ async def test_a_server_of_somebody_else(
 async def test_the_culler_talks_to_a_server_of_somebody_else(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Pod of another user listens at the address of a notebook, and waits for the culler to send the token."""
     from muster.kube.objects import timestamp
-    from muster.server.serving import _workspace_address
+    from muster.server.embedded_server import _workspace_address
     from muster.workspaces.culler import Culler
     from muster.workspaces.images import WorkspaceSettings
     from muster.workspaces.kinds import NOTEBOOK
@@ -603,3 +604,18 @@ def _insert_run(connection: Connection, run: str, owner: str, team: str) -> None
             copied_from="", state="running", message="", nodes=0, done=0, retries=0, created=at, seen="", revision=1,
         )
     )  # fmt: skip
+
+
+async def test_downloads_wait_for_the_share_of_their_user(
+    scene: Scene, browser: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member downloads from their workspace without end, over many connections"""
+    waited: list[str] = []
+
+    async def wait_for_share(self: FairShares, user: str) -> None:
+        waited.append(user)
+
+    monkeypatch.setattr(FairShares, "wait_for_share", wait_for_share)
+    page = await scene.ask("GET", "/download?pieces=20", browser)
+    assert len(page.body) == 20 * 65536
+    assert waited.count("muster:ann") > 1

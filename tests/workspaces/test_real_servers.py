@@ -15,7 +15,7 @@ import pytest
 
 from muster.kube.builtin import POD
 from muster.platform.database.database import sqlite_url
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from muster.workspaces.addresses import Upstream, find_upstream
 from muster.workspaces.kinds import NOTEBOOK, TENSORBOARD

@@ -24,6 +24,8 @@ _KUEUE_SECRET = "kueue-webhook-server-cert"  # noqa: S105 (its name)
 _KUEUE_SERVICE = "kueue-webhook-service"
 _KUEUE_PORT = 9543
 _JOBS = "kubeflow.org"
+_POD_WEBHOOKS = ("mpod.kb.io", "vpod.kb.io")
+_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 def prepare_scheduler_plugins(layout: Layout) -> None:
@@ -64,8 +66,8 @@ def plugins_controller(layout: Layout) -> Component:
 
 def prepare_kueue(layout: Layout) -> None:
     """Selects from upstream's manifests what a process beside the cluster needs: CRDs, the Secret of its
-    certificate, and the webhooks for its own kinds and for training jobs. Those for Pods and other kinds would be
-    called for everything in the cluster without effect: their integrations are off."""
+    certificate, and the webhooks for its own kinds, for training jobs, and for Pods of a queue. Those for other kinds
+    would be called without effect: their integrations are off."""
     rendered = kubectl(layout, "kustomize", str(manifest(KUEUE, "config") / "default"))
     objects = [obj for obj in yaml.safe_load_all(rendered) if obj]
     by_kind: dict[str, list[dict[str, Any]]] = {}
@@ -78,7 +80,7 @@ def prepare_kueue(layout: Layout) -> None:
     service["spec"].pop("selector", None)
     webhooks = by_kind["MutatingWebhookConfiguration"] + by_kind["ValidatingWebhookConfiguration"]
     for obj in webhooks:
-        obj["webhooks"] = [hook for hook in obj["webhooks"] if _concerns_jobs(hook)]
+        obj["webhooks"] = [_limit_to_queues(hook) for hook in obj["webhooks"] if _is_used(hook)]
     secrets = [] if _has_certificate(layout) else by_kind["Secret"]
     apply(layout, [*secrets, *webhooks, service, endpoint(KUEUE_NAMESPACE, _KUEUE_SERVICE, {"": _KUEUE_PORT})])
 
@@ -94,7 +96,7 @@ def kueue(layout: Layout) -> Component:
         "webhook": {"port": _KUEUE_PORT, "certDir": str(layout.root / "kueue-certificates")},
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"qps": 1000, "burst": 2000},
-        "integrations": {"frameworks": [f"{_JOBS}/{kind}" for kind in kinds]},
+        "integrations": {"frameworks": ["pod", *(f"{_JOBS}/{kind}" for kind in kinds)]},
         # Its own API server, for which Kueue needs a folder at the root of the file system.
         "featureGates": {"VisibilityOnDemand": False},
     }
@@ -107,8 +109,16 @@ def finish_kueue(layout: Layout) -> None:
     deliver_certificate(layout, "kueue", KUEUE_NAMESPACE, _KUEUE_SECRET, layout.root / "kueue-certificates")
 
 
-def _concerns_jobs(webhook: dict[str, Any]) -> bool:
-    return all({"kueue.x-k8s.io", _JOBS} & set(rule["apiGroups"]) for rule in webhook["rules"])
+def _is_used(webhook: dict[str, Any]) -> bool:
+    ours = all({"kueue.x-k8s.io", _JOBS} & set(rule["apiGroups"]) for rule in webhook["rules"])
+    return ours or webhook["name"] in _POD_WEBHOOKS
+
+
+def _limit_to_queues(webhook: dict[str, Any]) -> dict[str, Any]:
+    """Upstream asks Kueue about every Pod. Here, tests stop it: Pods of others have to start without it."""
+    if webhook["name"] not in _POD_WEBHOOKS:
+        return webhook
+    return {**webhook, "objectSelector": {"matchExpressions": [{"key": _QUEUE_LABEL, "operator": "Exists"}]}}
 
 
 def _has_certificate(layout: Layout) -> bool:

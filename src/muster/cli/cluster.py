@@ -59,7 +59,7 @@ def up(
         gc.disable()  # None of the modules that are imported now becomes garbage.
         import uvloop
 
-        from muster.server.serving import serve_until_signal
+        from muster.server.embedded_server import serve_until_signal
 
         gc.enable()
         uvloop.run(serve_until_signal(settings, on_ready=_print_ready))

@@ -121,7 +121,11 @@ def limits(memory: bool, cpu: bool) -> Finding:
         "This user may not create control groups. Run as root, or in a session with delegation:\n"
         "systemd-run --user --scope -p Delegate=yes muster up"
     )
-    instead = "; memory is polled instead, which notices a sudden rise late" if not memory else ""
+    instead = (
+        "; memory is polled instead, which notices a sudden rise late, and Pods without a limit may use all of it"
+        if not memory
+        else ""
+    )
     return Finding("limits", "limited", f"{missing} limits are not enforced by the kernel{instead}", advice)
 
 

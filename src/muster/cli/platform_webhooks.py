@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -20,7 +20,7 @@ from muster.cli.platform import (
     given_options,
     print_records,
 )
-from muster.platform.records.webhooks import WebhookDetail
+from muster.platform.records.webhooks import END_STATES, EndState, WebhookDetail
 
 webhooks_app = command_group("Manage webhooks, which tell other programs when a run ends.")
 
@@ -59,14 +59,13 @@ def create_webhook(
 ) -> None:
     """Create a webhook."""
     with connect_platform() as muster:
-        body = {"states": states} if states else {}
         made = muster.webhooks.create(
             name,
             url,
             secret=_read_secret(secret),
             team=team,
             workflow=workflow,
-            **body,  # type: ignore[arg-type]
+            states=cast(list[EndState], states) if states else END_STATES,  # the server refuses others
         )
     echo(made.id)
 

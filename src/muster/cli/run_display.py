@@ -165,6 +165,10 @@ def _pod_state(pod: Object) -> tuple[str, str, str]:
     phase = str(status_of(pod).get("phase") or "Pending")
     stage = phase if phase in _ORDER else "Pending"
     state = pod_status(pod)
+    if stage in ("Pending", "Running") and (state in ("Completed", "NotReady") or _ends_now(pod)):
+        # A kubelet reports the end of a container before that of its Pod, which may even be pending still; and the end
+        # of Argo's container after that of the program.
+        return "Running", "Running", ""
     if state in ("Completed", "Error"):
         state = {"Completed": "Succeeded", "Error": "Failed"}[state] if stage in ("Succeeded", "Failed") else state
     if stage == "Succeeded":
@@ -179,6 +183,12 @@ def _pod_state(pod: Object) -> tuple[str, str, str]:
         return state, stage, "; ".join(text for text in (again, *ends[:1]) if text)
     note = reasons[0] if reasons else ""
     return state, stage, re.sub(rf'^container "[^"]*": {re.escape(state)}: ', "", note)
+
+
+def _ends_now(pod: Object) -> bool:
+    containers = status_of(pod).get("containerStatuses") or ()
+    ended = bool(containers) and all((each.get("state") or {}).get("terminated") for each in containers)
+    return ended and spec_of(pod).get("restartPolicy") == "Never"
 
 
 def _workload_state(obj: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from muster.cli.pod_logs import LogFollower
 from muster.cli.run_display import Display, ProgressBoard
 from muster.cli.run_objects import AppliedObject, Outcome, find_outcome, is_service, is_workload
-from muster.cli.workflow_objects import failure_message, is_workflow, with_full_status
+from muster.cli.workflow_objects import failure_cause, is_workflow, with_full_status
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer, OnChange
 from muster.kube.errors import ApiError
@@ -253,7 +253,7 @@ class RunWatch:
         if uid in self._work and uid not in self.outcomes:
             outcome = find_outcome(obj)
             if outcome is not None and not outcome.succeeded and is_workflow(obj):
-                outcome = outcome._replace(message=outcome.message or failure_message(obj))
+                outcome = outcome._replace(message=failure_cause(obj))
             if outcome is None and deleted:
                 outcome = Outcome(False, "Deleted", "it was deleted before it finished")
             if outcome is not None:

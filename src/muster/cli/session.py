@@ -159,7 +159,7 @@ async def connect_or_start(
                     takeover.cancel()
                     await asyncio.gather(takeover, return_exceptions=True)
         return
-    from muster.server.serving import run_server
+    from muster.server.embedded_server import run_server
 
     try:
         async with run_server(load_settings(runtime, gang=gang)) as server:
@@ -206,7 +206,7 @@ async def _take_over_cluster() -> None:
         await asyncio.sleep(_LOOK_SECONDS)
         if running_server(home()) is not None:
             continue
-        from muster.server.serving import run_server
+        from muster.server.embedded_server import run_server
 
         with suppress(ServerError):  # another process took over first
             async with run_server(load_settings()):

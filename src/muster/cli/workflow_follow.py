@@ -15,7 +15,14 @@ from muster.cli.output import colorize, echo, pick_color, supports_color
 from muster.cli.pod_logs import visible_text
 from muster.cli.selection import watch_object
 from muster.cli.session import Session
-from muster.cli.workflow_objects import is_finished, status_word, succeeded, with_full_status, workflow_kind
+from muster.cli.workflow_objects import (
+    failure_cause,
+    is_finished,
+    status_word,
+    succeeded,
+    with_full_status,
+    workflow_kind,
+)
 from muster.cli.workflow_tree import watch_until_finished
 from muster.kube.cluster import LogQuery
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of
@@ -164,6 +171,9 @@ async def wait_until_finished(session: Session, workflow: Object) -> Object | No
 def format_end(workflow: Object, end: Object | None) -> str:
     if end is None:
         return f"{name_of(workflow)} was deleted before it finished"
-    status = status_of(end)
-    message = f": {status['message']}" if status.get("message") and not succeeded(end) else ""
-    return f"{name_of(end)} {status_word(end)} at {status.get('finishedAt')}{message}"
+    said = f"{name_of(end)} {status_word(end)} at {status_of(end).get('finishedAt')}"
+    if succeeded(end):
+        return said
+    cause = failure_cause(end)
+    more = f"`muster describe workflow {name_of(end)}` shows more"
+    return f"{said}: {cause}; {more}" if cause else f"{said}; {more}"

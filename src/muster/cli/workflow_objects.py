@@ -157,8 +157,16 @@ def is_workflow(obj: Object) -> bool:
     return obj.get("kind") == "Workflow" and str(obj.get("apiVersion")).startswith("argoproj.io/")
 
 
+def failure_cause(workflow: Object) -> str:
+    """Returns why the workflow failed. Its own message often only names the id of a failed child: then the messages of
+    the failed nodes say more."""
+    message = str(status_of(workflow).get("message") or "")
+    names_child = message.startswith("child '")
+    return (failure_message(workflow) if names_child or not message else "") or message
+
+
 def failure_message(workflow: Object) -> str:
-    """Returns the messages of the failed nodes, if the workflow itself has no message."""
+    """Returns the messages of the failed nodes."""
     nodes = (status_of(workflow).get("nodes") or {}).values()
     groups = ("Steps", "StepGroup", "DAG", "TaskGroup", "Retry")
     failed = [n for n in nodes if n.get("phase") in ("Failed", "Error") and n.get("type") not in groups]

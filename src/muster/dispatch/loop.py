@@ -31,7 +31,7 @@ from muster.dispatch.database import Database
 from muster.dispatch.errors import Unclear
 from muster.dispatch.held_jobs import HeldJob, HeldJobs, LoopSettings, monotonic
 from muster.dispatch.model import Capacity, Job, JobDescription, JobType, Spec
-from muster.dispatch.polling import Poller
+from muster.dispatch.poller import Poller
 from muster.dispatch.secrets import Secret
 
 log = logging.getLogger(__name__)

@@ -68,6 +68,7 @@ class Box:
         self.cluster = EmbeddedCluster(
             settings.home / "store", catalogue, durability=settings.durability, keys=self.keys
         )
+        self.cluster.store.member_megabytes = settings.budgets.member_object_megabytes
         self.cluster.addresses = PortLeases(self.cluster)
         self.identity = Identity.open(settings.home / "identity", self.cluster)
         self._recorders: list[EventRecorder] = []

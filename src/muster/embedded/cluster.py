@@ -15,16 +15,17 @@ from muster.embedded.store import status_rows, writes
 from muster.embedded.store.admission import FieldValidation, private_copy
 from muster.embedded.store.database import Durability
 from muster.embedded.store.list_watch import list_objects, selector_predicate, watch_history
+from muster.embedded.store.shared_parts import weigh
 from muster.embedded.store.store import Store
 from muster.embedded.store.view import Transaction, encode
-from muster.embedded.store.write_hooks import PERMANENT_NAMESPACES, CustomKinds
+from muster.embedded.store.write_hooks import PERMANENT_NAMESPACES, CustomKinds, namespace_full
 from muster.embedded.store.writes import to_scale
 from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
 from muster.kube.encryption import KeyRing
 from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Unavailable, is_count
 from muster.kube.kinds import Catalogue, Kind, invalid_object
 from muster.kube.metrics_api import UsageByPod
-from muster.kube.objects import Key, Object, key_of, timestamp, uid_of, version_of
+from muster.kube.objects import Key, Object, key_of, namespace_of, timestamp, uid_of, version_of
 from muster.kube.schema_validation import validate
 from muster.kube.selectors import parse_fields
 
@@ -103,6 +104,13 @@ class EmbeddedCluster:
         self._catalogue = catalogue
         self._clock = clock
         self._now_second, self._now_text = -1, ""
+
+    def check_growth(self, old: Object, new: Object) -> None:
+        """Raises Forbidden if an object of a restricted namespace grows beyond what the namespace may take in memory.
+        New objects are checked by the store."""
+        namespace, megabytes = namespace_of(new), self.store.member_megabytes
+        if self.store.view.weight(namespace) > megabytes << 20 and weigh(encode(new)) > weigh(encode(old)):
+            raise namespace_full(namespace, megabytes)
 
     @property
     def catalogue(self) -> Catalogue:

@@ -24,6 +24,9 @@ class Budgets:
     """The same for a Pod of a restricted namespace."""
     pod_open_files: int = 1_048_576
     """Files that one process of a Pod may have open, as far as the machine allows so many."""
+    pods_memory_percent: int = 90
+    """What all Pods of this machine may use together of its memory, where the server may create control groups. 100 is
+    no limit."""
     pod_scratch_megabytes: int = 20_480
     """What a Pod may write to its own disk space: /tmp, emptyDir volumes and its layer of a root file system."""
     member_volume_megabytes: int = 204_800
@@ -44,8 +47,12 @@ class Budgets:
     """What a restricted namespace may keep in the local artifact repository."""
     member_artifact_files: int = 1_000_000
     """The number of these files and folders."""
+    member_object_megabytes: int = 512
+    """The memory that the Kubernetes objects of a restricted namespace may take. It is estimated from their size and
+    number of values; Events and nodes of workflows do not count."""
     user_streams: int = 256
-    """Streams of events, logs and files of the platform that one user has open at the same time."""
+    """Streams of events, logs and files of the platform that one user has open at the same time; and watches, logs and
+    commands of the Kubernetes API of a user who is not an admin."""
     streams: int = 4_096
     """The same for all users together."""
     user_requests_per_second: int = 100

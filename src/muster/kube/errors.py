@@ -130,6 +130,16 @@ class StorageFull(ApiError):
     code, reason = 507, "InsufficientStorage"
 
 
+def lacks_permission(error: Exception) -> bool:
+    """Whether the cluster refused a request because the account may not make it. An API server that starts refuses
+    everything until it has read its roles, and an admin may add what is missing; admission refuses what is written in
+    an object."""
+    return isinstance(error, Forbidden) and bool(_NO_PERMISSION.search(error.message))
+
+
+_NO_PERMISSION = re.compile(r'is forbidden: User "[^"]*" cannot ')
+"""The words of Kubernetes' authorizer. Admission says something else, such as `violates PodSecurity`."""
+
 _BY_REASON: dict[str, type[ApiError]] = {
     cls.reason: cls
     for cls in (

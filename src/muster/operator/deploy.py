@@ -20,7 +20,7 @@ from muster.kube.remote.client import RemoteCluster
 from muster.operator import install_manifests, platform_manifests
 from muster.operator.install import Say, apply_object, find_other_operators, install, wait_available
 from muster.operator.install_manifests import InstallOptions, build_manifests
-from muster.operator.platform_manifests import REQUIRED_KEYS, PlatformOptions, build_platform
+from muster.operator.platform_manifests import PlatformOptions, build_platform, needed_keys
 
 State: TypeAlias = Literal["ok", "warning", "error"]
 
@@ -189,7 +189,7 @@ def _check_secret(facts: Facts, options: PlatformOptions) -> Check:
         "database-url": "postgresql://USER:PASSWORD@HOST/muster",
         "encryption-key": "$(openssl rand -base64 32)",
     }
-    missing = [key for key in REQUIRED_KEYS if key not in (facts.secret_keys or ())]
+    missing = [key for key in needed_keys(options.config) if key not in (facts.secret_keys or ())]
     name = f"{options.namespace}/{options.secret}"
     port = facts.database_port
     if not missing and port is not None and port not in options.egress_ports:
@@ -197,7 +197,7 @@ def _check_secret(facts: Facts, options: PlatformOptions) -> Check:
         return Check("Secret", "warning", f"{name}: the NetworkPolicy does not allow port {port} of database-url", fix)
     if not missing:
         return Check("Secret", "ok", f"{name}: {', '.join(sorted(facts.secret_keys or ()))}")
-    given = " ".join(f"--from-literal={key}={literals[key]}" for key in missing)
+    given = " ".join(f"--from-literal={key}={literals.get(key, '...')}" for key in missing)
     command = f"kubectl create secret generic {options.secret} --namespace {options.namespace} {given}"
     if not facts.namespace_exists:
         command = f"kubectl create namespace {options.namespace}; {command}"

@@ -29,6 +29,11 @@ USER = 65532
 
 SELECTOR = {"app.kubernetes.io/name": NAME}
 LABELS = {**SELECTOR, "app.kubernetes.io/part-of": "muster"}
+RESTRICTED_CONTAINER: Object = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 ADMISSION = "muster.dev/admission"
 """Label on a namespace: `off` excludes its jobs from the webhook."""
 
@@ -237,8 +242,24 @@ def webhook(options: InstallOptions) -> Object:
 
 
 def _pod_spec(options: InstallOptions) -> Object:
-    spec: Object = {
-        "serviceAccountName": NAME,
+    volume = {"name": "webhook", "secret": {"secretName": WEBHOOK_SECRET, "defaultMode": 0o440}}
+    return restricted_pod_spec(
+        NAME,
+        SELECTOR,
+        _container(options),
+        volumes=[volume] if options.issuer else [],
+        placement=options.placement,
+        pull_secrets=options.pull_secrets,
+    )
+
+
+def restricted_pod_spec(
+    account: str, selector: Object, container: Object, *, volumes: list[Object], placement: Mapping[str, Any],
+    pull_secrets: Any,
+) -> Object:  # fmt: skip
+    """Pods of the operator and of the server: not root, and on different nodes where possible."""
+    return {
+        "serviceAccountName": account,
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 30,
@@ -254,17 +275,14 @@ def _pod_spec(options: InstallOptions) -> Object:
                 "maxSkew": 1,
                 "topologyKey": "kubernetes.io/hostname",
                 "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": SELECTOR},
+                "labelSelector": {"matchLabels": selector},
             }
         ],
-        "containers": [_container(options)],
-        **options.placement,
+        "containers": [{**container, "securityContext": RESTRICTED_CONTAINER}],
+        **({"volumes": volumes} if volumes else {}),
+        **placement,
+        **({"imagePullSecrets": pull_secrets} if pull_secrets else {}),
     }
-    if options.pull_secrets:
-        spec["imagePullSecrets"] = options.pull_secrets
-    if options.issuer:
-        spec["volumes"] = [{"name": "webhook", "secret": {"secretName": WEBHOOK_SECRET, "defaultMode": 0o440}}]
-    return spec
 
 
 def _container(options: InstallOptions) -> Object:
@@ -280,11 +298,6 @@ def _container(options: InstallOptions) -> Object:
         "livenessProbe": _probe("/healthz", every=20),
         "readinessProbe": _probe("/readyz", every=5),
         "resources": options.resources,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
     }
     if options.issuer:
         container["volumeMounts"] = [{"name": "webhook", "mountPath": CERTIFICATES, "readOnly": True}]

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from muster import __version__
 from muster.kube.manifests import dump
 from muster.kube.objects import Object
+from muster.operator.install_manifests import restricted_pod_spec
 from muster.training.registry import training_kinds
 from muster.workspaces.kinds import NOTEBOOK, NOTEBOOK_LABEL, TENSORBOARD, TENSORBOARD_LABEL
 
@@ -26,7 +27,6 @@ HOME: Final = "/var/lib/muster"
 SECRETS: Final = "/etc/muster/secrets"
 CONFIG: Final = "config.yaml"
 PORT, MONITORING_PORT = 8265, 8080
-USER: Final = 65532
 CONFIG_ANNOTATION: Final = "muster.dev/config"
 """A hash of the settings: Pods are replaced when they change."""
 
@@ -34,8 +34,9 @@ SELECTOR: Final = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component"
 LABELS: Final = {**SELECTOR, "app.kubernetes.io/part-of": "muster"}
 
 REQUIRED_KEYS: Final = ("database-url", "encryption-key")
-"""What the Secret must have: a PostgreSQL URL, and 32 random bytes in base64."""
+"""What the Secret must have: a PostgreSQL URL, and 32 random bytes in base64. `needed_keys` has what settings add."""
 OPTIONAL_KEYS: Final = ("s3-access-key", "s3-secret-key", "oidc-client-secret")
+_S3_KEYS: Final = {"s3-access-key": "accessKey", "s3-secret-key": "secretKey"}
 _VARIABLES: Final = {
     "MUSTER_DATABASE": "database-url",
     "MUSTER_ENCRYPTION_KEY": "encryption-key",
@@ -88,6 +89,18 @@ def server_config(extra: Mapping[str, Any]) -> dict[str, Any]:
     if oidc and not {"clientSecret", "clientSecretFile"} & oidc.keys():
         config["oidc"] = {**oidc, "clientSecretFile": f"{SECRETS}/oidc-client-secret"}
     return config
+
+
+def needed_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys that the Secret must have for these settings. Without them, the server does not start, or OpenID logins
+    fail."""
+    s3, oidc = (config.get("artifacts") or {}).get("s3") or {}, config.get("oidc") or {}
+    keys: tuple[str, ...] = REQUIRED_KEYS
+    if s3 and not s3.get("secretName"):
+        keys += tuple(key for key, field in _S3_KEYS.items() if not s3.get(field))
+    if oidc and not {"clientSecret", "clientSecretFile"} & oidc.keys():
+        keys += ("oidc-client-secret",)
+    return keys
 
 
 def egress_ports(config: Mapping[str, Any], more: Sequence[int] = ()) -> tuple[int, ...]:
@@ -177,41 +190,20 @@ def deployment(options: PlatformOptions) -> Object:
 
 def _pod_spec(options: PlatformOptions) -> Object:
     optional = [{"key": "oidc-client-secret", "path": "oidc-client-secret"}]
-    spec: Object = {
-        "serviceAccountName": NAME,
-        "automountServiceAccountToken": True,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 30,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": SELECTOR},
-            }
-        ],
-        "containers": [_container(options)],
-        "volumes": [
+    secrets = {"secretName": options.secret, "items": optional, "optional": True, "defaultMode": 0o440}
+    return restricted_pod_spec(
+        NAME,
+        SELECTOR,
+        _container(options),
+        volumes=[
             {"name": "home", "emptyDir": {}},
             {"name": "tmp", "emptyDir": {}},
             {"name": "config", "configMap": {"name": NAME}},
-            {
-                "name": "secrets",
-                "secret": {"secretName": options.secret, "items": optional, "optional": True, "defaultMode": 0o440},
-            },
+            {"name": "secrets", "secret": secrets},
         ],
-        **options.placement,
-    }
-    if options.pull_secrets:
-        spec["imagePullSecrets"] = options.pull_secrets
-    return spec
+        placement=options.placement,
+        pull_secrets=options.pull_secrets,
+    )
 
 
 def _container(options: PlatformOptions) -> Object:
@@ -235,11 +227,6 @@ def _container(options: PlatformOptions) -> Object:
         "livenessProbe": _probe("/healthz", every=20),
         "readinessProbe": _probe("/readyz", every=5),
         "resources": options.resources,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
         "volumeMounts": [
             {"name": "home", "mountPath": HOME},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108  (of the container)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from muster.platform.records.webhooks import Delivery, EndState, WebhookDetail
+from muster.platform.records.webhooks import END_STATES, Delivery, EndState, WebhookDetail
 from muster.sdk.transport import Transport, parse_record
 
 
@@ -25,7 +25,7 @@ class Webhooks:
 
     def create(
         self, name: str, url: str, *, secret: str = "", team: str = "", workflow: str = "",
-        states: Sequence[EndState] = ("succeeded", "failed", "stopped"),
+        states: Sequence[EndState] = END_STATES,
     ) -> WebhookDetail:  # fmt: skip
         """For runs that are shared with a team, or for your own; of all workflows, or of one. `secret` signs the
         messages, as in the Standard Webhooks specification. Neither it nor the URL can be read again."""

@@ -22,7 +22,7 @@ from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import POD_CREDENTIALS, Access
 from muster.platform.settings import KubernetesSettings
 from muster.server.pidfile import ServerError, ServerInfo, claim_home, stop_signal
-from muster.server.platform.hosting import host_platform
+from muster.server.platform.host import host_platform
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
 from muster.training.registry import training_kinds

@@ -87,7 +87,11 @@ class WorkerPool:
                 raise _too_large(self._budgets)
             self._release(worker)
         if outcome != OK:
-            raise value
+            try:
+                raise value
+            finally:
+                # A frame that keeps the exception is a cycle, and garbage with the text until the next collection.
+                del value
         return value, seconds
 
     async def _call(self, worker: _Worker, function: Callable[..., Any], args: tuple[Any, ...]) -> _Answer:

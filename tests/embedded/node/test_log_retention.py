@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.node.log_files import PodLogs, drop_old_logs, list_pod_logs, select_logs_to_drop
+from muster.embedded.node.log_files import (
+    PodLogs,
+    drop_empty_logs,
+    drop_old_logs,
+    list_pod_logs,
+    select_logs_to_drop,
+)
+from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK, OWNER_LINK
 from muster.embedded.settings import LogLimits
 
 LIMITS = LogLimits(keep_seconds=100, total_bytes=50)
@@ -63,3 +70,17 @@ def test_drop_old_logs(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "team").iterdir()] == ["pod-new"]
     assert drop_old_logs(str(tmp_path), [], LIMITS, 5000.0) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("written", "is_left"), [("", False), ("x", True)])
+def test_a_pod_that_wrote_nothing_leaves_no_folders(tmp_path: Path, written: str, is_left: bool) -> None:
+    folder = tmp_path / "team" / "pod" / "uid"
+    for container in ("main", "second"):
+        (folder / container).mkdir(parents=True)
+        (folder / container / "0.log").touch()
+    (folder / "second" / "0.log").write_text(written)
+    (folder / DEFAULT_CONTAINER_LINK).symlink_to("main")
+    (folder / OWNER_LINK).symlink_to("Workflow@1")
+    drop_empty_logs(str(folder))
+    assert (folder / OWNER_LINK).is_symlink() == is_left
+    assert [path.name for path in (tmp_path / "team").iterdir()] == (["pod"] if is_left else [])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
+from muster.embedded.node.operations import ExecProcess
+from muster.embedded.node.supervisor.contract import CONTROL_SOCKET
 from muster.kube.cluster import LogQuery
-from muster.kube.errors import BadRequest, NotFound
+from muster.kube.errors import BadRequest, NotFound, Unavailable
 from muster.kube.objects import status_of
 from tests.embedded.node.harness import Node
 
@@ -138,3 +142,40 @@ async def test_exec_is_refused_with_a_reason(node: Node) -> None:
         await node.cluster.exec("p", "default", ["true"], container="nope")
     with pytest.raises(BadRequest, match="no-such-command"):
         await node.cluster.exec("p", "default", ["no-such-command"])
+
+
+@asynccontextmanager
+async def silent_supervisor(folder: Path) -> AsyncIterator[asyncio.Queue[bytes]]:
+    """Listens as a supervisor does, and yields the requests that it gets."""
+    requests: asyncio.Queue[bytes] = asyncio.Queue()
+    left = asyncio.Event()
+
+    async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.put_nowait(await reader.readline())
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        left.set()
+
+    async with await asyncio.start_unix_server(read, folder / CONTROL_SOCKET, limit=1 << 21):
+        yield requests
+        await left.wait()
+
+
+async def test_exec_does_not_wait_for_a_silent_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.embedded.node.operations._ANSWER_SECONDS", 0.1)
+    closed: list[bool] = []
+    async with silent_supervisor(tmp_path), asyncio.timeout(20):
+        with pytest.raises(Unavailable, match="main: its supervisor does not respond"):
+            await ExecProcess.start(
+                str(tmp_path), "main", ["true"], stdin=False, tty=False, on_close=lambda: closed.append(True)
+            )
+    assert not closed, "the caller counts sessions that never began"
+
+
+async def test_a_long_command_arrives_as_a_whole(tmp_path: Path) -> None:
+    async with silent_supervisor(tmp_path) as requests, asyncio.timeout(20):
+        command = ["echo", "a" * 900_000]
+        start = asyncio.create_task(ExecProcess.start(str(tmp_path), "main", command, stdin=False, tty=False))
+        assert len(await requests.get()) > 900_000
+        start.cancel()

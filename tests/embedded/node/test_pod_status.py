@@ -277,6 +277,21 @@ def test_the_status_says_why_the_pod_ended() -> None:
     assert (found["phase"], found["reason"], found["message"]) == ("Failed", "DeadlineExceeded", "too long")
 
 
+def test_a_pod_that_was_refused_has_a_reason_and_no_containers() -> None:
+    p = pod(inits=[{"name": "first"}])
+    found = status(p, finished("Failed", reason="SysctlForbidden", message="forbidden sysctl"))
+    assert (found["phase"], found["reason"]) == ("Failed", "SysctlForbidden")
+    assert "containerStatuses" not in found and "initContainerStatuses" not in found
+    assert state(status(p, SUPERVISED, finished("Failed"))) == "waiting PodInitializing"
+
+
+def test_the_status_says_which_generation_of_the_spec_it_is_about() -> None:
+    p = pod()
+    assert "observedGeneration" not in status(p, SUPERVISED)
+    changed = {**p, "metadata": {**p["metadata"], "generation": 3}}
+    assert status(changed, SUPERVISED)["observedGeneration"] == 3
+
+
 def test_waiting_names_the_container_in_question() -> None:
     p = pod(containers=[{"name": "a"}, {"name": "b"}])
     found = status(p, waiting=WaitingReason("CreateContainerConfigError", 'secret "s" not found', "b"))

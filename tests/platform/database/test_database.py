@@ -6,6 +6,9 @@ import asyncio
 import signal
 import sys
 import threading
+import time
+from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -78,6 +81,24 @@ async def test_concurrent_increments_are_all_counted(database: Database) -> None
     await asyncio.gather(*(database.write(increment) for _ in range(30)))
     assert await database.read(lambda connection: value_of(connection, "n")) == 30
     assert database.writes - before == 30
+
+
+async def test_no_transaction_starves_behind_others(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each one reads what all others write, so of those that run side by side only one is kept. One that is slower than
+    the others would lose every time."""
+    monkeypatch.setattr("muster.platform.database.database._ATTEMPTS", 6)
+    attempts = Counter[int]()
+
+    def count_and_add(number: int, connection: Connection) -> None:
+        attempts[number] += 1
+        found = len(connection.execute(select(settings.c.key)).all())
+        time.sleep(0.05 if number == 0 else 0.002)
+        put(connection, f"{number}", found)
+
+    await asyncio.gather(*(database.write(partial(count_and_add, number)) for number in range(100)))
+    values = await database.read(lambda connection: connection.execute(select(settings.c.value)).scalars().all())
+    assert sorted(values)[-100:] == list(range(len(values) - 100, len(values)))
+    assert (max(attempts.values()) > 1) == (database.dialect == "postgresql"), "there were conflicts"
 
 
 async def test_data_is_there_after_reopening(database: Database, database_url: str) -> None:

@@ -3,12 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from muster.platform.graphs.argo_import import from_manifest
 from muster.platform.graphs.compile import to_yaml
 from muster.platform.graphs.document import content_hash, to_canonical
 from muster.platform.graphs.model import Document
+from muster.platform.graphs.validation import only_errors, validate_graph
 from tests.platform.graphs.random_graphs import graphs
 from tests.platform.graphs.samples import CONTEXT, graph, node, seed_example
 
@@ -53,6 +55,10 @@ DAG = """\
 """
 
 
+def only(left: dict[str, Any], operator: str, right: dict[str, Any]) -> dict[str, Any]:
+    return {"comparisons": [{"left": left, "operator": operator, "right": right}]}
+
+
 def test_a_dag_of_shell_steps_becomes_a_graph() -> None:
     imported = from_manifest(HEAD + DAG, CONTEXT)
     document, notes = imported.document, imported.problems
@@ -91,6 +97,12 @@ def test_a_dag_of_shell_steps_becomes_a_graph() -> None:
 ONE = "  entrypoint: a\n  templates:\n  - name: a\n"
 
 
+def flow(field: str) -> str:
+    """A DAG with one task that has this field."""
+    task = f"    dag: {{tasks: [{{name: t, template: b, {field}}}]}}\n"
+    return ONE + task + "  - name: b\n    script: {image: x, command: [sh], source: a}\n"
+
+
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
@@ -111,6 +123,15 @@ ONE = "  entrypoint: a\n  templates:\n  - name: a\n"
                "  - name: b\n    script: {image: x, command: [sh], source: a}\n", "more than an edge"),
         (ONE + "    dag: {tasks: [{name: t, template: b, when: 'true'}]}\n"
                "  - name: b\n    script: {image: x, command: [sh], source: a}\n", "when"),
+        (flow("""when: "{{='a' == 'b'}}\""""), "an expression of its own"),
+        (flow("""when: "{{=('a' == 'b' && true)}}\""""), "says more than a node can"),
+        (flow("""when: "{{=(('a' == 'b' && 'c' == 'd'))}}\""""), "says more than a node can"),
+        (flow("withItems: [1, 2]"), "not texts"),
+        (flow("withSequence: {start: '1', end: '3'}"), "more than a start and a count"),
+        (flow("withParam: '[1]'"), "no expression"),
+        ("  arguments: {parameters: [{name: p, value: '3'}]}\n" + ONE +
+         "    activeDeadlineSeconds: '{{workflow.parameters.p}}'\n"
+               "    script: {image: x, command: [sh], source: a}\n", "is no number"),
     ],
 )  # fmt: skip
 def test_a_manifest_that_no_graph_can_express_is_kept(spec: str, why: str) -> None:
@@ -140,6 +161,37 @@ def test_other_manifests_are_refused(manifest: str) -> None:
         graph(node("a", task={"type": "compute", "cluster": "RTX2080x8", "skus": 4})),
         graph(node("a", command="echo $$ $(date) {{x}}", env=[{"name": "A", "value": "$(b) {{c}}"}])),
         graph(node("a"), parameters=[{"name": "p", "required": True}, {"name": "q", "default": "{{x}}"}]),
+        graph(node("a", timeout="90s"), node("b", timeout="2h"), node("c", timeout="1d")),
+        graph(node("a", loop={"items": ["red", "{{green}}", "a && (b)", "'", "中", "\n"], "variable": "colour"})),
+        graph(node("a", loop={"count": 3, "start": 5})),
+        graph(node("a", loop={"from": {"parameter": "p"}}), parameters=[{"name": "p", "default": "[]"}]),
+        graph(
+            node(
+                "a", outputs=[{"name": "list", "path": "/o"}], condition=only({"value": "a == b"}, "!=", {"value": "'"})
+            ),
+            node("b", loop={"from": {"node": "a", "output": "list"}}, outputs=[{"name": "o", "path": "/p"}]),
+            node(
+                "c",
+                inputs=[{"name": "x", "from": {"node": "b", "output": "o"}}],
+                condition=only({"from": {"node": "a", "output": "list"}}, "contains", {"value": "(1) || && '\\u003c"}),
+            ),
+            node("d", loop={"items": ["x", "y"]}, condition=only({"from": {"parameter": "p"}}, ">=", {"value": "0.9"})),
+            edges="a>b b>c",
+            parameters=[{"name": "p", "default": "1"}],
+        ),
+        graph(
+            node(
+                "a",
+                condition={
+                    "match": "any",
+                    "comparisons": [
+                        {"left": {"value": "1"}, "operator": "<", "right": {"from": {"parameter": "p"}}},
+                        {"left": {"value": "x"}, "right": {"value": ""}},
+                    ],
+                },
+            ),
+            parameters=[{"name": "p", "default": "1"}],
+        ),
     ],
 )
 def test_an_export_is_imported_as_the_same_graph(document: Document) -> None:
@@ -155,6 +207,59 @@ def test_any_plain_graph_survives_export_and_import(document: dict[str, Any]) ->
     for parameter in document["parameters"]:
         if not parameter["default"]:
             del parameter["default"]  # Argo does not distinguish no default from an empty one
+    found = from_manifest(to_yaml(document, CONTEXT), CONTEXT)
+    assert found.problems == []
+    assert found.document is not None
+    assert _sorted(found.document) == _sorted(document)
+
+
+@st.composite
+def controlled_graphs(draw: st.DrawFn) -> Document:
+    """Graphs with timeouts, conditions and loops."""
+    texts = st.text(alphabet="ab01.&|()'\"\\\\<>=?: {}\n中😀", max_size=8)
+    document = draw(graphs(plain=True))
+    parents: dict[str, list[str]] = {}
+    for edge in document["edges"]:
+        parents.setdefault(edge["to"], []).append(edge["from"])
+    outputs = {each["name"]: [o["name"] for o in each["outputs"] if o["type"] == "text"] for each in document["nodes"]}
+    for each in document["nodes"]:
+        made = [
+            {"from": {"node": parent, "output": output}}
+            for parent in parents.get(each["name"], ())
+            for output in outputs[parent]
+        ]
+        given = [{"from": {"parameter": parameter["name"]}} for parameter in document["parameters"]]
+        sides = st.one_of(
+            st.builds(lambda text: {"value": text}, texts), st.sampled_from([{"value": "1"}, *made, *given])
+        )
+        operators = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "contains"])
+        comparisons = st.lists(st.builds(_compared, sides, operators, sides), min_size=1, max_size=3)
+        if draw(st.booleans()):
+            each["timeout"] = draw(st.sampled_from(["45s", "90s", "7m", "25h", "2d"]))
+        if draw(st.booleans()):
+            compared = draw(comparisons)
+            match = draw(st.sampled_from(["all", "any"])) if len(compared) > 1 else "all"
+            each["condition"] = {"match": match, "comparisons": compared}
+        if draw(st.booleans()):
+            over = [{"items": draw(st.lists(texts, min_size=1, max_size=3))}, *made]
+            if "condition" not in each:
+                over.append({"count": 3, "start": draw(st.integers(-2, 2))})
+            each["loop"] = {**draw(st.sampled_from(over)), "variable": draw(st.sampled_from(["item", "one"]))}
+    return document
+
+
+def _compared(left: dict[str, Any], operator: str, right: dict[str, Any]) -> dict[str, Any]:
+    return {"left": left, "operator": operator, "right": right}
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(controlled_graphs())
+def test_timeouts_conditions_and_loops_survive_export_and_import(document: dict[str, Any]) -> None:
+    """A loop over numbers that has a condition too comes back as a loop over these texts, so there is none."""
+    for parameter in document["parameters"]:
+        if not parameter["default"]:
+            del parameter["default"]
+    assume(not only_errors(validate_graph(document, CONTEXT)))
     found = from_manifest(to_yaml(document, CONTEXT), CONTEXT)
     assert found.problems == []
     assert found.document is not None

@@ -16,7 +16,7 @@ from muster.kube.objects import Object, annotations_of, name_of, status_of
 from muster.platform.graphs.compile import compile_run, secret_for, to_workflow
 from muster.platform.graphs.context import AvailableModule, Context
 from muster.platform.graphs.model import Document
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 from tests.platform.graphs.samples import RUN, SEED_LOG, graph, node, seed_example, training

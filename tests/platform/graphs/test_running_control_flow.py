@@ -15,7 +15,7 @@ from muster.platform.graphs.compile import to_workflow
 from muster.platform.graphs.context import AvailableModule, Context
 from muster.platform.graphs.model import Document
 from muster.platform.runs.status import RunStatus, read_status
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from tests.platform.graphs.samples import graph, node, training
 from tests.platform.graphs.test_running import ended, log, run

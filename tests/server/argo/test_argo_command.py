@@ -191,6 +191,19 @@ def test_fail_then_retry_and_resubmit(argo: Argo) -> None:
     assert status(argo, again) == "Succeeded"
 
 
+def test_submit_with_log_shows_every_line_and_a_memoized_resubmission_ends(argo: Argo) -> None:
+    said = argo("submit", argo.file("stages.yaml", STAGES), "--log")
+    assert re.search(r"^stages-\w+-say-\d+: pretrained$", said, re.MULTILINE)
+    assert re.search(r"^stages-\w+-maybe-\d+: finetuning$", said, re.MULTILINE)
+    (failed,) = set(re.findall(r"^(stages-\w+)-say-\d+: ", said, re.MULTILINE))
+    argo("wait", failed, fine=False)
+    again = argo("resubmit", failed, "--memoized", "-p", "last=true", "-o", "name").strip()
+    argo("wait", again)
+    kept = {node["displayName"]: node for node in argo.nodes(again)}["pretrain"]
+    assert "original pod" in kept["message"], "what has succeeded does not run again"
+    assert "finetuning" in argo("logs", again)
+
+
 def test_stop_runs_exit_handlers_and_terminate_does_not(argo: Argo) -> None:
     waiting = argo.file("waiting.yaml", WAITING)
     stopped = argo("submit", waiting, "-o", "name").strip()

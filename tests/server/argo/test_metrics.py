@@ -8,7 +8,7 @@ import aiohttp
 import yaml
 
 from muster.kube.objects import Object, status_of
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 from tests.http_server import reserve_port

@@ -14,7 +14,7 @@ from muster.kube.builtin import POD, SECRET, SERVICE
 from muster.kube.objects import status_of
 from muster.platform.database.database import sqlite_url
 from muster.platform.users.credentials import local_token, platform_folder
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from tests.server.platform.served import Client
 from tests.server.platform.whole import PATIENCE, Whole, eventually

@@ -16,7 +16,7 @@ from muster.platform.settings import WebSettings
 from muster.server.platform import streams
 from tests.platform.databases import PostgresServer, postgres_server
 from tests.server.platform.served import Client
-from tests.server.platform.test_hosting import hosted
+from tests.server.platform.test_host import hosted
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.platform.database.database import sqlite_url
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from tests.embedded.node.busybox_image import make_image, podman_here
 from tests.platform.graphs.samples import graph

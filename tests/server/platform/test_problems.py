@@ -22,6 +22,9 @@ from muster.server.platform.problems import problem_of
         (OperationalError("SELECT 1", {}, Exception("the server closed the connection")), 503, "2", logging.WARNING),
         (DataError("SELECT 1", {}, Exception("out of range")), 503, "2", logging.ERROR),
         (errors.Unavailable("cannot reach the API server"), 503, "2", logging.WARNING),
+        # The server lacks a permission on the cluster, not the user on the platform.
+        (errors.Forbidden('pods is forbidden: User "muster" cannot list resource "pods"'), 503, "2", logging.WARNING),
+        (errors.Forbidden('pods "x" is forbidden: violates PodSecurity "baseline"'), 403, None, None),
         (errors.TooManyRequests("wait", retry_after=7.2), 429, "7", None),
         (errors.NotFound("no such Pod"), 404, None, None),
         (errors.Conflict("changed"), 409, None, None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,33 @@ async def test_a_retry_does_not_repeat_succeeded_nodes(muster: Whole, tmp_path: 
     assert await log(admin, run["id"], "b") == "trying\nnow\n"
     assert [n["attempts"] for n in done["node_states"]] == [1, 2, 1]
     (await admin("POST", f"runs/{run['id']}/retry")).refused(409)
+
+
+async def test_a_retry_of_a_loop_repeats_only_the_items_that_failed(muster: Whole, tmp_path: Path) -> None:
+    admin, place = muster.admin, tmp_path / "shared"
+    place.mkdir()
+    await admin.post("storage", {"name": "shared", "path": str(place)})
+    command = f'echo "$item" >> {place}/ran; [ "$item" != bad ] || cat {place}/wanted && echo "$item" > /tmp/o'
+    outputs = [{"name": "o", "path": "/tmp/o"}]
+    document = graph(
+        node("try", command=command, storage=[{"root": "shared"}], loop={"items": ["a", "bad", "c"]}, outputs=outputs),
+        node("say", command='echo "$all"', inputs=[{"name": "all", "from": {"node": "try", "output": "o"}}]),
+        edges="try>say",
+    )
+    await stored(admin, "flaky loop", document)
+    run = await admin.post("runs", {"workflow": "flaky loop"})
+    failed = await ended(admin, run["id"])
+    items = {"try(0:a)": "succeeded", "try(1:bad)": "failed", "try(2:c)": "succeeded"}
+    assert items.items() <= states(failed).items()
+
+    (place / "wanted").write_text("now\n")
+    await admin.post(f"runs/{run['id']}/retry")
+    done = await ended(admin, run["id"])
+    assert done["state"] == "succeeded"
+    assert sorted((place / "ran").read_text().split()) == ["a", "bad", "bad", "c"]
+    attempts = {n["name"]: n["attempts"] for n in done["node_states"] if n["name"] in items}
+    assert attempts == {"try(0:a)": 1, "try(1:bad)": 2, "try(2:c)": 1}
+    assert json.loads(await log(admin, run["id"], "say")) == ["a", "bad", "c"]
 
 
 async def test_a_retry_that_was_not_recorded_is_recorded_when_repeated(

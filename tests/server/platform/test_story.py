@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from tests.platform.modules.git_repositories import GitRepository
 from tests.server.platform.served import Client

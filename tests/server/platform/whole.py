@@ -15,7 +15,7 @@ import orjson
 from muster.embedded.cluster import EmbeddedCluster
 from muster.platform.graphs.model import Document
 from muster.platform.users.credentials import local_token, platform_folder
-from muster.server.serving import run_server
+from muster.server.embedded_server import run_server
 from muster.server.settings import read_settings
 from tests.server.platform.served import Client
 

@@ -18,6 +18,8 @@ class Site:
         self.seen: list[web.BaseRequest] = []
         self.wants = ""
         """The Authorization header that is required."""
+        self.answer = b""
+        """The answer of another OAuth server."""
         self.url = ""
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -25,6 +27,8 @@ class Site:
         if request.path == "/token":
             form = await request.post()
             return web.json_response({"access_token": "t-" + str(form["scope"])})
+        if request.path == "/answer":
+            return web.Response(body=self.answer)
         if self.wants and request.headers.get("Authorization") != self.wants:
             return web.Response(status=401)
         if request.method == "PUT":
@@ -83,6 +87,32 @@ async def test_a_token_is_asked_for(shop: Shop, site: Site) -> None:
         "tokenURLSecret": {"name": "oauth", "key": "url"}, "scopes": ["read", "write"],
     }  # fmt: skip
     assert (await shop.fetched(http(site, "/hello.txt", auth={"oauth2": oauth}))).read_text() == "hello"
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b"access_token=t%201&token_type=bearer", ""),  # Go's OAuth library reads a form, too, and so Argo does
+        (b'{"access_token": "t 1"}', ""),
+        (b"<html>", "did not return an access_token"),
+        (b"[1]", "did not return an access_token"),
+        (b"\xff", "did not return an access_token"),
+        (b"access_token=" + b"x" * (1 << 20), "more than 1 MB"),
+    ],
+)
+async def test_answers_of_oauth_servers(shop: Shop, site: Site, answer: bytes, problem: str) -> None:
+    await shop.secret("oauth", id="me", secret="s", url=f"{site.url}/answer")
+    site.answer, site.wants = answer, "Bearer t 1"
+    oauth = {
+        "clientIDSecret": {"name": "oauth", "key": "id"}, "clientSecretSecret": {"name": "oauth", "key": "secret"},
+        "tokenURLSecret": {"name": "oauth", "key": "url"},
+    }  # fmt: skip
+    artifact = http(site, "/hello.txt", auth={"oauth2": oauth})
+    if problem:
+        with pytest.raises(ArtifactError, match=problem):
+            await shop.fetched(artifact)
+    else:
+        assert (await shop.fetched(artifact)).read_text() == "hello"
 
 
 async def test_the_url_of_a_token_may_name_a_service(shop: Shop, site: Site) -> None:

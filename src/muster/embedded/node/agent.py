@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import shutil
@@ -30,6 +31,7 @@ from muster.embedded.node.machine import (
     measure_usage,
     memory_of_machine,
     processes_below,
+    usable_memory,
 )
 from muster.embedded.node.nodes import (
     SIMULATED_SECONDS_ANNOTATION,
@@ -56,7 +58,7 @@ from muster.embedded.node.service_proxy import ServiceAddresses
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.journal_and_logs import short_socket_path
 from muster.embedded.node.supervisor.resource_limits import can_limit
-from muster.embedded.node.supervisor_client import ZygoteClient
+from muster.embedded.node.supervisor_client import SharedMemoryLimit, ZygoteClient
 from muster.embedded.node.worker_context import WorkerContext
 from muster.embedded.settings import AgentSettings
 from muster.kube.builtin import NAMESPACE, POD
@@ -122,7 +124,7 @@ class Agent:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         shims = settings.run / "shims"
         make_shims(shims)
-        self._zygote = ZygoteClient(self.isolation, self._supervisor_killed)
+        self._zygote = ZygoteClient(self.isolation, self._supervisor_killed, limit=_shared_memory_limit(settings))
         services = service_address_pool()
         self._service_addresses = ServiceAddresses(services.allocate, services.release, self._service_problem)
         self._hosts = HostsFiles(
@@ -445,6 +447,14 @@ class Agent:
             namespaces = (await self._cluster.list(NAMESPACE)).items
             await self._environments.sweep({name_of(namespace) for namespace in namespaces})
             await asyncio.sleep(_ENVIRONMENTS_SECONDS)
+
+
+def _shared_memory_limit(settings: AgentSettings) -> SharedMemoryLimit:
+    percent = settings.budgets.pods_memory_percent
+    if percent >= 100:
+        return SharedMemoryLimit()
+    group = hashlib.blake2b(os.fsencode(settings.home.absolute()), digest_size=8).hexdigest()
+    return SharedMemoryLimit(group, usable_memory() * percent // 100)
 
 
 def _needs_reconcile(before: Object, after: Object) -> bool:

@@ -235,6 +235,10 @@ def drop_empty_logs(folder: str) -> None:
             os.unlink(file)
         for container in containers:
             os.rmdir(container)
+        with os.scandir(folder) as entries:
+            links = [entry.path for entry in entries if entry.is_symlink()]
+        for link in links:
+            os.unlink(link)
         os.rmdir(folder)
         os.rmdir(os.path.dirname(folder))  # another Pod of the same name may have logs
 

@@ -49,7 +49,7 @@ def inspect_machine(storage: Path) -> MachineInfo:
     return MachineInfo(
         hostname=platform.node().partition(".")[0].lower() or "localhost",
         cores=_cores(),
-        memory_bytes=_memory(),
+        memory_bytes=usable_memory(),
         storage_bytes=_storage(storage),
         devices=find_gpus(),
         architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
@@ -248,7 +248,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _memory() -> int:
+def usable_memory() -> int:
     """The machine's memory, or less if this process is limited to a part of it."""
     found = re.search(r"MemTotal:\s+(\d+) kB", _read("/proc/meminfo"))
     total = int(found[1]) * 1024 if found is not None else 0

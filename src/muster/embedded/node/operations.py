@@ -41,6 +41,8 @@ from muster.kube.objects import (
 )
 
 _CHUNK = 1 << 16
+_ANSWER_SECONDS = 30.0
+"""How long a supervisor may take to start a command."""
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
@@ -357,17 +359,22 @@ class _Streams:
         """Passes the other ends on to the supervisor with a request, and returns its response."""
         container = request["container"]
         try:
-            control = await ControlConnection.send(folder, request, self.theirs)
-            try:
-                response = await control.receive()
-                if "error" in response:
-                    raise BadRequest(f"cannot {action} container {container}: {response['error']}")
-            except BaseException:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                control = await ControlConnection.send(folder, request, self.theirs)
+                try:
+                    response = await control.receive()
+                except BaseException:
+                    control.close()
+                    raise
+            if "error" in response:
                 control.close()
-                raise
+                raise BadRequest(f"cannot {action} container {container}: {response['error']}")
         except SupervisorGone:
             self.close_ours()
             raise Unavailable(f"container {container} is not running") from None
+        except TimeoutError:
+            self.close_ours()
+            raise Unavailable(f"cannot {action} container {container}: its supervisor does not respond") from None
         except BaseException:
             self.close_ours()
             raise

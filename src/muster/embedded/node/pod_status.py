@@ -68,11 +68,13 @@ def pod_status(
     if generation := meta(pod).get("generation"):
         status["observedGeneration"] = generation
     status["startTime"] = before.get("startTime") or format_time(progress.supervised or now)
-    if inits:
-        status["initContainerStatuses"] = init_statuses
-    status["containerStatuses"] = statuses
-    status["qosClass"] = before.get("qosClass") or qos_class(spec)
     finished = progress.finished
+    # A Pod that failed before it was started has no containers: clients show its reason, not "ContainerCreating".
+    if finished is None or progress.supervised or progress.containers:
+        if inits:
+            status["initContainerStatuses"] = init_statuses
+        status["containerStatuses"] = statuses
+    status["qosClass"] = before.get("qosClass") or qos_class(spec)
     if finished is not None:
         reason, message = finished.get("reason"), finished.get("message")
         status.update({k: v for k, v in (("reason", reason), ("message", message)) if v})

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 import muster
 from muster.embedded.node.supervisor.contract import CONTROL_SOCKET, ControlRequest, ControlResponse, Isolation
@@ -38,7 +39,10 @@ class ControlConnection:
         try:
             await _connect(connection, folder)
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-            connection.sendmsg([json.dumps(request).encode() + b"\n"], rights)
+            content = json.dumps(request).encode() + b"\n"
+            rest = content[connection.sendmsg([content], rights) :]
+            if rest:  # otherwise the connection may be closed already, after the response
+                await asyncio.get_running_loop().sock_sendall(connection, rest)
         except (FileNotFoundError, ConnectionError) as error:
             connection.close()
             raise SupervisorGone(str(error)) from None
@@ -103,7 +107,8 @@ _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from muster.embedded.node.supervisor.confinement import seal_program; "
     "sys.argv[3] != 'namespaces' or seal_program(); "
-    "from muster.embedded.node.supervisor.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
+    "from muster.embedded.node.supervisor.zygote import main; "
+    "main(int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5]))"
 )
 _TRIES = 3
 _ZYGOTE_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TZ")
@@ -115,6 +120,18 @@ def zygote_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in _ZYGOTE_VARIABLES if name in os.environ}
 
 
+class SharedMemoryLimit(NamedTuple):
+    """What all Pods may use together."""
+
+    group: str = ""
+    """Names the control group, apart from those of other servers."""
+    memory: int = 0
+    """In bytes; 0 for no limit."""
+
+
+_NO_LIMIT = SharedMemoryLimit()
+
+
 class ZygoteError(Exception):
     """No supervisor could be started. The message says why."""
 
@@ -123,13 +140,19 @@ class ZygoteClient:
     """Starts supervisors. Once they run, they need neither the zygote nor the server."""
 
     def __init__(
-        self, isolation: Isolation, on_killed: Callable[[str], None] | None = None, *, python: str = sys.executable
+        self,
+        isolation: Isolation,
+        on_killed: Callable[[str], None] | None = None,
+        *,
+        limit: SharedMemoryLimit = _NO_LIMIT,
+        python: str = sys.executable,
     ) -> None:
         """`on_killed` is called with the folder of a Pod whose supervisor was killed. Without it, another supervisor is
         started, which continues from the journal."""
         self._isolation = isolation
         self._on_killed = on_killed
         self._python = python
+        self._limit = limit
         self._connections: dict[Isolation, _Connection] = {}
         self._restarts: set[asyncio.Task[None]] = set()
 
@@ -159,7 +182,7 @@ class ZygoteClient:
         connection = self._connections.get(isolation)
         if connection is None or connection.is_closed:
             connection = self._connections[isolation] = _Connection(
-                self._python, isolation, lambda folder: self._was_killed(folder, isolation)
+                self._python, isolation, self._limit, lambda folder: self._was_killed(folder, isolation)
             )
         await connection.is_ready()
         return connection
@@ -181,7 +204,9 @@ class ZygoteClient:
 class _Connection:
     """The connection to one zygote process."""
 
-    def __init__(self, python: str, isolation: Isolation, on_killed: Callable[[str], None]) -> None:
+    def __init__(
+        self, python: str, isolation: Isolation, limit: SharedMemoryLimit, on_killed: Callable[[str], None]
+    ) -> None:
         self._on_killed = on_killed
         self._waiting: deque[asyncio.Future[int]] = deque()
         self._received = b""
@@ -193,14 +218,25 @@ class _Connection:
         self._socket.setblocking(False)
         with theirs:
             self._process = subprocess.Popen(
-                [python, "-I", "-S", "-c", _PROGRAM, _SOURCES, str(theirs.fileno()), isolation],
+                [
+                    python,
+                    "-I",
+                    "-S",
+                    "-c",
+                    _PROGRAM,
+                    _SOURCES,
+                    str(theirs.fileno()),
+                    isolation,
+                    limit.group,
+                    str(limit.memory),
+                ],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
                 env=zygote_environment(),
-            )
+            )  # fmt: skip
         self._loop.add_reader(self._socket, self._read)
 
     async def is_ready(self) -> None:

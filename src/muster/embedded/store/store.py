@@ -21,8 +21,9 @@ import orjson
 from muster.embedded.store.database import Database, DirectoryLock, Durability, Row, is_full
 from muster.embedded.store.equal_parts import EqualParts
 from muster.embedded.store.history import Change, ChangeRecord, History, make_change
-from muster.embedded.store.shared_parts import SharedParts, merge_parts
+from muster.embedded.store.shared_parts import SharedParts, merge_parts, weigh
 from muster.embedded.store.view import ResourceKey, Staged, Transaction, View, is_packed
+from muster.kube.budgets import Budgets
 from muster.kube.builtin import POD
 from muster.kube.encryption import KeyRing
 from muster.kube.errors import ApiError, Gone, StorageFull, Unavailable
@@ -64,6 +65,8 @@ class Store:
         """The newest committed resourceVersion."""
         self.input_folder = ""
         """Where the input artifacts of Pods are staged: `<folder>/<namespace>/<Pod>`. A Pod may mount its own."""
+        self.member_megabytes = Budgets().member_object_megabytes
+        """What the objects of a restricted namespace may take."""
         self._directory = directory
         self._history_limit = history
         self._history_bytes = history_bytes
@@ -143,6 +146,7 @@ class Store:
         transaction = Transaction(
             self.view, self._head, self._head_version, self._largest_object, self.input_folder, self._shared
         )
+        transaction.member_megabytes = self.member_megabytes
         try:
             result = change(transaction)
         except ApiError:
@@ -202,13 +206,14 @@ class Store:
                 for name, version in batch.items():
                     self.view.put(resource, Key(namespace, name), texts[version])
                 continue
-            found = {row.version: (obj, shared) for row, obj, shared in self._read_rows(versions)}
+            found = {row.version: (row, obj, shared) for row, obj, shared in self._read_rows(versions)}
             for name, version in batch.items():
                 key = Key(namespace, name)
-                obj, shared = found[version]
+                row, obj, shared = found[version]
                 if resource == POD.resource:
                     equal.share(obj)
-                self.view.put(resource, key, obj)
+                weight = weigh(row.object) + (shared.weight if shared is not None else 0)
+                self.view.put(resource, key, obj, weight)
                 if shared is not None:
                     self._shared[ResourceKey(resource, key)] = shared
 
@@ -257,7 +262,8 @@ class Store:
         if gone:
             before = self.view.remove(resource, key)
         else:
-            before = self.view.put(resource, key, row.object if is_packed(resource) else obj)
+            is_text = is_packed(resource)
+            before = self.view.put(resource, key, row.object if is_text else obj, 0 if is_text else staged.weight)
         change = make_change(row.version, key, before, obj, gone)
         replaced = int(version_of(before)) if before is not None else 0
         if has_history(resource):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,7 +11,14 @@ from typing import Any, NamedTuple
 import orjson
 
 from muster.embedded.store.database import ENCRYPTED, Row
-from muster.embedded.store.shared_parts import SMALLEST_SHARED, SharedParts, digest_of, merge_parts, split_parts
+from muster.embedded.store.shared_parts import (
+    SMALLEST_SHARED,
+    SharedParts,
+    digest_of,
+    merge_parts,
+    split_parts,
+    weigh,
+)
 from muster.kube.errors import BadRequest, TooLarge
 from muster.kube.objects import Key, Object
 
@@ -33,6 +41,7 @@ class View:
 
     def __init__(self) -> None:
         self._kinds: dict[str, dict[str, NamespaceObjects]] = {}
+        self._weights: Counter[str] = Counter()
         self._dependents: dict[str, dict[ResourceKey, None]] = {}
 
     def get(self, resource: str, key: Key) -> Object | None:
@@ -42,8 +51,9 @@ class View:
         bucket = namespaces.get(key[0])
         return None if bucket is None else bucket.get(key[1])
 
-    def put(self, resource: str, key: Key, obj: Object | bytes) -> Object | None:
-        """Returns the previous object, if any. An object of a packed resource is given as JSON."""
+    def put(self, resource: str, key: Key, obj: Object | bytes, weight: int = 0) -> Object | None:
+        """Returns the previous object, if any. An object of a packed resource is given as JSON. `weight` is the memory
+        that another object takes."""
         namespaces = self._kinds.get(resource)
         if namespaces is None:
             namespaces = self._kinds[resource] = {}
@@ -51,6 +61,9 @@ class View:
         if bucket is None:
             bucket = namespaces[key[0]] = NamespaceObjects()
         before = bucket.put(key[1], obj)
+        if weight:
+            self._weights[key[0]] += weight - bucket.weights.get(key[1], 0)
+            bucket.weights[key[1]] = weight
         if not isinstance(obj, bytes):
             self._index_owners(resource, key, before, obj)
         return before
@@ -58,6 +71,8 @@ class View:
     def remove(self, resource: str, key: Key) -> Object | None:
         bucket = self._kinds.get(resource, {}).get(key[0])
         before = None if bucket is None else bucket.remove(key[1])
+        if bucket is not None and before is not None:
+            self._weights[key[0]] -= bucket.weights.pop(key[1], 0)
         if bucket is not None and not len(bucket):
             del self._kinds[resource][key[0]]
         if before is not None:
@@ -87,6 +102,10 @@ class View:
             return len(namespaces[namespace]) if namespace in namespaces else 0
         return sum(len(bucket) for bucket in namespaces.values())
 
+    def weight(self, namespace: str) -> int:
+        """Returns an estimate of the memory that the objects of a namespace take, in bytes; without Events."""
+        return self._weights[namespace]
+
     def dependents(self, uid: str) -> list[ResourceKey]:
         """Returns the objects that have this uid in their ownerReferences."""
         return list(self._dependents.get(uid, ()))
@@ -110,9 +129,10 @@ class View:
 class NamespaceObjects:
     """The objects of one kind in one namespace. Names are sorted only when the order is asked for."""
 
-    __slots__ = ("_changed", "_objects", "_order")
+    __slots__ = ("_changed", "_objects", "_order", "weights")
 
     def __init__(self) -> None:
+        self.weights: dict[str, int] = {}
         self._objects: dict[str, Object | bytes] = {}
         self._order: list[str] | None = None
         self._changed: list[str] = []
@@ -179,11 +199,18 @@ class Staged(NamedTuple):
     shared: SharedParts | None = None
     """The large parts of the object, which its row refers to."""
 
+    @property
+    def weight(self) -> int:
+        return weigh(self.row.object) + (self.shared.weight if self.shared is not None else 0)
+
 
 class Transaction:
     """What one write sees (the head) and does. Valid only while the function it was passed to runs."""
 
-    __slots__ = ("_head", "_largest", "_own", "_shared", "_view", "input_folder", "saw_staged", "staged", "version")
+    __slots__ = (
+        "_head", "_largest", "_own", "_shared", "_view", "input_folder", "member_megabytes", "saw_staged", "staged",
+        "version",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -198,6 +225,8 @@ class Transaction:
         self.staged: list[Staged] = []
         self.input_folder = input_folder
         """See `Store.input_folder`."""
+        self.member_megabytes = 0
+        """See `Store.member_megabytes`."""
         self.version = version
         self.saw_staged = False
         """Whether a result depends on something that is not committed yet."""
@@ -237,6 +266,10 @@ class Transaction:
         """Returns the objects of one namespace without uncommitted changes, which is quick if there are none."""
         bucket = self._view.in_namespace(resource, namespace)
         return [] if bucket is None else list(bucket.all().values())
+
+    def weight(self, namespace: str) -> int:
+        """Returns what the committed objects of a namespace take. See `View.weight`."""
+        return self._view.weight(namespace)
 
     def put(self, resource: str, obj: Object) -> Object:
         """Stores the object and returns it with its new resourceVersion.

@@ -14,6 +14,7 @@ from muster.embedded.store.history import Change
 from muster.embedded.store.quotas import QUOTAS, with_usage
 from muster.embedded.store.store import Store
 from muster.embedded.store.view import Transaction
+from muster.kube.budgets import setting_name
 from muster.kube.crd import kinds_from_crd, unsupported_crd_fields
 from muster.kube.defaults import add_api_access, remove_api_access
 from muster.kube.errors import Cause, Forbidden, Invalid, MethodNotAllowed, NotFound
@@ -61,10 +62,19 @@ def check_can_create(tx: Transaction, kind: Kind, namespace: str) -> None:
             raise NotFound(f'namespaces "{namespace}" not found')
         if is_deleting(found):
             raise Forbidden(f"unable to create new content in namespace {namespace} because it is being terminated")
+        if tx.weight(namespace) > tx.member_megabytes << 20 and is_restricted(found):
+            raise namespace_full(namespace, tx.member_megabytes)
     if "." in kind.group:
         definition = tx.get(CRDS, Key("", kind.resource))
         if definition is not None and is_deleting(definition):
             raise MethodNotAllowed(f"{kind.resource} cannot be created: the CustomResourceDefinition is being deleted")
+
+
+def namespace_full(namespace: str, megabytes: int) -> Forbidden:
+    return Forbidden(
+        f'the objects of the namespace "{namespace}" take more than {megabytes} MB of memory '
+        f"({setting_name('member_object_megabytes')}); delete some first"
+    )
 
 
 def before_create(kind: Kind, given: Object) -> Object:

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import logging
 import random
 import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -154,6 +155,7 @@ _READERS = 4
 _SERVER_THREADS = 8
 _BUSY_SECONDS = 15.0
 _ATTEMPTS = 12
+_ATTEMPTS_SIDE_BY_SIDE = 3
 _TRY_AGAIN = {"40001", "40P01"}
 """What PostgreSQL calls a transaction that lost against another one, and a deadlock."""
 
@@ -172,6 +174,31 @@ class DatabaseError(Exception):
     """The database cannot be used. The message says what to do."""
 
 
+class Turns:
+    """Lets transactions of this process run side by side, or one of them alone.
+
+    Of two transactions that conflict, PostgreSQL keeps the one that commits first. When many are written at once, one
+    may lose every time; alone, it wins against all of its own process.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._permits = threading.Semaphore(most)
+        self._alone = threading.Lock()
+
+    @contextmanager
+    def take(self, *, alone: bool) -> Iterator[None]:
+        count = self._most if alone else 1
+        # One at a time collects all permits: two would wait for each other.
+        with self._alone if alone else nullcontext():
+            for _ in range(count):
+                self._permits.acquire()
+            try:
+                yield
+            finally:
+                self._permits.release(count)
+
+
 class Database:
     """Use `open`."""
 
@@ -179,6 +206,7 @@ class Database:
         self._readers, self._writers = readers, writers
         self._reading, self._writing = reading, writing
         self._counting = threading.Lock()
+        self._turns = Turns(_SERVER_THREADS)
         self.access_changes = AccessChanges()
         event.listen(writers, "after_execute", _note_access_change)
         self.writes = 0
@@ -305,8 +333,10 @@ class Database:
     def _in_transaction(self, function: Callable[[Connection], T], access: Access) -> T:
         engine = self._writers if access == "write" else self._readers
         for attempt in range(1, _ATTEMPTS + 1):
+            alone = attempt > _ATTEMPTS_SIDE_BY_SIDE
+            turn = self._turns.take(alone=alone) if access == "write" else nullcontext()
             try:
-                with engine.connect() as connection:
+                with turn, engine.connect() as connection:
                     _isolate(connection, access)
                     connection.info.pop(_CHANGED, None)
                     connection.info[_SENDER] = self.sender
@@ -376,8 +406,14 @@ def _connected(url: URL, survives_power_cut: bool, options: Mapping[str, Any]) -
         )
     except (ModuleNotFoundError, NoSuchModuleError):
         raise DatabaseError("PostgreSQL needs its driver: pip install 'muster-ml[postgres]'") from None
+    logging.getLogger("psycopg").addFilter(_is_news)
     pool = ThreadPoolExecutor(_SERVER_THREADS, thread_name_prefix="database")
     return Database(engine, engine, pool, pool)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for the warning about the rest of a transaction that lost against another one and is tried again."""
+    return "pipeline aborted" not in record.getMessage()
 
 
 def _sqlite(url: URL, survives_power_cut: bool, options: Mapping[str, Any]) -> Database:

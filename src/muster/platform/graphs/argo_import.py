@@ -11,9 +11,11 @@ from muster.kube.errors import is_count
 from muster.kube.objects import Object, spec_of
 from muster.kube.quantity import parse_quantity
 from muster.platform.graphs.argo_manifest import validate_manifest, workflow_in
-from muster.platform.graphs.bindings import NODE, escape_tags, from_input
+from muster.platform.graphs.bindings import NODE, Literals, escape_tags, from_input
+from muster.platform.graphs.compile import compile_spec
 from muster.platform.graphs.context import Context
-from muster.platform.graphs.model import FORMAT, RESERVED_PREFIX, WORKSPACE, Document
+from muster.platform.graphs.control_flow_import import FLOW_FIELDS, ITEM, read_flow, timeout_text
+from muster.platform.graphs.model import FORMAT, RESERVED_PREFIX, WORKSPACE, Document, read
 from muster.platform.graphs.templates import KUEUE_QUEUE, MONITOR, QUEUE, placement_on, queue_metadata
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import make_finding
@@ -22,7 +24,8 @@ from muster.workflows.executors.pod_spec import LONGEST_TEXT
 
 _PLACEMENT = ("nodeSelector", "tolerations", "schedulerName", "priorityClassName")
 _TEMPLATE = (
-    "name", "annotations", "metadata", "inputs", "outputs", "script", "container", "retryStrategy", *_PLACEMENT,
+    "name", "annotations", "metadata", "inputs", "outputs", "script", "container", "retryStrategy",
+    "activeDeadlineSeconds", *_PLACEMENT,
 )  # fmt: skip
 _CONTAINER = ("image", "command", "args", "source", "env", "resources", "workingDir", "volumeMounts", "name")
 _DISPLAY_NAME = "workflows.argoproj.io/display-name"
@@ -52,6 +55,10 @@ class Step:
         inputs: list[Object] = []
         given = {p["name"]: p for p in arguments.get("parameters") or ()}
         for name, variable in self.texts.items():
+            if "loop" in self.node and given.get(name, {}).get("value") == ITEM:
+                del given[name]
+                self.node["loop"]["variable"] = variable
+                continue
             inputs.append({"name": variable, **_source(given.pop(name, {}), "value", steps, where, name)})
         files = {a["name"]: a for a in arguments.get("artifacts") or ()}
         for name, path in self.files.items():
@@ -94,6 +101,7 @@ def read_step(
     step.node["command"] = _command(template, container, where)
     _add_task(step, template, container, context, where)
     _add_retries(step, template.get("retryStrategy") or {}, where)
+    _add_timeout(step, template.get("activeDeadlineSeconds"), where)
     _add_inputs(step, template.get("inputs") or {}, container.get("env") or (), where)
     _add_outputs(step, template.get("outputs") or {}, where)
     _add_storage(step, container.get("volumeMounts") or (), volumes, context, where)
@@ -228,6 +236,14 @@ def _add_retries(step: Step, strategy: Mapping[str, Any], where: str) -> None:
     step.node["retries"] = int(limit)
 
 
+def _add_timeout(step: Step, seconds: Any, where: str) -> None:
+    if seconds is None:
+        return
+    if not is_count(str(seconds)) or not int(seconds):
+        raise Unmapped(f"{where}: activeDeadlineSeconds is no number")
+    step.node["timeout"] = timeout_text(int(seconds))
+
+
 def _add_storage(step: Step, mounts: Any, volumes: Mapping[str, Object], context: Context, where: str) -> None:
     found: list[Object] = []
     for mount in mounts:
@@ -267,16 +283,20 @@ def _source(argument: Mapping[str, Any], key: str, steps: Mapping[str, Step], wh
         return {"value": text}
     if found["task"] is None:
         return {"from": {"parameter": found["name"]}}
-    if found["task"] not in steps:
-        raise Unmapped(f'{where}: the argument {name} comes from a task "{found["task"]}" that is not there')
-    origin = steps[found["task"]]
-    if found["name"] not in origin.outputs:
-        raise Unmapped(f"{where}: the argument {name} comes from an output that {origin.node['name']} does not have")
-    return {"from": {"node": origin.node["name"], "output": found["name"]}}
+    return _output(steps, found["task"], found["name"], f"{where}: the argument {name}")
+
+
+def _output(steps: Mapping[str, Step], task: str, output: str, where: str) -> Object:
+    if task not in steps:
+        raise Unmapped(f'{where} comes from a task "{task}" that is not there')
+    origin = steps[task]
+    if output not in origin.outputs:
+        raise Unmapped(f"{where} comes from an output that {origin.node['name']} does not have")
+    return {"from": {"node": origin.node["name"], "output": output}}
 
 
 _SPEC = ("entrypoint", "arguments", "templates", "volumes")
-_TASK = ("name", "template", "depends", "dependencies", "arguments")
+_TASK = ("name", "template", "depends", "dependencies", "arguments", *FLOW_FIELDS)
 
 
 def from_manifest(manifest: str, context: Context) -> ImportedManifest:
@@ -288,7 +308,13 @@ def from_manifest(manifest: str, context: Context) -> ImportedManifest:
     except Unmapped as reason:
         return _kept(manifest, context, str(reason))
     wrong = only_errors(validate_graph(document, context))
-    return _kept(manifest, context, str(wrong[0])) if wrong else ImportedManifest(document, notes)
+    if wrong:
+        return _kept(manifest, context, str(wrong[0]))
+    try:
+        _check_flow(workflow_in(manifest), document, context)
+    except Unmapped as reason:
+        return _kept(manifest, context, str(reason))
+    return ImportedManifest(document, notes)
 
 
 def _kept(manifest: str, context: Context, reason: str) -> ImportedManifest:
@@ -321,11 +347,37 @@ def _graph(workflow: Object, context: Context) -> tuple[Document, list[Finding]]
     document: Document = {"format": FORMAT, "parameters": _parameters(spec), "nodes": [], "edges": []}
     for task in tasks:
         step = steps[task["name"]]
+        step.node |= _flow(task, steps)
         step.connect(task.get("arguments") or {}, steps)
         document["nodes"].append(step.node)
         document["edges"] += [{"from": names[parent], "to": step.node["name"]} for parent in _parents(task, names)]
     notes = [make_finding("", "import.changed", step=s.node["name"], detail=n) for s in steps.values() for n in s.notes]
     return {name: value for name, value in document.items() if value != []}, notes
+
+
+def _flow(task: Mapping[str, Any], steps: Mapping[str, Step]) -> Object:
+    """The condition and the loop of a task."""
+    where = f"task {task['name']}: {' and '.join(_written_flow(task))}"
+    try:
+        return read_flow(task, lambda of, output: _output(steps, of, output, where)["from"])
+    except ValueError as error:
+        raise Unmapped(f"{where}: {error}") from None
+
+
+def _check_flow(workflow: Object, document: Document, context: Context) -> None:
+    """Raises Unmapped if the conditions and loops of the graph are not exactly those of the manifest."""
+    entry = next(t for t in spec_of(workflow)["templates"] if t["name"] == spec_of(workflow)["entrypoint"])
+    written = [_written_flow(task) for task in _tasks(entry)]
+    if not any(written):
+        return
+    again = compile_spec(read(document), context, None, Literals())["templates"][0]["dag"]["tasks"]
+    for task, before, after in zip(_tasks(entry), written, again, strict=True):
+        if before != _written_flow(after):
+            raise Unmapped(f"task {task['name']}: {next(iter(before or ['when']))} says more than a node can")
+
+
+def _written_flow(task: Mapping[str, Any]) -> Object:
+    return {name: task[name] for name in FLOW_FIELDS if task.get(name) is not None}
 
 
 def _tasks(entry: Mapping[str, Any]) -> list[Object]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from muster.platform.records.common import Subject
 
 EndState: TypeAlias = Literal["succeeded", "failed", "stopped"]
+END_STATES: Final[tuple[EndState, ...]] = ("succeeded", "failed", "stopped")
 DeliveryEvent: TypeAlias = Literal["run.ended", "test"]
 DeliveryState: TypeAlias = Literal["pending", "delivered", "failed"]
 

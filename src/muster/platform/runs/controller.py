@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from muster.kube.budgets import Budgets
 from muster.kube.builtin import SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer
-from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound
+from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid, NotFound, lacks_permission
 from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of, version_of
 from muster.kube.pod_security import RUN_LABEL
 from muster.platform.database.database import Database
@@ -159,7 +158,7 @@ class RunController:
                     if is_final(error):
                         await self._end(run_id, "failed", f"the cluster refused it: {error}")
                     else:
-                        log.warning("run %s: %s; trying again in %.0f s", run_id, error, _AGAIN_SECONDS)
+                        _log_delay(run_id, error)
 
     async def stop(self, actor: Actor, run_id: str) -> Run:
         """Stops the run: no node starts any more, and running nodes are stopped."""
@@ -175,7 +174,7 @@ class RunController:
             return get_run(connection, actor, run_id)
 
         run = await self._database.write(ask)
-        await self._stop(run_id)
+        await self._try(self._stop, run_id)
         return await self._database.read(lambda connection: find_run(connection, run_id)) or run
 
     async def retry(self, actor: Actor, run_id: str) -> Run:
@@ -229,7 +228,7 @@ class RunController:
             write_audit(connection, actor, "delete", "run", run.id, run.name)
 
         await self._database.write(ask)
-        await self._delete(run_id)
+        await self._try(self._delete, run_id)
 
     async def _carry_out(self, order: RunRequest) -> None:
         """Creates the Workflow. If it exists already, an earlier attempt was interrupted before it closed the
@@ -256,6 +255,14 @@ class RunController:
             await self._cluster.create(secret)
         except AlreadyExists:
             await self._cluster.patch(SECRET, name_of(secret), namespace_of(secret), {"data": secret["data"]})
+
+    async def _try(self, act: Callable[[str], Awaitable[None]], run_id: str) -> None:
+        """Does what the database says is wanted. If the cluster does not let it now, `_catch_up` tries again: neither
+        the request that asked for it nor the other runs fail."""
+        try:
+            await act(run_id)
+        except ApiError as error:
+            _log_delay(run_id, error)
 
     async def _stop(self, run_id: str) -> None:
         async with self._leases.hold(f"run/{run_id}"):
@@ -349,9 +356,9 @@ class RunController:
             for order in await self._database.read(find_requests):
                 await self.begin(order.run_id)
             for run_id in await self._database.read(find_stopping):
-                await self._stop(run_id)
+                await self._try(self._stop, run_id)
             for run_id in await self._database.read(find_removals):
-                await self._delete(run_id)
+                await self._try(self._delete, run_id)
             self._read_again()
             await asyncio.sleep(_AGAIN_SECONDS)
 
@@ -407,17 +414,13 @@ class RunController:
         return map_messages(found, (await self.masks(run_id)).text) if has_messages(found) else found
 
 
+def _log_delay(run_id: str, error: ApiError) -> None:
+    log.warning("run %s: %s; trying again in %.0f s", run_id, error, _AGAIN_SECONDS)
+
+
 def is_final(error: ApiError) -> bool:
-    """Whether the cluster refuses the objects of a run, so that trying again does not help. An account without a
-    permission is different: an API server that starts refuses everything until it has read its roles, and an admin may
-    add what is missing."""
-    if isinstance(error, Forbidden):
-        return not _NO_PERMISSION.search(error.message)
-    return isinstance(error, (BadRequest, Invalid))
-
-
-_NO_PERMISSION = re.compile(r'is forbidden: User "[^"]*" cannot ')
-"""The words of Kubernetes' authorizer. Admission says something else, such as `violates PodSecurity`."""
+    """Whether the cluster refuses the objects of a run, so that trying again does not help."""
+    return isinstance(error, (BadRequest, Invalid, Forbidden)) and not lacks_permission(error)
 
 
 def _new_token(connection: Connection, run: Run) -> str:

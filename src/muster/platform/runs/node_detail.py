@@ -148,6 +148,8 @@ def describe_execution(node: Node | None, workflow: Object | None, name: str) ->
         command = node.command
     own = {variable.name: variable for variable in node.env} if node is not None else {}
     skip = {given.name for given in node.inputs} if node is not None else set()
+    if node is not None and node.loop is not None:
+        skip.add(node.loop.variable)  # an input, although it may be in the Secret of the run
     env = []
     for variable in container.get("env") or [{"name": v.name, "value": v.value} for v in own.values()]:
         called = str(variable.get("name"))

@@ -21,12 +21,11 @@ from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, require, visible
 from muster.platform.quotas import check_count
 from muster.platform.records.common import Page, Subject
-from muster.platform.records.webhooks import EndState, Webhook
+from muster.platform.records.webhooks import END_STATES, EndState, Webhook
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 from muster.platform.webhooks.signature import SHORTEST_SECRET, signing_key
 
-END_STATES: Final[tuple[EndState, ...]] = ("succeeded", "failed", "stopped")
 LONGEST_NAME: Final = 100
 LONGEST_URL: Final = 2000
 LONGEST_SECRET: Final = 500

@@ -139,6 +139,8 @@ class AccessControl:
                 grant_check(old, new)
             if not self._is_restricted(namespace_of(new)):
                 return
+            if old is not None:
+                self._cluster.check_growth(old, new)
             found = find_foreign_metadata(old, new)
             if found:
                 causes = [Cause(each.field, str(each), "FieldValueForbidden") for each in found]
@@ -351,11 +353,8 @@ class KubernetesApi:
             response = await (
                 self._socket(request, target) if scope["type"] == "websocket" else self._http(request, target)
             )
-        except ApiError as found:
-            error = _as_decoding_error(found, target, request)
-            response = error_response(error, _details(request, target, error))
-            if scope["type"] == "websocket":
-                self._remember_refusal(request, error)
+        except ApiError as error:
+            response = self._error_response(error, request, target)
         except OSError as error:
             if isinstance(error, ConnectionError) or error.errno is None:
                 # The connection was closed, most likely by the client.
@@ -375,6 +374,14 @@ class KubernetesApi:
             await reject(request, response)
         else:
             await send_response(request, response)
+
+    def _error_response(self, found: ApiError, request: ApiRequest, target: Target | None) -> ApiResponse:
+        """Not a part of `__call__`: a frame that keeps an exception from below is a cycle, and garbage with the body of
+        the request until the next collection."""
+        error = _as_decoding_error(found, target, request)
+        if request.scope["type"] == "websocket":
+            self._remember_refusal(request, error)
+        return error_response(error, _details(request, target, error))
 
     async def _http(self, request: ApiRequest, target: Target | None) -> ApiResponse | None:
         """Returns None if the response has already been streamed."""

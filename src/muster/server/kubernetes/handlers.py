@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from muster.embedded.auth.identity import Identity
@@ -44,6 +45,7 @@ from muster.kube.objects import (
 )
 from muster.server.kubernetes import request as negotiation
 from muster.server.kubernetes.body_schemas import BINDING, DELETE_OPTIONS, EVICTION, SCALE, TOKEN_REQUEST, check_body
+from muster.server.kubernetes.list_response import respond_with_list
 from muster.server.kubernetes.request import (
     JSON,
     YAML,
@@ -79,9 +81,8 @@ async def get_object(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, 
     )
 
 
-async def list_objects(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+async def list_objects(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target) -> ApiResponse | None:
     query = request.query
-    form, include = request.form(), negotiation.parse_include(query)
     listing = await cluster.list(
         kind,
         target.namespace,
@@ -91,9 +92,9 @@ async def list_objects(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind
         continue_=query.get("continue", ""),
     )
     _check_version(query, listing)
-    if kind.stored_as_rows is not None and form.shape == "object":
-        listing = listing._replace(items=[cluster.with_status_rows(obj, kind) for obj in listing.items])
-    return json_response(negotiation.shape_list(kind, listing, form, include), request)
+    has_rows = kind.stored_as_rows is not None and request.form().shape == "object"
+    complete = partial(cluster.with_status_rows, kind=kind) if has_rows else None
+    return await respond_with_list(request, kind, listing, complete)
 
 
 async def create(

@@ -21,7 +21,7 @@ from muster.embedded.controllers.endpoints import resolve_ports, select_pods
 from muster.kube.builtin import POD, SERVICE
 from muster.kube.errors import BadRequest, MethodNotAllowed, Unavailable
 from muster.kube.objects import Object, is_condition_true, is_deleting, name_of, spec_of, status_of
-from muster.server.kubernetes.request import ApiRequest, Target, wait_for_loss_of_rights
+from muster.server.kubernetes.request import ApiRequest, Target, pause, wait_for_loss_of_rights
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CONNECT_SECONDS = 10.0
@@ -185,4 +185,5 @@ async def _answer(request: ApiRequest, response: aiohttp.ClientResponse) -> None
     if request.method != "HEAD":
         async for piece in response.content.iter_chunked(_CHUNK):
             await request.send({"type": "http.response.body", "body": piece, "more_body": True})
+            await pause(request)
     await request.send({"type": "http.response.body", "body": b""})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -16,14 +17,23 @@ import orjson
 from starlette.types import Message, Receive, Scope, Send
 
 from muster.kube import manifests, tables
+from muster.kube.budgets import setting_name
 from muster.kube.cluster import Listing, PatchType
-from muster.kube.errors import ApiError, BadRequest, NotAcceptable, TooLarge, UnsupportedMediaType, is_count
+from muster.kube.errors import (
+    ApiError,
+    BadRequest,
+    NotAcceptable,
+    TooLarge,
+    TooManyRequests,
+    UnsupportedMediaType,
+    is_count,
+)
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, version_of
 from muster.kube.rbac import Action, User
 from muster.kube.selectors import parse_fields
 from muster.server import object_checks
-from muster.server.fair_share import turn_of
+from muster.server.fair_share import TooManyStreams, turn_of
 from muster.server.kubernetes import protobuf
 from muster.server.workers import SMALL_BYTES, WorkerPool
 
@@ -277,7 +287,7 @@ def is_true(value: str | None) -> bool:
 LARGEST_BODY = 3 * 1024 * 1024
 LARGE_BYTES = 64 * 1024
 """The body of a request from which on checking it takes so long that a worker does it first."""
-_LARGEST_YAML = 4 * 1024 * 1024
+LARGEST_YAML = 4 * 1024 * 1024
 """Of the same as JSON. Writing it takes about a second for each megabyte."""
 _LONGEST_WARNINGS = 16 * 1024
 GZIP_FROM = 128 * 1024
@@ -447,15 +457,19 @@ def json_response(obj: Any, request: ApiRequest | None = None, status: int = 200
     if request is not None:
         if request.form().media == YAML:
             content = orjson.dumps(obj)
-            if len(content) > _LARGEST_YAML:
-                raise NotAcceptable(
-                    f"the response has {len(content)} bytes, and at most {_LARGEST_YAML} are written as YAML: accept "
-                    f"{JSON}, or list less at once with limit"
-                )
+            if len(content) > LARGEST_YAML:
+                raise yaml_too_large()
             return ApiResponse(content, status, YAML)
         if request.query.get("pretty") and request.flag("pretty"):
             return ApiResponse(orjson.dumps(obj, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), status)
     return ApiResponse(orjson.dumps(obj, option=orjson.OPT_APPEND_NEWLINE), status)
+
+
+def yaml_too_large() -> NotAcceptable:
+    return NotAcceptable(
+        f"at most {LARGEST_YAML} bytes are written as YAML, and the response has more: accept {JSON}, or list less at "
+        "once with limit"
+    )
 
 
 def _as_yaml(content: bytes) -> bytes:
@@ -515,11 +529,38 @@ RECHECK_SECONDS = 3.0
 """How often the rights behind an open stream are checked again."""
 
 
+@contextmanager
+def counted_stream(request: ApiRequest) -> Iterator[None]:
+    """Raises TooManyRequests if too many streams of the user are open."""
+    turn = turn_of(request.scope)
+    try:
+        with nullcontext() if turn is None else turn.streaming():
+            yield
+    except TooManyStreams as error:
+        raise TooManyRequests(f"{error}; close some, or raise {setting_name('user_streams')}") from None
+
+
+def keep_turn(request: ApiRequest) -> None:
+    """Keeps the place among the user's requests until `end_turn`, though the response starts."""
+    turn = turn_of(request.scope)
+    if turn is not None:
+        turn.is_kept = True
+
+
 def end_turn(request: ApiRequest) -> None:
     """Lets the user's next request begin: this one takes long without keeping the server busy."""
     turn = turn_of(request.scope)
     if turn is not None:
         turn.end()
+
+
+async def pause(request: ApiRequest) -> None:
+    """Lets others run in the middle of a long response."""
+    turn = turn_of(request.scope)
+    if turn is not None:
+        await turn.pause()
+    else:
+        await asyncio.sleep(0)
 
 
 async def stream(
@@ -530,13 +571,17 @@ async def stream(
     seconds: float | None = None,
     first_piece_seconds: float | None = 0.0,
     headers: Sequence[tuple[bytes, bytes]] = (),
+    keeps_turn: bool = False,
 ) -> None:
     """Sends `pieces` as they come, until they end, `seconds` are over, the client disconnects, or the user loses the
-    right to them.
+    right to them. Unless `keeps_turn`, other requests of the user may begin.
 
     The response starts with the first piece, or after `first_piece_seconds` (None: no limit). An error before that is
     raised, so that it can still be the response."""
-    end_turn(request)
+    if keeps_turn:
+        keep_turn(request)
+    else:
+        end_turn(request)
     if request.method == "HEAD":
         request.started = True
         await request.send(
@@ -544,8 +589,20 @@ async def stream(
         )
         await request.send({"type": "http.response.body", "body": b""})
         return
+    with counted_stream(request):
+        await _run_stream(request, pieces, media, seconds, first_piece_seconds, headers)
+
+
+async def _run_stream(
+    request: ApiRequest,
+    pieces: AsyncGenerator[bytes, None],
+    media: str,
+    seconds: float | None,
+    first_piece_seconds: float | None,
+    headers: Sequence[tuple[bytes, bytes]],
+) -> None:
     pump = asyncio.create_task(
-        _pump(request, pieces, media, first_piece_seconds, headers), name=f"stream {request.path}"
+        _metered(request, _pump(request, pieces, media, first_piece_seconds, headers)), name=f"stream {request.path}"
     )
     listener = asyncio.create_task(_wait_for_disconnect(request), name=f"listen {request.path}")
     guard = asyncio.create_task(wait_for_loss_of_rights(request), name=f"guard {request.path}")
@@ -561,6 +618,12 @@ async def stream(
         pump.result()
     if not left:
         await request.send({"type": "http.response.body", "body": b""})
+
+
+async def _metered(request: ApiRequest, work: Coroutine[Any, Any, None]) -> None:
+    """A task of its own is not measured with the request."""
+    turn = turn_of(request.scope)
+    await (work if turn is None else turn.metered(work))
 
 
 async def _pump(
@@ -585,6 +648,7 @@ async def _pump(
         await asyncio.gather(first, return_exceptions=True)  # it uses the generator until it has ended
     while piece is not None:
         await request.send({"type": "http.response.body", "body": piece, "more_body": True})
+        await pause(request)
         piece = await _next(pieces)
 
 

@@ -14,10 +14,12 @@ from muster.kube.errors import ApiError, BadRequest, Cause, Invalid, is_count
 from muster.kube.kinds import Kind
 from muster.kube.objects import version_of
 from muster.server.kubernetes import request as negotiation
-from muster.server.kubernetes.request import ApiRequest, Form, Target, stream
+from muster.server.kubernetes.request import ApiRequest, Form, Target, end_turn, stream
 
 _CACHED_LINES = 512
 _LARGEST_CACHED = 64 * 1024
+_PIECE_BYTES = 128 * 1024
+"""Of a large batch, such as all objects at the start of a watch."""
 
 
 class EventEncoder:
@@ -59,9 +61,10 @@ async def watch(
     wants_initial = _wants_initial_events(request)
     batches = _event_batches(cluster, request, kind, target, wants_initial)
     if kind.stored_as_rows is not None and request.form().shape == "object":
-        batches = _with_rows(cluster, kind, batches)
+        render = _with_rows(cluster, kind, render)
     lines = _event_lines(batches, render)
-    await stream(request, lines, media="application/json", seconds=seconds or None)
+    # Until all objects are sent, which a watch may begin with, it is as large as a list.
+    await stream(request, lines, media="application/json", seconds=seconds or None, keeps_turn=True)
 
 
 async def _event_batches(
@@ -80,8 +83,10 @@ async def _event_batches(
             ended = negotiation.bookmark_object(kind, listing.resource_version, initial_events_end=True)
             yield [WatchEvent("BOOKMARK", ended)]
         version = listing.resource_version
+        del listing
     elif from_now:
         version = (await cluster.list(kind, target.namespace, limit=1)).resource_version
+    end_turn(request)
     async for batch in cluster.watch_batches(
         kind,
         target.namespace,
@@ -93,15 +98,17 @@ async def _event_batches(
         yield batch
 
 
-async def _with_rows(
-    cluster: EmbeddedCluster, kind: Kind, batches: AsyncIterator[list[WatchEvent]]
-) -> AsyncIterator[list[WatchEvent]]:
+def _with_rows(
+    cluster: EmbeddedCluster, kind: Kind, render: Callable[[WatchEvent], bytes]
+) -> Callable[[WatchEvent], bytes]:
     """Adds the current status rows to the objects."""
-    async for batch in batches:
-        yield [
-            event if event.type == "BOOKMARK" else WatchEvent(event.type, cluster.with_status_rows(event.object, kind))
-            for event in batch
-        ]
+
+    def render_with_rows(event: WatchEvent) -> bytes:
+        if event.type == "BOOKMARK":
+            return render(event)
+        return render(WatchEvent(event.type, cluster.with_status_rows(event.object, kind)))
+
+    return render_with_rows
 
 
 async def _event_lines(
@@ -110,7 +117,18 @@ async def _event_lines(
     """Sends an error after the start as an ERROR event: the status 200 has already been sent."""
     try:
         async for batch in batches:
-            yield render(batch[0]) if len(batch) == 1 else b"".join([render(event) for event in batch])
+            if len(batch) == 1:
+                yield render(batch[0])
+                continue
+            lines, size = [], 0
+            for event in batch:
+                lines.append(render(event))
+                size += len(lines[-1])
+                if size > _PIECE_BYTES:
+                    yield b"".join(lines)
+                    lines, size = [], 0
+            if lines:
+                yield b"".join(lines)
     except ApiError as error:
         yield encode("ERROR", error.to_status())
 

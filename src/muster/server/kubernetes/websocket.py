@@ -10,12 +10,13 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets import http11
 from websockets.datastructures import Headers
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from muster.kube.errors import BadRequest
-from muster.server.kubernetes.request import ApiRequest, ApiResponse, wait_for_loss_of_rights
+from muster.server.kubernetes.request import ApiRequest, ApiResponse, counted_stream, wait_for_loss_of_rights
 
 BEARER = "base64url.bearer.authorization.k8s.io."
 """A browser cannot set headers on a WebSocket, so it sends its token as one of the offered protocols."""
@@ -63,7 +64,15 @@ class Socket:
 
 
 async def while_allowed(request: ApiRequest, work: Coroutine[Any, Any, None]) -> None:
-    """Runs until the work is done, or until the user loses the right to it."""
+    """Runs until the work is done, or until the user loses the right to it. Raises TooManyRequests."""
+    try:
+        with counted_stream(request):
+            await _run_while_allowed(request, work)
+    finally:
+        work.close()  # if it was not started
+
+
+async def _run_while_allowed(request: ApiRequest, work: Coroutine[Any, Any, None]) -> None:
     running = asyncio.create_task(work, name=f"serve {request.path}")
     guard = asyncio.create_task(wait_for_loss_of_rights(request), name=f"guard {request.path}")
     try:
@@ -129,6 +138,11 @@ def _from_base64(text: str) -> bytes:
 
 LARGEST_MESSAGE = 4 * 1024 * 1024
 
+# `LimitedHttp` has parsed the head before, with limits of its own. Those of the library are too low: a command of
+# `kubectl exec` is a part of the URL.
+http11.MAX_LINE_LENGTH = 1 << 20
+http11.MAX_NUM_HEADERS = 1_000
+
 
 class KubernetesWebSocket(WebSocketsSansIOProtocol):
     """The WebSocket implementation for uvicorn.
@@ -140,6 +154,17 @@ class KubernetesWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*args, **more)
         log = logging.getLogger("uvicorn.error")
         self.conn: ServerProtocol = _AnyProtocol(max_size=LARGEST_MESSAGE, logger=log)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.close_sent:
+            self._send_refusal()
+
+    def _send_refusal(self) -> None:
+        """Uvicorn neither sends what the library answers to a head that it cannot read, nor closes the connection."""
+        self.close_sent = self.handshake_complete = True
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.close()
 
     async def send(self, message: Any) -> None:
         await super().send(message)

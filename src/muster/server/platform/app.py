@@ -17,7 +17,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from starlette.routing import BaseRoute
 
 from muster import __version__
-from muster.kube.errors import Unavailable
+from muster.kube.errors import Unavailable, lacks_permission
 from muster.platform.database.database import is_disconnected
 from muster.platform.database.leases import LeaseLost
 from muster.server.platform import (
@@ -199,11 +199,11 @@ async def _keep_running(name: str, task: Callable[[], Coroutine[Any, Any, None]]
 
 
 def _is_expected(error: Exception) -> bool:
-    """Whether the message says all there is to say: another server has taken over, or the cluster or the database does
-    not respond."""
+    """Whether the message says all there is to say: another server has taken over, the cluster or the database does
+    not respond, or the server lacks a permission on the cluster."""
     if isinstance(error, ExceptionGroup):
         return all(_is_expected(each) for each in error.exceptions)
-    return isinstance(error, (LeaseLost, Unavailable)) or is_disconnected(error)
+    return isinstance(error, (LeaseLost, Unavailable)) or lacks_permission(error) or is_disconnected(error)
 
 
 async def _encrypt_secrets(services: Services) -> None:

@@ -16,7 +16,6 @@ from muster.kube.builtin import PERSISTENT_VOLUME_CLAIM
 from muster.kube.errors import AlreadyExists, ApiError, NotFound
 from muster.kube.objects import Object, annotations_of, meta, name_of, namespace_of, parse_time, uid_of
 from muster.kube.quantity import QuantityError, parse_quantity
-from muster.platform.database.queries import paginate
 from muster.platform.errors import InvalidProblem, NotFoundProblem
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, may
@@ -62,6 +61,7 @@ from muster.server.platform.workspace_access import (
     people_of,
     place_for,
     to_problem,
+    workspace_page,
 )
 from muster.server.platform.workspace_routes import add_workspace_routes
 from muster.workspaces.culler import idle_minutes
@@ -164,20 +164,7 @@ async def all_notebooks(
     """Lists notebooks by created, name, state or namespace; the newest first."""
     found = await list_workspaces(here, who, NOTEBOOK, namespace)
     described = _describe(here, who, found, await people_of(here, found))
-    words = q.lower().split()
-    fitting = [
-        each
-        for each in described
-        if (not state or each.state in state)
-        and all(word in f"{each.namespace}/{each.name} {each.image} {each.owner_name or ''}".lower() for word in words)
-    ]
-    sortable = {
-        "created": lambda each: each.created,
-        "name": lambda each: each.name,
-        "state": lambda each: each.state,
-        "namespace": lambda each: each.namespace,
-    }
-    return paginate(fitting, paging, key=lambda each: each.uid, sortable=sortable, usual="-created")
+    return workspace_page(described, paging, q, state)
 
 
 @router.post("", status_code=201, operation_id="create_notebook")

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from muster.kube.encryption import EncryptionError
-from muster.kube.errors import ApiError, Unavailable
+from muster.kube.errors import ApiError, Unavailable, lacks_permission
 from muster.platform.database.database import is_disconnected
 from muster.platform.errors import (
     BadRequestProblem,
@@ -127,6 +127,10 @@ async def _failure(request: Request, error: Exception) -> Response:
 
 def _cluster_problem(error: ApiError, request: str) -> Problem:
     """For errors of the cluster and of the workers that no route expects."""
+    if lacks_permission(error):
+        # It is the server that may not do it, not the user.
+        log.warning("%s: %s", request, error)
+        return UnavailableProblem(error.message)
     if isinstance(error, Unavailable):
         log.warning("%s: %s", request, error)
     elif error.code >= 500:

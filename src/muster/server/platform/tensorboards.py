@@ -22,7 +22,6 @@ from muster.kube.objects import (
     uid_of,
 )
 from muster.kube.pod_security import is_below
-from muster.platform.database.queries import paginate
 from muster.platform.errors import ForbiddenProblem, InvalidProblem
 from muster.platform.messages import FieldError
 from muster.platform.permissions import Actor, may
@@ -55,6 +54,7 @@ from muster.server.platform.workspace_access import (
     place_for,
     set_running,
     to_problem,
+    workspace_page,
 )
 from muster.server.platform.workspace_routes import add_workspace_routes
 from muster.workspaces.kinds import TENSORBOARD, is_stopped, parse_log_path
@@ -116,20 +116,7 @@ async def all_tensorboards(
     """Lists TensorBoards by created, name, state or namespace; the newest first."""
     found = await list_workspaces(here, who, TENSORBOARD, namespace)
     people = await people_of(here, found)
-    words = q.lower().split()
-    fitting = [
-        each
-        for each in (_describe(who, one, people) for one in found)
-        if (not state or each.state in state)
-        and all(word in f"{each.namespace}/{each.name} {each.owner_name or ''}".lower() for word in words)
-    ]
-    sortable = {
-        "created": lambda each: each.created,
-        "name": lambda each: each.name,
-        "state": lambda each: each.state,
-        "namespace": lambda each: each.namespace,
-    }
-    return paginate(fitting, paging, key=lambda each: each.uid, sortable=sortable, usual="-created")
+    return workspace_page([_describe(who, each, people) for each in found], paging, q, state)
 
 
 @router.post("", status_code=201, operation_id="create_tensorboard")

@@ -9,10 +9,9 @@ from pydantic import Field
 
 from muster.platform.permissions import Actor, may
 from muster.platform.records.common import Page
-from muster.platform.records.webhooks import Delivery, EndState, Webhook, WebhookDetail
+from muster.platform.records.webhooks import END_STATES, Delivery, EndState, Webhook, WebhookDetail
 from muster.platform.webhooks.deliveries import list_deliveries, redeliver, send_test
 from muster.platform.webhooks.webhooks import (
-    END_STATES,
     LONGEST_NAME,
     LONGEST_SECRET,
     LONGEST_URL,

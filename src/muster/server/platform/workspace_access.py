@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fastapi import Request, Response
 from sqlalchemy import Connection
@@ -34,15 +34,16 @@ from muster.kube.objects import (
     timestamp,
     uid_of,
 )
+from muster.platform.database.queries import PageRequest, paginate
 from muster.platform.errors import ConflictProblem, InvalidProblem, NotFoundProblem, Problem, UnavailableProblem
 from muster.platform.jobs.detail import masks_for
 from muster.platform.jobs.jobs import find_names
 from muster.platform.messages import FieldError, field_error
 from muster.platform.namespaces import OWNER_LABEL, TEAM_LABEL
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records.common import Subject
+from muster.platform.records.common import Page, Subject
 from muster.platform.records.pods import KubernetesEvent
-from muster.platform.records.workspaces import WorkspaceProgress, WorkspaceState
+from muster.platform.records.workspaces import Notebook, TensorBoard, WorkspaceProgress, WorkspaceState
 from muster.platform.runs.logs import LogSource, read_log_lines
 from muster.platform.runs.node_detail import event_summary
 from muster.platform.runs.status import Masks
@@ -65,6 +66,8 @@ from muster.workspaces.kinds import (
     main_container,
 )
 from muster.workspaces.plan import is_ready, pod_name, secret_name, state_of
+
+AnyWorkspace = TypeVar("AnyWorkspace", Notebook, TensorBoard)
 
 _ACTIONS: Final = ("open", "start", "stop", "restart", "edit", "delete")
 _SETTLE_SECONDS: Final = 0.2
@@ -149,6 +152,28 @@ async def list_workspaces(here: Services, who: Actor, kind: Kind, namespace: str
         for each, subject in visible
         if may(who, "view", subject)
     ]
+
+
+def workspace_page(
+    found: Iterable[AnyWorkspace], paging: PageRequest, q: str, states: Sequence[str] | None
+) -> Page[AnyWorkspace]:
+    """Returns one page of those that have one of the states and all words of `q` in their name, owner or image."""
+    words = q.lower().split()
+    fitting = [
+        each for each in found if (not states or each.state in states) and all(w in _search_text(each) for w in words)
+    ]
+    sortable: dict[str, Callable[[AnyWorkspace], Any]] = {
+        "created": lambda each: each.created,
+        "name": lambda each: each.name,
+        "state": lambda each: each.state,
+        "namespace": lambda each: each.namespace,
+    }
+    return paginate(fitting, paging, key=lambda each: each.uid, sortable=sortable, usual="-created")
+
+
+def _search_text(workspace: Notebook | TensorBoard) -> str:
+    image = workspace.image if isinstance(workspace, Notebook) else ""
+    return f"{workspace.namespace}/{workspace.name} {image} {workspace.owner_name or ''}".lower()
 
 
 async def _pod_of(cluster: Cluster, workspace: Object) -> Object | None:

@@ -11,7 +11,7 @@ import html
 import logging
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -35,11 +35,13 @@ from muster.platform.errors import (
     UnauthenticatedProblem,
     UnavailableProblem,
 )
+from muster.platform.namespaces import user_name
 from muster.platform.permissions import Actor, may
 from muster.platform.users.credentials import API_TOKEN, hash_secret
 from muster.platform.users.login_limits import forwarded_client
 from muster.platform.users.sessions import SESSION_LIFETIME
 from muster.platform.users.workspace_sessions import has_ticket, redeem_ticket, touch_workspace_login, workspace_actor
+from muster.server.fair_share import FairShares, Turn
 from muster.server.http_server import limits_from
 from muster.server.platform.problems import problem_of, problem_response
 from muster.server.platform.services import Services
@@ -66,8 +68,8 @@ _QUERY = re.compile(rb"[\x21-\x7e]*")
 class WorkspaceProxy:
     """`scope["workspace"]` has the uid of the workspace that a request is for."""
 
-    def __init__(self, services: Services, directory: WorkspaceDirectory) -> None:
-        self._here, self._directory = services, directory
+    def __init__(self, services: Services, directory: WorkspaceDirectory, shares: FairShares) -> None:
+        self._here, self._directory, self._shares = services, directory, shares
         self._https = services.url.startswith("https:")
         self._client: aiohttp.ClientSession | None = None
 
@@ -183,9 +185,12 @@ class WorkspaceProxy:
         if scope["method"] in {"CONNECT", "TRACE"}:
             raise BadRequestProblem.of("workspace.method", method=scope["method"])
         target, query = _target(scope)
-        _, workspace = await self._begin(scope)
+        actor, workspace = await self._begin(scope)
         address = await self._directory.address(workspace)
         body = _Body(receive)
+        turn = Turn(self._shares)
+        if not actor.admin:
+            turn.join(user_name(actor))
         url = URL.build(
             scheme="http",
             host=address.host,
@@ -194,7 +199,8 @@ class WorkspaceProxy:
             query_string=query.decode("ascii"),
             encoded=True,
         )
-        transfer = asyncio.create_task(self._transfer(scope, send, url, self._headers(scope, address), body))
+        headers = self._headers(scope, address)
+        transfer = asyncio.create_task(_await(turn.metered(self._transfer(scope, send, url, headers, body, turn))))
         gone = asyncio.create_task(body.client_gone())
         try:
             await self._while_allowed(scope, transfer, gone)
@@ -221,7 +227,7 @@ class WorkspaceProxy:
             changed.cancel()
             done.discard(changed)
 
-    async def _transfer(self, scope: Scope, send: Send, url: URL, headers: RawHeaders, body: _Body) -> None:
+    async def _transfer(self, scope: Scope, send: Send, url: URL, headers: RawHeaders, body: _Body, turn: Turn) -> None:
         length = _header(scope, "content-length")
         has_body = bool(length and length != "0") or bool(_header(scope, "transfer-encoding"))
         if length:
@@ -244,6 +250,7 @@ class WorkspaceProxy:
                 await send({"type": "http.response.start", "status": response.status, "headers": kept})
                 async for piece in response.content.iter_any():
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    await turn.pause()
                 await send({"type": "http.response.body", "body": b""})
         except aiohttp.ClientConnectorError as error:
             raise UnavailableProblem.of("workspace.stopped", detail=error.strerror or "no connection") from None
@@ -337,9 +344,12 @@ class _Body:
 
 
 @asynccontextmanager
-async def serve_workspaces(services: Services, platform: ASGIApp) -> AsyncIterator[ASGIApp]:
-    """Yields the platform with the workspaces at hosts of their own, and serves those with ports of their own."""
-    proxy = WorkspaceProxy(services, services.workspaces)
+async def serve_workspaces(
+    services: Services, platform: ASGIApp, shares: FairShares | None = None
+) -> AsyncIterator[ASGIApp]:
+    """Yields the platform with the workspaces at hosts of their own, and serves those with ports of their own. `shares`
+    are those of the other APIs."""
+    proxy = WorkspaceProxy(services, services.workspaces, shares or FairShares(services.settings.budgets))
     settings = services.settings
 
     async def exists(uid: str) -> bool:
@@ -378,6 +388,10 @@ def with_workspaces(app: ASGIApp, proxy: ASGIApp, domain: str = "") -> ASGIApp:
             await app(scope, receive, send)
 
     return serve
+
+
+async def _await(work: Awaitable[None]) -> None:
+    await work
 
 
 def _target(scope: Scope) -> tuple[bytes, bytes]:

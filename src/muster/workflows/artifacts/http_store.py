@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
@@ -9,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 
@@ -24,6 +25,7 @@ from muster.workflows.artifacts.locations import (
 from muster.workflows.artifacts.stores import SecretOf, StoreAccess
 
 _CHUNK = 1 << 18
+_LONGEST_TOKEN = 1 << 20
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=30, sock_read=300)
 
 
@@ -110,8 +112,10 @@ class HttpStore:
         body = {k: v for k, v in form.items() if v}
         async with session.post(url, data=body, headers=who, proxy=self._access.proxy or None) as response:
             _check(response.status, "POST", "the token URL of oauth2")
-            answer = await response.json(content_type=None)
-        return {"Authorization": f"Bearer {answer.get('access_token', '')}"}
+            token = _read_token(await _read_limited(response))
+        if not token:
+            raise ArtifactError("the token URL of oauth2 did not return an access_token: check tokenURLSecret")
+        return {"Authorization": f"Bearer {token}"}
 
     async def _certificate(self, client: Mapping[str, Any]) -> ssl.SSLContext | None:
         if not client.get("clientCertSecret"):
@@ -124,6 +128,24 @@ class HttpStore:
             key.write_text(await self._secret_of(client.get("clientKeySecret") or {}))
             context.load_cert_chain(certificate, key)
         return context
+
+
+def _read_token(body: bytes) -> str:
+    """Returns the access token in the answer of an OAuth server; '' if there is none. Most send JSON, some a form."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = {key: values[0] for key, values in parse_qs(body.decode(errors="replace")).items()}
+    return str(answer.get("access_token") or "") if isinstance(answer, dict) else ""
+
+
+async def _read_limited(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for block in response.content.iter_chunked(_CHUNK):
+        body += block
+        if len(body) > _LONGEST_TOKEN:
+            raise ArtifactError(f"the token URL of oauth2 returned more than {_LONGEST_TOKEN >> 20} MB")
+    return bytes(body)
 
 
 def _basic(name: str, password: str) -> dict[str, str]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.node.supervisor.resource_limits import can_limit, create_cgroup, find_parents
+from muster.embedded.node.supervisor import resource_limits
+from muster.embedded.node.supervisor.resource_limits import can_limit, create_cgroup, enter_pods_group, find_parents
 
 V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
 V1 = """\
@@ -84,3 +85,23 @@ def test_a_group_holds_its_limits_and_leaves_nothing_behind() -> None:
     assert not cgroup.was_out_of_memory()
     cgroup.remove()
     assert not any(path.exists() for path in paths)
+
+
+def test_all_pods_share_a_group_of_version_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its groups cannot have both processes and groups below, so the zygote has one of its own."""
+    monkeypatch.setattr(resource_limits, "find_parents", lambda own, mounts: {"memory": [(2, str(tmp_path))]})
+    (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
+    (tmp_path / "cgroup.subtree_control").write_text("memory")
+    old = tmp_path / "muster-pods-old" / "zygote"
+    old.mkdir(parents=True)
+    assert enter_pods_group("x", 1000)
+    group = tmp_path / "muster-pods-x"
+    assert (group / "memory.max").read_text() == "1000"
+    assert (group / "zygote" / "cgroup.procs").read_text() == "0"
+    assert not (group / "cgroup.procs").exists()
+    assert not old.parent.exists()
+
+
+def test_no_group_for_all_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource_limits, "find_parents", lambda own, mounts: {})
+    assert not enter_pods_group("x", 1000)

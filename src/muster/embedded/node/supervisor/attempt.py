@@ -35,6 +35,10 @@ _ENTRIES_AT_ONCE, _BYTES_AT_ONCE = 100, 4 << 20
 _HOOK_TIMEOUT = 3600.0
 _AFTER_HOOK = 2.0
 """How long a container may take to end if its preStop hook has used up the grace period."""
+_MACHINE_FULL = (
+    "the kernel ended it, because all Pods of this machine together used more memory than they may; set memory limits, "
+    "or raise budgets.podsMemoryPercent"
+)
 
 
 class AttemptOutcome(NamedTuple):
@@ -432,10 +436,14 @@ class Attempt:
         number = -code if code < 0 else 0
         code = 128 + number if number else code
         out_of_memory = self._out_of_memory or bool(code and self._cgroup and self._cgroup.was_out_of_memory())
+        shares_memory = bool(number == signal.SIGKILL and not out_of_memory and self._host.limits.memory_was_exhausted)
+        out_of_memory = out_of_memory or shares_memory
         reason = "OOMKilled" if out_of_memory else "Error" if code else "Completed"
         message = read_termination_message(self.container.get("terminationMessageFile"))
         if not message and code and self.container.get("terminationMessageFromLogs"):
             message = read_tail(self._log.path)
+        if not message and shares_memory:
+            message = _MACHINE_FULL
         if not message and code:
             message = self._host.limits.explanation
         if not message and code == _SHELL_NOT_FOUND_CODE:

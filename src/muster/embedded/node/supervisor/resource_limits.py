@@ -15,6 +15,7 @@ from muster.embedded.node.supervisor.contract import PodLimits
 CONTROLLERS = ("memory", "cpu", "pids")
 _PERIOD_MICROSECONDS = 100_000
 _PROCESS_GROUP = "muster-processes-"
+_PODS_GROUP = "muster-pods-"
 _REMOVE_TRIES = 20
 
 
@@ -108,6 +109,61 @@ class ProcessLimit:
     def _count_failures(self) -> int:
         text = _read(f"{self._path}/pids.events") if self._path else ""
         return sum(int(line[4:]) for line in text.splitlines() if line.startswith("max "))
+
+
+def enter_pods_group(name: str, memory: int) -> bool:
+    """Moves this process into a control group whose processes, with those that they start, may use so much memory
+    together: the zygote, and so all Pods. The server is outside, so that the kernel ends a Pod and not the server.
+    Returns False if this machine does not allow it."""
+    for version, parent in find_parents(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo")).get("memory", ()):
+        path = f"{parent}/{_PODS_GROUP}{name}"
+        _remove_empty_groups(parent)
+        if not _make(version, parent, path, "memory"):
+            continue
+        if not _write(f"{path}/{'memory.max' if version == 2 else 'memory.limit_in_bytes'}", f"{memory}"):
+            remove_cgroup(path)
+            continue
+        if version == 2:
+            # Groups for single Pods are created next to this one: none may be below a group with processes.
+            for controller in CONTROLLERS:
+                _write(f"{path}/cgroup.subtree_control", f"+{controller}")
+            path = f"{path}/zygote"
+            with suppress(FileExistsError):
+                os.mkdir(path)
+        if _write(f"{path}/cgroup.procs", "0"):
+            return True
+    return False
+
+
+def _remove_empty_groups(parent: str) -> None:
+    """Removes the groups of Pods of servers that are gone. The kernel refuses if a process is in one."""
+    with suppress(OSError):
+        for group in os.scandir(parent):
+            if group.name.startswith(_PODS_GROUP):
+                for path in (*(each.path for each in os.scandir(group) if each.is_dir()), group.path):
+                    with suppress(OSError):
+                        os.rmdir(path)
+
+
+class SharedMemory:
+    """Whether the kernel has ended processes because all Pods together used too much memory."""
+
+    def __init__(self) -> None:
+        self._file = ""
+        self._kills = 0
+
+    def forget_kills(self) -> None:
+        if not self._file:
+            places = find_parents(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo")).get("memory") or [(0, "")]
+            version, path = places[0]
+            self._file = f"{path}/{'memory.events' if version == 2 else 'memory.oom_control'}"
+        self._kills = self._count_kills()
+
+    def was_exhausted(self) -> bool:
+        return _PODS_GROUP in self._file and self._count_kills() > self._kills
+
+    def _count_kills(self) -> int:
+        return sum(int(line[9:]) for line in _read(self._file).splitlines() if line.startswith("oom_kill "))
 
 
 def _join_own_group() -> str:
@@ -264,6 +320,7 @@ class ResourceLimits:
 
     def __init__(self) -> None:
         self._processes = ProcessLimit()
+        self._memory = SharedMemory()
         self._applied: PodLimits | None = None
         self._open_files = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_processes = resource.getrlimit(resource.RLIMIT_NPROC)
@@ -271,6 +328,7 @@ class ResourceLimits:
     def apply(self, limits: PodLimits) -> None:
         """Applies the limits to this process, and so to the ones that it starts from now on."""
         self._processes.forget_failures()
+        self._memory.forget_kills()
         if limits == self._applied:
             return
         self._applied = limits
@@ -281,6 +339,10 @@ class ResourceLimits:
             processes = 0
         # Without a control group, the kernel counts all processes of the same user. It does not limit root.
         _set_limit(resource.RLIMIT_NPROC, self._most_processes, processes)
+
+    @property
+    def memory_was_exhausted(self) -> bool:
+        return self._memory.was_exhausted()
 
     @property
     def explanation(self) -> str:

@@ -26,6 +26,7 @@ from muster.embedded.node.supervisor.confinement import ALL_CAPABILITIES, CAPABI
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.pod_supervisor import SupervisorProcess, supervise
 from muster.embedded.node.supervisor.processes import map_user
+from muster.embedded.node.supervisor.resource_limits import enter_pods_group
 from muster.embedded.node.supervisor.syscalls import (
     NEW_MOUNTS,
     NEW_PIDS,
@@ -51,7 +52,8 @@ _SCORE_OF_PODS = 500
 """As if a Pod used half of the machine's memory more than it does; the server has 0."""
 
 
-def main(descriptor: int, isolation: Isolation) -> None:
+def main(descriptor: int, isolation: Isolation, group: str = "", memory: int = 0) -> None:
+    """Pods may use so much memory together, if it is not 0. `group` is the name of the control group for that."""
     for number in range(1, signal.NSIG):
         if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE) and not 32 <= number < 34:
             signal.signal(number, signal.SIG_DFL)
@@ -59,6 +61,8 @@ def main(descriptor: int, isolation: Isolation) -> None:
     os.umask(0o022)
     os.chdir("/")
     give_up_memory_first()
+    if memory:
+        enter_pods_group(group, memory)
     if isolation == "user-namespaces":
         enter_user_namespace()
     if isolation != "none":

@@ -230,7 +230,7 @@ class _Hosted:
             app = FairRequests(app, self._shares)
             if self._cooker is not None:
                 self._cooker = FairRequests(self._cooker, self._shares)
-            async with serve_workspaces(services, app) as self._app:
+            async with serve_workspaces(services, app, self._shares) as self._app:
                 self._services, self._trouble = services, ""
                 self._settled.set()
                 await keep_running(background_tasks(services))

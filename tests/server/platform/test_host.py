@@ -15,7 +15,7 @@ from muster.embedded.settings import AgentSettings
 from muster.kube.builtin import new_catalogue
 from muster.platform.settings import WebSettings
 from muster.platform.users.credentials import local_token, platform_folder, waiting_link
-from muster.server.platform import hosting
+from muster.server.platform import host
 from muster.server.settings import Settings
 from tests.platform.databases import PostgresServer
 from tests.server.platform.served import PASSWORD, Client
@@ -27,7 +27,7 @@ async def hosted(home: Path, web: WebSettings | None = None) -> AsyncIterator[Cl
     settings = Settings(home, AgentSettings(home), web=web or WebSettings(), durability="process")
     async with (
         EmbeddedCluster(home / "store", new_catalogue(), durability="process") as cluster,
-        hosting.host_platform(settings, cluster) as url,
+        host.host_platform(settings, cluster) as url,
     ):
         yield Client(url, local_token(platform_folder(home)))
 
@@ -70,7 +70,7 @@ async def test_two_clusters_share_one_database_and_one_user(postgres: PostgresSe
 async def test_an_unavailable_database_is_reported_and_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(hosting, "_TRY_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(host, "_TRY_AGAIN_SECONDS", 0.05)
     blocked = tmp_path / "platform"
     with caplog.at_level(logging.CRITICAL):
         blocked.write_text("in the way")

@@ -34,7 +34,7 @@ from muster.server.fair_share import FairRequests, FairShares
 from muster.server.http_server import limits_from, open_listener, serve_http, serve_https
 from muster.server.kubernetes.app import kube_app
 from muster.server.pidfile import ServerError, ServerInfo, claim_home, stop_signal
-from muster.server.platform.hosting import host_platform
+from muster.server.platform.host import host_platform
 from muster.server.proxy.directory import pod_address
 from muster.server.settings import Settings
 from muster.server.workers import WorkerPool
