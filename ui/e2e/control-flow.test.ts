@@ -22,6 +22,7 @@ test("conditions and loops are composed in the form, without expressions", async
   const { workflow_id } = await posted(page, "workflows", { name: fresh("flow"), version: { document } })
   await page.goto(url(`/workflows/${workflow_id}`))
   await page.getByRole("link", { name: "New version" }).click()
+  await expect(page.getByRole("heading", { name: "New version of" })).toBeVisible()
   await card(page, "train").click()
   await page.getByRole("textbox", { name: "Timeout" }).fill("soon")
   await expect(page.getByText(/"soon" is not a timeout/).first()).toBeVisible()

@@ -43,14 +43,18 @@ export async function posted(page: Page, path: string, data: unknown): Promise<R
   return (await response.json()) as Record<string, string>
 }
 
-/** Fails on serious findings of axe. */
-export async function expectAccessible(page: Page): Promise<void> {
+/** The serious findings of axe. */
+export async function accessProblems(page: Page): Promise<string[]> {
   const { violations } = await new AxeBuilder({ page }).analyze()
   const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical")
-  const told = serious.map(
+  return serious.map(
     ({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("\n  ")}`,
   )
-  expect(told).toEqual([])
+}
+
+/** Fails on serious findings of axe. */
+export async function expectAccessible(page: Page): Promise<void> {
+  expect(await accessProblems(page)).toEqual([])
 }
 
 let made = 0

@@ -1,4 +1,4 @@
-/** Every page fits on a phone; wider content scrolls within itself. */
+/** Every page fits on a phone; wider content scrolls within itself. On a tablet, no panel collapses. */
 import { expect, test } from "@playwright/test"
 import { api, fresh, STEPS, signIn } from "./people"
 import { PASSWORD } from "./setup"
@@ -8,7 +8,7 @@ const LONG = "a-very-long-name-without-any-blanks-in-it-that-has-to-be-broken-so
 
 test.use({ viewport: { width: 390, height: 844 }, hasTouch: true })
 
-test("no page is wider than a phone", async ({ page }) => {
+test("no page is wider than a phone, and no panel collapses on a tablet", async ({ page }) => {
   test.setTimeout(240_000)
   const boss = fresh("phone").replace(" ", "-")
   const post = <T = { id: string }>(path: string, body: unknown) => api()<T>("POST", path, body)
@@ -74,6 +74,24 @@ test("no page is wider than a phone", async ({ page }) => {
     await expect(page.getByText("Loading…")).toHaveCount(0)
     const over = await wide()
     if (over > 0) found.push(`${path} by ${over}`)
+  }
+
+  await page.setViewportSize({ width: 1024, height: 768 })
+  const panel = (role: "region" | "complementary" | "tabpanel", name: string) => page.getByRole(role, { name })
+  for (const [path, panels] of [
+    [`/runs/${run.id}?node=say&tab=log`, [panel("tabpanel", "Graph"), panel("complementary", "Details")]],
+    [`/workflows/${workflow_id}/versions/1?node=train`, [panel("region", "Graph"), panel("complementary", "Details")]],
+    ["/workflows/new", [panel("region", "Canvas"), panel("complementary", "Basics")]],
+    ["/workflows/new?type=yaml", [page.getByLabel("Argo Workflow"), panel("complementary", "Basics")]],
+    ["/jobs/new?example=pytorchjob", [panel("region", "Form"), page.getByLabel("Manifest")]],
+  ] as const) {
+    await page.goto(url(path))
+    for (const [index, each] of panels.entries()) {
+      await expect(each).toBeVisible()
+      const { width, height } = (await each.boundingBox()) ?? { width: 0, height: 0 }
+      if (width < 280 || height < 280) found.push(`${path}: panel ${index} is ${width} by ${height}`)
+    }
+    if ((await wide()) > 0) found.push(`${path} at 1024 px`)
   }
   expect(found).toEqual([])
 })

@@ -22,6 +22,10 @@ export interface Server {
   /** A folder of git repositories that everyone may build modules from. */
   repositories: string
   stop: () => Promise<void>
+  /** Kills the server, as a crash does. */
+  kill: () => Promise<void>
+  /** Starts it again at the same address. */
+  start: () => Promise<void>
 }
 
 interface Options {
@@ -49,11 +53,16 @@ export async function startServer({ kept, settings = "" }: Options = {}): Promis
   // The tests ask what a check says, not how long it takes on a machine that does other things as well.
   const patient = "budgets:\n  checkSeconds: 120\n"
   await writeFile(join(home, "config.yaml"), modules + patient + settings)
-  const server = spawn(MUSTER, ["up"], { env: environment(home), stdio: ["ignore", "pipe", "pipe"] })
+  const run = (...words: string[]) =>
+    spawn(MUSTER, ["up", ...words], { env: environment(home), stdio: ["ignore", "pipe", "pipe"] })
+  let server = run()
+  const end = async (signal: NodeJS.Signals) => {
+    const gone = new Promise((resolve) => server.once("exit", resolve))
+    if (server.exitCode === null && server.kill(signal)) await gone
+  }
   const stop = async () => {
     if (server.exitCode === null) await endPods(home)
-    const gone = new Promise((resolve) => server.once("exit", resolve))
-    if (server.exitCode === null && server.kill("SIGTERM")) await gone
+    await end("SIGTERM")
     if (kept) await clear(home)
     else await rm(home, { recursive: true, force: true, maxRetries: 3 })
   }
@@ -63,7 +72,11 @@ export async function startServer({ kept, settings = "" }: Options = {}): Promis
     const url = new URL(link).origin
     const token = (await readFile(join(home, "platform", "local-token"), "utf8")).trim()
     await fetch(`${url}/api/v1/health`) // the first request loads the platform
-    return { url, link, token, repositories, stop }
+    const start = async () => {
+      server = run("--port", new URL(url).port)
+      await until(server, /web +http/)
+    }
+    return { url, link, token, repositories, stop, kill: () => end("SIGKILL"), start }
   } catch (error) {
     await stop()
     throw error

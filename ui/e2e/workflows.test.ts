@@ -147,6 +147,7 @@ test("versions are viewed, compared, copied, exported and imported", { tag: "@sm
   await expectAccessible(page)
 
   await page.getByRole("link", { name: "New version" }).click()
+  await expect(page.getByRole("heading", { name: `New version of ${name}` })).toBeVisible()
   await node(page, "watch").click()
   await page.getByLabel("Command").first().fill("sleep 2")
   await page.getByRole("button", { name: "Save" }).click()

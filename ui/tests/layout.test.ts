@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import { quickLayout } from "@/graph/layout"
+import { layout, MANY, quickLayout } from "@/graph/layout"
 
 const size = { width: 10, height: 10 }
 const gap = { x: 2, y: 2 }
@@ -35,4 +35,13 @@ it("accepts cycles and edges to unknown nodes", () => {
     { from: "gone", to: "c" },
   ]
   expect([...quickLayout(["a", "b", "c"], edges, size, gap).keys()].sort()).toEqual(["a", "b", "c"])
+})
+
+it("places a large graph once for as long as its edges are the same", async () => {
+  const ids = Array.from({ length: MANY + 1 }, (_, index) => `n${index}`)
+  const edges = ids.slice(1).map((to, index) => ({ from: ids[index] as string, to }))
+  const places = await layout(ids, edges)
+  expect(await layout(ids, edges)).toBe(places)
+  expect(await layout(ids, [...edges])).not.toBe(places)
+  expect((await layout([...ids, "more"], edges)).has("more")).toBe(true)
 })

@@ -3,6 +3,7 @@ import { listState } from "@/lib/pagination"
 
 interface Address {
   q?: string | undefined
+  tab?: string | undefined
   sort?: string | undefined
   pages?: string | undefined
 }
@@ -29,6 +30,24 @@ describe("the state of a list", () => {
     expect(went).toEqual([
       { to: { q: "y", pages: undefined }, replace: true },
       { to: { q: "x", sort: "name", pages: undefined }, replace: true },
+    ])
+  })
+
+  it("clears all filters, and keeps the order and the tab", () => {
+    const { clear, went } = at({ q: "x", tab: "runs", sort: "name", pages: "a" })
+    clear?.()
+    expect(went).toEqual([{ to: { q: undefined, tab: "runs", sort: "name", pages: undefined }, replace: true }])
+    expect(at({ tab: "runs", sort: "name", pages: "a" }).clear).toBeUndefined()
+  })
+
+  it("searches from the first page, and forgets an empty search", () => {
+    const { q, find, went } = at({ q: "x", pages: "a" })
+    expect(q).toBe("x")
+    find("y")
+    find("")
+    expect(went.map(({ to }) => to)).toEqual([
+      { q: "y", pages: undefined },
+      { q: undefined, pages: undefined },
     ])
   })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { grpcProblem } from "@/api/pipelines"
-import { Problem, withoutField } from "@/api/problem"
+import { failure, Problem, UNREACHABLE, withoutField } from "@/api/problem"
 
 const field = (name: string) => ({ field: name, message: "wrong" })
 const problem = (...fields: string[]) => new Problem(422, "invalid", "", "", fields.map(field))
@@ -41,4 +41,13 @@ describe("an error of the pipelines' API", () => {
   it("may be from a proxy", () => {
     expect(grpcProblem(502, "Bad Gateway", "<html>").detail).toBe("<html>")
   })
+})
+
+it("shows an error instead of what was loaded only if the server has refused to send it again", () => {
+  const refused = new Problem(404, "not-found", "", "")
+  const restarting = new Problem(503, "unavailable", "", "")
+  expect(failure({ error: null, data: 1 })).toBeUndefined()
+  expect(failure({ error: refused, data: 1 })).toBe(refused)
+  expect([UNREACHABLE, restarting].map((error) => failure({ error, data: 1 }))).toEqual([undefined, undefined])
+  expect(failure({ error: UNREACHABLE })).toBe(UNREACHABLE)
 })

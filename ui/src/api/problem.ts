@@ -67,6 +67,13 @@ export function withoutField(error: unknown, field: string): unknown {
   return new Problem(problem.status, problem.kind, problem.title, problem.detail, rest)
 }
 
+/** The error of a query that leaves nothing to show. What was loaded stays while the server cannot be reached. */
+export function failure({ error, data }: { error: unknown; data?: unknown }): unknown {
+  if (!error) return undefined
+  const { status } = asProblem(error)
+  return data === undefined || (status >= 400 && status < 500) ? error : undefined
+}
+
 export const UNREACHABLE = new Problem(0, "unreachable", "", "")
 
 export function asProblem(error: unknown): Problem {

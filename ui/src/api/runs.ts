@@ -67,12 +67,6 @@ export const runGraphQuery = (run: string) =>
       api.GET("/api/v1/runs/{run}/graph", { params: { path: { run } }, signal }).then(data) as Promise<TaskGraph>,
   })
 
-/** Loads what the page of a run needs, all at once. */
-export function prefetchRun(run: string): void {
-  void queryClient.prefetchQuery(runQuery(run))
-  void queryClient.prefetchQuery(runGraphQuery(run))
-}
-
 export const runNodeQuery = (run: string, node: string) =>
   queryOptions({
     queryKey: ["runs", "one", run, "nodes", node],

@@ -2,9 +2,9 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router"
 import { queryClient, sessionQuery } from "@/api/client"
 import { asProblem } from "@/api/problem"
-import { prefetchRun } from "@/api/runs"
 import { Loading } from "@/components/feedback"
 import { kubeflowAddress } from "./kubeflow-links"
+import { loadRun, loadVersion } from "./load-ahead"
 import { ErrorPage, NotFoundPage, Root, Shell } from "./shell"
 
 type Texts<K extends string> = Partial<Record<K, string>>
@@ -90,6 +90,10 @@ const version = createRoute({
   getParentRoute: () => shell,
   path: "/workflows/$workflow/versions/$version",
   validateSearch: texts("node", "tab"),
+  loader: ({ params: { workflow, version }, preload }) => {
+    if (!preload) loadVersion(workflow, version)
+  },
+  preloadStaleTime: 0,
   component: lazyRouteComponent(() => import("@/pages/workflows/version"), "VersionPage"),
 })
 
@@ -134,9 +138,7 @@ const run = createRoute({
   validateSearch: texts("node", "tab", "view", "q", "failed"),
   // At the same time as the page. Not for a mouse that only passes over a link.
   loader: ({ params: { run }, preload }) => {
-    if (preload) return
-    prefetchRun(run)
-    void import("@/graph/workflow-graph")
+    if (!preload) loadRun(run)
   },
   preloadStaleTime: 0,
   component: lazyRouteComponent(() => import("@/pages/runs/detail"), "RunPage"),

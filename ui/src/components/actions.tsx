@@ -96,6 +96,16 @@ export function CreateLink({ children, ...link }: LinkProps & { children: ReactN
   )
 }
 
+/** The main action of a list whose form is a dialog. */
+export function CreateButton({ onClick, children }: { onClick: () => void; children: ReactNode }) {
+  return (
+    <Button look="primary" onClick={onClick}>
+      <Plus />
+      {children}
+    </Button>
+  )
+}
+
 /** A line separates a dangerous action from those above it. */
 function menuItems(action: Action, index: number, start: (action: Action) => void): (MenuItem | "line")[] {
   const { label, icon, danger } = action

@@ -27,7 +27,7 @@ interface NameProps {
 /** The name of an object, above its namespace if that is not the usual one. */
 export function NameCell({ children, namespace }: NameProps) {
   return (
-    <div className="min-w-32 [&>a]:font-medium [&>a]:break-all [&>a]:text-primary [&>a]:hover:underline">
+    <div className="min-w-32 [&>a]:font-medium [&>a]:wrap-anywhere [&>a]:text-primary [&>a]:hover:underline">
       {children}
       {namespace !== "default" && <p className="text-[13px] text-muted-foreground">{namespace}</p>}
     </div>

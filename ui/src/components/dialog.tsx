@@ -11,6 +11,7 @@ import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { Button } from "./button"
 import { ProblemView } from "./feedback"
+import { RestoredNote, useTypedForm } from "./typed-form"
 
 interface Props {
   open: boolean
@@ -122,14 +123,20 @@ interface FormDialogProps {
 export function FormDialog({ title, lead, action, wide, fields, onClose, onSubmit, children, more }: FormDialogProps) {
   const w = useTexts(commonTexts)
   const id = useId()
+  const typed = useTypedForm(title)
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
+  const close = () => {
+    typed.forget()
+    onClose()
+  }
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     setBusy(true)
     setError(undefined)
     try {
       await onSubmit(new FormData(event.currentTarget))
+      typed.forget()
     } catch (thrown) {
       setError(thrown)
     } finally {
@@ -142,22 +149,24 @@ export function FormDialog({ title, lead, action, wide, fields, onClose, onSubmi
   return (
     <Dialog
       open
-      onClose={onClose}
+      onClose={close}
       title={title}
       lead={lead}
       wide={wide}
       actions={
         <>
           {more && <div className="mr-auto flex flex-wrap gap-2">{more}</div>}
-          <Button onClick={onClose}>{w("cancel")}</Button>
+          <Button onClick={close}>{w("cancel")}</Button>
           <Button type="submit" form={id} look="primary" disabled={busy}>
             {action}
           </Button>
         </>
       }
     >
+      <RestoredNote typed={typed} />
       <form
         id={id}
+        ref={typed.form}
         className="flex flex-col gap-4"
         onSubmit={submit}
         onInput={({ target }) =>

@@ -23,7 +23,7 @@ export function OwnerFilter({ value, onChange }: OwnerProps) {
   const me = useMe().user.name
   const others = value && value !== me ? [{ value, label: value }] : []
   const choices = [{ value: me, label: c("mine") }, ...others]
-  return <ChoiceFilter label={c("owner")} all={c("all")} choices={choices} value={value} onChange={onChange} />
+  return <ChoiceFilter label={c("owner")} all={c("allOwners")} choices={choices} value={value} onChange={onChange} />
 }
 
 const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
@@ -46,17 +46,15 @@ export function useSince(days: string | undefined): string | undefined {
 }
 
 interface StateProps<S extends string> {
-  label: string
-  all: string
   states: readonly S[]
-  /** The text of a state. */
-  text: (state: S) => string
+  w: (word: S | "state" | "allStates") => string
   value: S | undefined
   onChange: (state: string | undefined) => void
 }
 
-export function StateFilter<S extends string>({ states, text, ...choice }: StateProps<S>) {
-  return <ChoiceFilter {...choice} choices={states.map((value) => ({ value, label: text(value) }))} />
+export function StateFilter<S extends string>({ states, w, ...choice }: StateProps<S>) {
+  const choices = states.map((value) => ({ value, label: w(value) }))
+  return <ChoiceFilter label={w("state")} all={w("allStates")} choices={choices} {...choice} />
 }
 
 interface ChoiceProps {

@@ -1,5 +1,11 @@
 /** A list of the API with everything around it: loading, errors, no results, pages. */
-import type { UseQueryResult } from "@tanstack/react-query"
+import {
+  keepPreviousData,
+  type QueryKey,
+  type UseQueryOptions,
+  type UseQueryResult,
+  useQuery,
+} from "@tanstack/react-query"
 import type { ReactNode } from "react"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
@@ -20,12 +26,17 @@ interface Around<T> {
   empty?: ReactNode
 }
 
-interface Table<T> extends Around<T> {
+export interface Table<T> extends Around<T> {
   label: string
   columns: Column<T>[]
   rowId: (row: T) => string
   sort?: string
   onSort?: (sort: string) => void
+}
+
+/** A page of a list. It stays until the next one is there. */
+export function usePage<T, K extends QueryKey>(query: UseQueryOptions<T, Error, T, K>): UseQueryResult<T> {
+  return useQuery({ ...query, placeholderData: keepPreviousData as UseQueryOptions<T, Error, T, K>["placeholderData"] })
 }
 
 /** A list as a table. */

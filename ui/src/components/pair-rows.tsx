@@ -32,6 +32,13 @@ export function PairRows({ legend, nameLabel, valueLabel, add, pairs, change, su
           <option key={each} value={each} />
         ))}
       </datalist>
+      {/* For `useTypedForm`, which knows no rows that are not there yet. */}
+      <input
+        hidden
+        aria-label={`${legend}: ${add}`}
+        value={JSON.stringify(pairs)}
+        onChange={(event) => change(JSON.parse(event.target.value) as Pair[])}
+      />
       {pairs.map(([name, value], index) => (
         <div key={index} className="flex flex-col gap-1">
           <div className="flex gap-2">

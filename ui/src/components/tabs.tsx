@@ -33,7 +33,7 @@ export function Tabs({ tabs, value: asked, onChange, className, inside }: Props)
       onValueChange={onChange}
       className={classes("flex min-h-0 flex-col", className)}
     >
-      <Radix.List ref={list} className="flex shrink-0 gap-1 overflow-x-auto border-b">
+      <Radix.List ref={list} className="flex shrink-0 gap-x-1 border-b max-sm:overflow-x-auto sm:flex-wrap">
         {tabs.map((tab) => (
           <Radix.Trigger
             key={tab.id}

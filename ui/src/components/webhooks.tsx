@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import { History, Pencil, Plus, Repeat, Send, Trash2, Webhook as WebhookIcon } from "lucide-react"
-import { useMemo, useState } from "react"
+import { useId, useMemo, useState } from "react"
 import { asProblem, withoutField } from "@/api/problem"
 import {
   createWebhook,
@@ -31,6 +31,7 @@ import { Empty, Loading, ProblemView } from "./feedback"
 import { Field, Input, Select, Tick } from "./form"
 import { Time } from "./time"
 import { noteError } from "./toasts"
+import { RestoredNote, useTypedForm } from "./typed-form"
 
 const STATES: EndState[] = ["succeeded", "failed", "stopped"]
 
@@ -47,8 +48,9 @@ export function Webhooks({ team, adds }: Props) {
   const found = useQuery(webhooksQuery(team))
   const [editing, setEditing] = useState<Webhook | "new">()
   const [logOf, setLogOf] = useState<Webhook>()
-  const columns = useMemo(
-    (): Column<Webhook>[] => [
+  const columns = useMemo((): Column<Webhook>[] => {
+    const statesOf = (webhook: Webhook) => webhook.states.map((state) => w(state)).join(c("listComma"))
+    return [
       {
         id: "name",
         header: w("name"),
@@ -61,12 +63,14 @@ export function Webhooks({ team, adds }: Props) {
               {webhook.has_secret && <Badge tone="primary">{w("signed")}</Badge>}
             </span>
             <span className="font-mono text-xs break-all text-muted-foreground">{webhook.address}</span>
+            <span className="text-[13px] sm:hidden">{statesOf(webhook)}</span>
           </div>
         ),
       },
       {
         id: "workflow",
         header: w("workflow"),
+        className: "max-sm:hidden",
         cell: (webhook) =>
           webhook.workflow_id ? (
             <Link to="/workflows/$workflow" params={{ workflow: webhook.workflow_id }} className="hover:underline">
@@ -79,15 +83,15 @@ export function Webhooks({ team, adds }: Props) {
       {
         id: "states",
         header: w("states"),
-        cell: (webhook) => webhook.states.map((state) => w(state)).join(", "),
+        className: "max-sm:hidden",
+        cell: statesOf,
       },
       ...(team ? [{ id: "owner", header: c("owner"), cell: (webhook: Webhook) => webhook.owner_name }] : []),
       actionsColumn(c("actions"), (webhook) => (
         <WebhookActions webhook={webhook} edit={() => setEditing(webhook)} log={() => setLogOf(webhook)} />
       )),
-    ],
-    [w, c, team],
-  )
+    ]
+  }, [w, c, team])
   return (
     <section className="flex flex-col gap-3">
       <div className="flex flex-wrap items-start justify-between gap-3">
@@ -162,6 +166,8 @@ function WebhookForm({ team, webhook, close }: { team: string; webhook?: Webhook
     states: webhook?.states ?? STATES,
     enabled: webhook?.enabled ?? true,
   })
+  const typed = useTypedForm(`webhook ${webhook?.id ?? ""}`)
+  const form = useId()
   const [removes, setRemoves] = useState(false)
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
@@ -172,6 +178,10 @@ function WebhookForm({ team, webhook, close }: { team: string; webhook?: Webhook
     for (const field of Object.keys(change)) if (left !== undefined) left = withoutField(left, field)
     setError(left)
   }
+  const leave = () => {
+    typed.forget()
+    close()
+  }
   const save = async () => {
     setBusy(true)
     setError(undefined)
@@ -180,7 +190,7 @@ function WebhookForm({ team, webhook, close }: { team: string; webhook?: Webhook
       const sent = { ...rest, url, ...(secret || removes ? { secret: removes ? "" : secret } : {}) }
       if (webhook) await editWebhook(webhook, sent)
       else await createWebhook(team, sent)
-      close()
+      leave()
     } catch (thrown) {
       setError(thrown)
       setBusy(false)
@@ -190,115 +200,133 @@ function WebhookForm({ team, webhook, close }: { team: string; webhook?: Webhook
   return (
     <Dialog
       open
-      onClose={close}
+      onClose={leave}
       title={webhook ? w("editTitle") : w("createTitle")}
       actions={
         <>
-          <Button onClick={close}>{c("cancel")}</Button>
-          <Button look="primary" disabled={busy} onClick={() => void save()}>
+          <Button onClick={leave}>{c("cancel")}</Button>
+          <Button type="submit" form={form} look="primary" disabled={busy}>
             {c("save")}
           </Button>
         </>
       }
     >
-      <Field label={w("name")} error={fault("name")}>
-        {(field) => (
-          <Input
-            {...field}
-            maxLength={100}
-            value={value.name}
-            onChange={(event) => set({ name: event.target.value })}
-          />
-        )}
-      </Field>
-      <Field
-        label={w("url")}
-        error={fault("url")}
-        optional={Boolean(webhook)}
-        hint={webhook ? w("urlKept", { address: webhook.address }) : w("urlHint")}
+      <RestoredNote typed={typed} />
+      <form
+        id={form}
+        ref={typed.form}
+        noValidate
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          void save()
+        }}
       >
-        {(field) => (
-          <Input
-            {...field}
-            type="url"
-            autoComplete="off"
-            maxLength={2000}
-            placeholder="https://hooks.example.com/…"
-            value={value.url}
-            onChange={(event) => set({ url: event.target.value.trim() })}
-          />
-        )}
-      </Field>
-      <Field
-        label={w("secret")}
-        optional
-        error={fault("secret")}
-        hint={webhook?.has_secret ? w("secretKept") : w("secretHint")}
-      >
-        {(field) => (
-          <div className="flex gap-2">
+        <Field label={w("name")} error={fault("name")}>
+          {(field) => (
             <Input
               {...field}
+              maxLength={100}
+              value={value.name}
+              onChange={(event) => set({ name: event.target.value })}
+            />
+          )}
+        </Field>
+        <Field
+          label={w("url")}
+          error={fault("url")}
+          optional={Boolean(webhook)}
+          hint={webhook ? w("urlKept", { address: webhook.address }) : w("urlHint")}
+        >
+          {(field) => (
+            <Input
+              {...field}
+              type="url"
+              data-private // such an address is as good as a password
               autoComplete="off"
-              spellCheck={false}
-              maxLength={500}
-              className="font-mono text-[13px]"
-              disabled={removes}
-              value={value.secret}
-              onChange={(event) => set({ secret: event.target.value.trim() })}
+              maxLength={2000}
+              placeholder="https://hooks.example.com/…"
+              value={value.url}
+              onChange={(event) => set({ url: event.target.value.trim() })}
             />
-            <Button disabled={removes} onClick={() => set({ secret: newSecret() })}>
-              {w("generate")}
-            </Button>
-          </div>
+          )}
+        </Field>
+        <Field
+          label={w("secret")}
+          optional
+          error={fault("secret")}
+          hint={webhook?.has_secret ? w("secretKept") : w("secretHint")}
+        >
+          {(field) => (
+            <div className="flex gap-2">
+              <Input
+                {...field}
+                data-private
+                autoComplete="off"
+                spellCheck={false}
+                maxLength={500}
+                className="font-mono text-[13px]"
+                disabled={removes}
+                value={value.secret}
+                onChange={(event) => set({ secret: event.target.value.trim() })}
+              />
+              <Button disabled={removes} onClick={() => set({ secret: newSecret() })}>
+                {w("generate")}
+              </Button>
+            </div>
+          )}
+        </Field>
+        {webhook?.has_secret && (
+          <Tick
+            label={w("secretRemove")}
+            checked={removes}
+            onChange={(event) => {
+              setRemoves(event.target.checked)
+              set({ secret: "" })
+            }}
+          />
         )}
-      </Field>
-      {webhook?.has_secret && (
-        <Tick
-          label={w("secretRemove")}
-          checked={removes}
-          onChange={(event) => {
-            setRemoves(event.target.checked)
-            set({ secret: "" })
-          }}
-        />
-      )}
-      <Field label={w("workflow")} error={fault("workflow")}>
-        {(field) => (
-          <Select {...field} value={value.workflow} onChange={(event) => set({ workflow: event.target.value })}>
-            <option value="">{w("allWorkflows")}</option>
-            {webhook?.workflow_id && !workflows.some(({ id }) => id === webhook.workflow_id) && (
-              <option value={webhook.workflow_id}>{webhook.workflow_name}</option>
-            )}
-            {workflows.map(({ id, name }) => (
-              <option key={id} value={id}>
-                {name}
-              </option>
+        <Field label={w("workflow")} error={fault("workflow")}>
+          {(field) => (
+            <Select {...field} value={value.workflow} onChange={(event) => set({ workflow: event.target.value })}>
+              <option value="">{w("allWorkflows")}</option>
+              {webhook?.workflow_id && !workflows.some(({ id }) => id === webhook.workflow_id) && (
+                <option value={webhook.workflow_id}>{webhook.workflow_name}</option>
+              )}
+              {workflows.map(({ id, name }) => (
+                <option key={id} value={id}>
+                  {name}
+                </option>
+              ))}
+            </Select>
+          )}
+        </Field>
+        <fieldset className="flex flex-col gap-1">
+          <legend className="mb-1 text-[13px] font-medium">{w("states")}</legend>
+          <div className="flex flex-wrap gap-x-5 gap-y-1">
+            {STATES.map((state) => (
+              <Tick
+                key={state}
+                label={w(state)}
+                checked={value.states.includes(state)}
+                onChange={(event) =>
+                  set({
+                    states: STATES.filter((each) =>
+                      each === state ? event.target.checked : value.states.includes(each),
+                    ),
+                  })
+                }
+              />
             ))}
-          </Select>
-        )}
-      </Field>
-      <fieldset className="flex flex-col gap-1">
-        <legend className="mb-1 text-[13px] font-medium">{w("states")}</legend>
-        <div className="flex flex-wrap gap-x-5 gap-y-1">
-          {STATES.map((state) => (
-            <Tick
-              key={state}
-              label={w(state)}
-              checked={value.states.includes(state)}
-              onChange={(event) =>
-                set({
-                  states: STATES.filter((each) =>
-                    each === state ? event.target.checked : value.states.includes(each),
-                  ),
-                })
-              }
-            />
-          ))}
-        </div>
-        {fault("states") && <p className="text-[13px] text-destructive">{fault("states")}</p>}
-      </fieldset>
-      <Tick label={w("enabled")} checked={value.enabled} onChange={(event) => set({ enabled: event.target.checked })} />
+          </div>
+          {fault("states") && <p className="text-[13px] text-destructive">{fault("states")}</p>}
+        </fieldset>
+        <Tick
+          label={w("enabled")}
+          checked={value.enabled}
+          onChange={(event) => set({ enabled: event.target.checked })}
+        />
+      </form>
       {error !== undefined && !asProblem(error).fields.some(({ field }) => FIELDS.includes(field)) && (
         <ProblemView error={error} />
       )}

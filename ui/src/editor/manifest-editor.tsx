@@ -60,7 +60,7 @@ export function ManifestEditor({ text, change, open }: Props) {
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: files and nodes can also be added with buttons.
     <div
-      className="flex min-h-0 flex-1 gap-4 p-4 max-lg:flex-col"
+      className="flex min-h-0 flex-1 gap-4 p-4 max-xl:flex-col max-lg:flex-none"
       onDragOver={(event) => event.preventDefault()}
       onDrop={drop}
     >

@@ -136,7 +136,7 @@ function SimpleField({
       className={control === "number" ? "w-24" : undefined}
     >
       {(field) => {
-        const shared = { ...field, "data-field": name, placeholder }
+        const shared = { ...field, "data-field": name, placeholder: readOnly ? undefined : placeholder }
         switch (control) {
           case "code": {
             const lines = written.split("\n").length + (readOnly ? 0 : 1)

@@ -48,12 +48,13 @@ function View({ document, selected, onSelect, extra, arranged, center }: Props) 
     // A node that looks the same stays the same object, so that only changed nodes are rendered again.
     const kept = made.current
     return (document.nodes ?? []).map((node): CardNode => {
+      const more = extra?.(node.name)
       const data: CardData = {
         name: node.name,
         kind: node.kind ?? "plain",
-        subtitle: summaryOf(node),
-        ...flowMarks(node),
-        ...extra?.(node.name),
+        subtitle: more?.subtitle ?? summaryOf(node),
+        ...(node.condition || node.loop || node.timeout ? flowMarks(node) : undefined),
+        ...more,
       }
       const position = places.get(node.name) ?? NOWHERE
       const chosen = node.name === selected

@@ -54,15 +54,22 @@ function nestingOf(graph: TaskGraph): Pick<Nesting<TaskNode>, "opens" | "inside"
   }
 }
 
+/** What is drawn of graphs of which nothing is opened. It depends on nothing else. */
+const closed = new WeakMap<TaskGraph, FlatGraph<TaskNode>>()
+
 export function drawnTasks(
   graph: TaskGraph,
   { opened, selected, states }: { opened: ReadonlySet<string>; selected?: string; states?: RunStates },
 ): FlatGraph<TaskNode> {
+  const known = opened.size ? undefined : closed.get(graph)
+  if (known) return known
   const urgency = (_: TaskNode, id: string) => {
     const state = states?.of(id)
     return state === "failed" ? 0 : state === "running" ? 1 : 2
   }
-  return flatten(graph.scopes[""] ?? EMPTY, { ...nestingOf(graph), opened, selected, urgency })
+  const flat = flatten(graph.scopes[""] ?? EMPTY, { ...nestingOf(graph), opened, selected, urgency })
+  if (!opened.size) closed.set(graph, flat)
+  return flat
 }
 
 export function tasksAround(graph: TaskGraph, id: string): string[] {

@@ -5,6 +5,7 @@ import { taskTexts } from "@/i18n/tasks"
 import { useTexts } from "@/i18n/translate"
 import type { GraphDocument, Position } from "./document"
 import { GraphView } from "./graph-view"
+import { layout, MANY } from "./layout"
 import { type CardData, ToggleNode, useOpened } from "./node-card"
 import { drawnTasks, type RunStates, type TaskGraph, type TaskNode, tasksAround } from "./task-graph"
 
@@ -23,6 +24,16 @@ interface Props {
   found?: ReadonlySet<string>
   /** Where nodes are drawn as long as none is opened; else they are arranged. */
   places?: ReadonlyMap<string, Position>
+}
+
+/** Places the nodes of a large graph before it is drawn. */
+export function arrange(graph: TaskGraph): void {
+  const { nodes, edges } = drawnTasks(graph, { opened: new Set() })
+  if (nodes.length > MANY)
+    void layout(
+      nodes.map(({ id }) => id),
+      edges,
+    )
 }
 
 export function WorkflowGraph({ graph, run, selected, select, found, places }: Props) {

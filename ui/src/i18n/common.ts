@@ -1,6 +1,12 @@
 import { texts } from "./translate"
 
 export const commonTexts = texts({
+  typedRestored: [
+    "What you typed before is filled in again. Passwords and other secrets are not kept.",
+    "已恢复您之前填写的内容。密码等机密内容不会保留。",
+  ],
+  allOwners: ["All owners", "全部所有者"],
+  listComma: [", ", "、"],
   save: ["Save", "保存"],
   cancel: ["Cancel", "取消"],
   close: ["Close", "关闭"],

@@ -22,9 +22,13 @@ export function readPages(pages: string | undefined): PageTrail {
 }
 
 interface Address {
+  q?: string | undefined
   pages?: string | undefined
   sort?: string | undefined
 }
+
+/** What is in the address of a list and filters nothing. */
+const NO_FILTERS: ReadonlySet<string> = new Set(["pages", "sort", "tab"])
 
 /** `navigate` changes the address. Filters replace the entry in the browser's history; pages add one. */
 export function listState<A extends Address>(
@@ -37,8 +41,14 @@ export function listState<A extends Address>(
   const sort = at.sort ?? usual
   const filter = (change: Partial<A>) =>
     navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
+  const filters = Object.entries(at).filter(([name, value]) => value && !NO_FILTERS.has(name))
+  const without = Object.fromEntries(filters.map(([name]) => [name, undefined])) as Partial<A>
   return {
     filter,
+    q: at.q ?? "",
+    find: (q: string) => filter({ q: q || undefined } as Partial<A>),
+    /** Clears the filters; undefined without filters. */
+    clear: filters.length ? () => filter(without) : undefined,
     /** The query for the API. */
     asked: { sort, cursor: place.cursor, limit: piece },
     /** The properties of a `Listing`. */

@@ -1,6 +1,6 @@
 /** The account page: profile, password, API tokens, sessions and teams. */
 
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { KeyRound, Plus, Users } from "lucide-react"
 import { type FormEvent, useMemo, useState } from "react"
@@ -27,12 +27,13 @@ import { Dialog, FormDialog, text } from "@/components/dialog"
 import { Empty, ProblemView } from "@/components/feedback"
 import { Segments } from "@/components/filters"
 import { Field, Input, Select, Tick } from "@/components/form"
-import { Listing } from "@/components/listing"
+import { Listing, usePage } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
 import { note, noteError } from "@/components/toasts"
 import { useTokenColumns } from "@/components/token-table"
+import { RestoredNote, useTypedForm } from "@/components/typed-form"
 import { Webhooks } from "@/components/webhooks"
 import { accountTexts, adminTexts } from "@/i18n/admin"
 import { commonTexts } from "@/i18n/common"
@@ -142,6 +143,7 @@ export function Profile() {
   const a = useTexts(accountTexts)
   const c = useTexts(commonTexts)
   const { user } = useMe()
+  const typed = useTypedForm("profile")
   const [error, setError] = useState<unknown>()
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
@@ -149,6 +151,7 @@ export function Profile() {
     setError(undefined)
     try {
       await editUser(user, { display_name: text(form, "display_name"), email: text(form, "email") })
+      typed.forget()
       note(a("saved"))
     } catch (thrown) {
       setError(thrown)
@@ -156,7 +159,8 @@ export function Profile() {
   }
   const problem = error ? asProblem(error) : undefined
   return (
-    <form key={user.revision} className="flex max-w-md flex-col gap-4" onSubmit={submit}>
+    <form key={user.revision} ref={typed.form} className="flex max-w-md flex-col gap-4" onSubmit={submit}>
+      <RestoredNote typed={typed} />
       <Field label={w("account")}>{(field) => <Input {...field} readOnly value={user.name} />}</Field>
       <Field label={w("displayName")} optional error={problem?.of("display_name")}>
         {(field) => (
@@ -241,7 +245,7 @@ export function MyTokens() {
   const navigate = tokensRoute.useNavigate()
   const { asked, shown } = listState(search, navigate, "-created")
   const [made, setMade] = useState<{ name: string; secret: string }>()
-  const found = useQuery({ ...tokensQuery({ user: user.id, ...asked }), placeholderData: keepPreviousData })
+  const found = usePage(tokensQuery({ user: user.id, ...asked }))
   const columns = useTokenColumns(w("tokenName"), false).map((column) => ({ ...column, sort: undefined }))
   const open = (which: string | undefined) => void navigate({ search: (before) => ({ ...before, open: which }) })
   const scopes = SCOPES.filter((scope) => scope !== "admin" || user.role === "admin")

@@ -1,4 +1,3 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { ScrollText } from "lucide-react"
 import { useMemo } from "react"
 import { type AuditEntry, auditQuery } from "@/api/admin"
@@ -7,7 +6,7 @@ import type { Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
 import { Input, Select } from "@/components/form"
-import { Listing } from "@/components/listing"
+import { Listing, usePage } from "@/components/listing"
 import { adminTexts, auditActionTexts, auditKindTexts } from "@/i18n/admin"
 import { translate, useTexts } from "@/i18n/translate"
 import { fromLocalInput, moment, toLocalInput } from "@/lib/times"
@@ -20,10 +19,7 @@ export function Audit() {
   const language = usePreferences((all) => all.language)
   const { search, asked, shown, filter, clear } = useAdminList("-at")
   const { q, actor, kind, action, since, until } = search
-  const found = useQuery({
-    ...auditQuery({ q, actor, kind, action, since, until, ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(auditQuery({ q, actor, kind, action, since, until, ...asked }))
   const columns = useMemo((): Column<AuditEntry>[] => {
     const named = (all: Record<string, readonly [string, string]>, key: string) =>
       all[key] ? translate(all[key], language) : key

@@ -1,6 +1,6 @@
 /** A list in the administration: search, create, edit and delete. */
 
-import { keepPreviousData, type QueryKey, type UseQueryOptions, useQuery } from "@tanstack/react-query"
+import type { QueryKey, UseQueryOptions } from "@tanstack/react-query"
 import { getRouteApi } from "@tanstack/react-router"
 import { type LucideIcon, Pencil, Plus, Trash2 } from "lucide-react"
 import { type ReactNode, useMemo, useState } from "react"
@@ -9,7 +9,7 @@ import { actionsColumn, type Column } from "@/components/data-table"
 import { Confirm } from "@/components/dialog"
 import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
-import { Listing } from "@/components/listing"
+import { Listing, usePage } from "@/components/listing"
 import { note } from "@/components/toasts"
 import { adminTexts } from "@/i18n/admin"
 import { commonTexts } from "@/i18n/common"
@@ -77,7 +77,7 @@ export function ManagedList<T extends { id: string; name: string }, K extends Qu
   const w = useTexts(adminTexts)
   const c = useTexts(commonTexts)
   const { search, asked, shown, filter, open, close, clear } = useAdminList()
-  const found = useQuery({ ...query({ q: search.q, ...asked }), placeholderData: keepPreviousData })
+  const found = usePage(query({ q: search.q, ...asked }))
   const [dropping, setDropping] = useState<T>()
   const all = useMemo(
     (): Column<T>[] => [

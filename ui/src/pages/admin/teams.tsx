@@ -1,4 +1,3 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Link, useNavigate } from "@tanstack/react-router"
 import { Users as Icon, Plus } from "lucide-react"
 import { useMemo } from "react"
@@ -8,7 +7,7 @@ import type { Column } from "@/components/data-table"
 import { FormDialog, text } from "@/components/dialog"
 import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
-import { Listing } from "@/components/listing"
+import { Listing, usePage } from "@/components/listing"
 import { Time } from "@/components/time"
 import { adminTexts } from "@/i18n/admin"
 import { commonTexts } from "@/i18n/common"
@@ -21,7 +20,7 @@ export function Teams() {
   const c = useTexts(commonTexts)
   const navigate = useNavigate()
   const { search, asked, shown, filter, open, close, clear } = useAdminList()
-  const found = useQuery({ ...teamListQuery({ q: search.q, ...asked }), placeholderData: keepPreviousData })
+  const found = usePage(teamListQuery({ q: search.q, ...asked }))
   const columns = useMemo(
     (): Column<Team>[] => [
       {

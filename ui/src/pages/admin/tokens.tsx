@@ -1,10 +1,9 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { KeyRound } from "lucide-react"
 import { tokensQuery } from "@/api/admin"
 import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
 import { Tick } from "@/components/form"
-import { Listing } from "@/components/listing"
+import { Listing, usePage } from "@/components/listing"
 import { useTokenColumns } from "@/components/token-table"
 import { adminTexts } from "@/i18n/admin"
 import { commonTexts } from "@/i18n/common"
@@ -15,10 +14,7 @@ export function Tokens() {
   const w = useTexts(adminTexts)
   const c = useTexts(commonTexts)
   const { search, asked, shown, filter, clear } = useAdminList("-created")
-  const found = useQuery({
-    ...tokensQuery({ q: search.q, all: search.all === "yes" ? true : undefined, ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(tokensQuery({ q: search.q, all: search.all === "yes" ? true : undefined, ...asked }))
   const columns = useTokenColumns(c("name"), true)
   return (
     <>

@@ -1,4 +1,4 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { Ellipsis, Plus } from "lucide-react"
 import { useMemo, useState } from "react"
 import { createUser, editUser, resetPassword, type User, userQuery, usersQuery } from "@/api/admin"
@@ -11,7 +11,7 @@ import { Confirm, Dialog, FormDialog, text } from "@/components/dialog"
 import { ProblemView } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
 import { Field, Input, Select } from "@/components/form"
-import { Listing } from "@/components/listing"
+import { Listing, usePage } from "@/components/listing"
 import { Menu } from "@/components/menu"
 import { Time } from "@/components/time"
 import { note, noteError } from "@/components/toasts"
@@ -35,10 +35,7 @@ export function Users() {
   const { search, asked, shown, filter, open, close, clear } = useAdminList()
   const role = search.role === "admin" || search.role === "leader" || search.role === "member" ? search.role : undefined
   const disabled = search.state === "disabled" ? true : search.state === "active" ? false : undefined
-  const found = useQuery({
-    ...usersQuery({ q: search.q, role, disabled, ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(usersQuery({ q: search.q, role, disabled, ...asked }))
   const [invitation, setInvitation] = useState<Invitation>()
   const [disabling, setDisabling] = useState<User>()
 

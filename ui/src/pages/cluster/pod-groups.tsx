@@ -1,5 +1,6 @@
 /** The PodGroups: gangs of Pods that start together. */
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+
+import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import { Group } from "lucide-react"
 import { useMemo } from "react"
@@ -10,6 +11,7 @@ import { type Column, DataTable } from "@/components/data-table"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
 import { Filters } from "@/components/filters"
 import { Select } from "@/components/form"
+import { usePage } from "@/components/listing"
 import { Time } from "@/components/time"
 import { clusterTexts } from "@/i18n/cluster"
 import { commonTexts } from "@/i18n/common"
@@ -35,7 +37,7 @@ interface Props {
 export function Groups({ queue, phase, choose }: Props) {
   const w = useTexts(clusterTexts)
   const c = useTexts(commonTexts)
-  const found = useQuery({ ...podGroupsQuery({ queue, phase }), placeholderData: keepPreviousData })
+  const found = usePage(podGroupsQuery({ queue, phase }))
   const queues = useQuery(queuesQuery).data?.items ?? []
   const columns = useMemo(
     (): Column<PodGroup & { key: string }>[] => [

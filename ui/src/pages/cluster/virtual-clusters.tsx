@@ -1,5 +1,6 @@
 /** The virtual clusters, and the page of one of them. */
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Layers, Pencil } from "lucide-react"
 import { type Schema, useMe } from "@/api/client"
@@ -9,6 +10,7 @@ import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
 import { Select } from "@/components/form"
+import { usePage } from "@/components/listing"
 import { Meter } from "@/components/meter"
 import { Page } from "@/components/page"
 import { UsageChart } from "@/components/usage-chart"
@@ -92,7 +94,7 @@ export function VirtualClusterPage() {
   const range = search.range && search.range in RANGES ? search.range : USUAL
   const hours = RANGES[range] ?? 24
   const found = useQuery(clusterQuery(id))
-  const usage = useQuery({ ...clusterUsageQuery(id, hours), placeholderData: keepPreviousData })
+  const usage = usePage(clusterUsageQuery(id, hours))
   const cluster = found.data
   if (!cluster)
     return (

@@ -11,11 +11,9 @@ import {
 } from "@/api/dispatch"
 import { usePreferences } from "@/app/preferences"
 import { CodeView } from "@/components/code"
-import { DetailPage, Facts } from "@/components/detail-page"
+import { DetailPage, Fact, LogFrame, TabbedPage } from "@/components/detail-page"
 import { LogView } from "@/components/log-view"
 import { Owner } from "@/components/owner"
-import { Page } from "@/components/page"
-import { Tabs } from "@/components/tabs"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { dispatchTexts } from "@/i18n/dispatch"
@@ -52,39 +50,32 @@ export function DispatchJobPage() {
           },
         ]
         return (
-          <Page
-            wide
+          <TabbedPage
             title={job.name}
-            aside={<JobState job={job} />}
-            above={back}
-            lead={
-              <Facts>
+            state={<JobState job={job} />}
+            back={back}
+            facts={
+              <>
                 <Place job={job} />
-                <span>
-                  {w("kind")}: {kindName(job.kind, w("container"))}
-                </span>
-                <span>
-                  {c("owner")}: <Owner of={job} noneHelp={w("nobodyHelp")} />
-                </span>
+                <Fact label={w("kind")}>{kindName(job.kind, w("container"))}</Fact>
+                <Fact label={c("owner")}>
+                  <Owner of={job} noneHelp={w("nobodyHelp")} />
+                </Fact>
                 {job.attempt > 1 && <span>{w("attemptNumber", { n: job.attempt })}</span>}
-                <span>
-                  {w("started")}: <Time at={job.started} />
-                </span>
-                <span>
-                  {w("duration")}: <Duration started={job.started} finished={job.ended} />
-                </span>
-              </Facts>
+                <Fact label={w("started")}>
+                  <Time at={job.started} />
+                </Fact>
+                <Fact label={w("duration")}>
+                  <Duration started={job.started} finished={job.ended} />
+                </Fact>
+              </>
             }
             actions={<DispatchActions job={job} open />}
-          >
-            <Reason job={job} />
-            <Tabs
-              tabs={tabs}
-              value={search.tab}
-              onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
-              inside="pt-4"
-            />
-          </Page>
+            notice={<Reason job={job} />}
+            tabs={tabs}
+            tab={search.tab}
+            onTab={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
+          />
         )
       }}
     </DetailPage>
@@ -234,17 +225,14 @@ function Log({ job }: { job: DispatchJobDetail }) {
   const over = job.state === "succeeded" || job.state === "failed" || job.state === "cancelled"
   if (job.attempt === 0) return <p className="text-muted-foreground">{w("noLog")}</p>
   return (
-    <section
-      aria-label={w("log")}
-      className="flex h-[calc(100vh-18rem)] min-h-80 min-w-0 flex-col overflow-hidden rounded-lg border bg-card"
-    >
+    <LogFrame label={w("log")}>
       <LogView
         key={job.attempt} // another attempt has another log
         source={dispatchLog(job)}
         over={over}
         label={w("logOf", { name: job.name })}
       />
-    </section>
+    </LogFrame>
   )
 }
 

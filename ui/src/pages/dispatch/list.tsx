@@ -1,6 +1,6 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { Plus, Send } from "lucide-react"
+import { Send } from "lucide-react"
 import { useMemo, useState } from "react"
 import {
   adaptersQuery,
@@ -10,21 +10,12 @@ import {
   useLiveDispatchJobs,
 } from "@/api/dispatch"
 import { usePreferences } from "@/app/preferences"
-import { Button } from "@/components/button"
+import { CreateButton } from "@/components/actions"
 import { actionsColumn, type Column } from "@/components/data-table"
-import { Empty } from "@/components/feedback"
-import {
-  ChoiceFilter,
-  CreatedFilter,
-  Filters,
-  OwnerFilter,
-  SearchBox,
-  StateFilter,
-  useSince,
-} from "@/components/filters"
-import { Listing } from "@/components/listing"
+import { ChoiceFilter, CreatedFilter, OwnerFilter, StateFilter, useSince } from "@/components/filters"
+import { ListPage } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { Owner } from "@/components/owner"
-import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { dispatchTexts } from "@/i18n/dispatch"
@@ -56,22 +47,22 @@ export function DispatchList() {
   const [submitting, setSubmitting] = useState(false)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created")
+  const list = listState(search, navigate, "-created")
+  const { filter, asked } = list
   const state = STATES.find((each) => each === search.state)
   const adapters = useQuery(adaptersQuery)
   const since = useSince(search.days)
   useLiveDispatchJobs()
-  const found = useQuery({
-    ...dispatchJobsQuery({
+  const found = usePage(
+    dispatchJobsQuery({
       q: search.q,
       owner: search.owner,
       since,
-      ...(search.adapter ? { adapter: [search.adapter] } : {}),
-      ...(state ? { state: [state] } : {}),
+      adapter: search.adapter ? [search.adapter] : undefined,
+      state: state && [state],
       ...asked,
     }),
-    placeholderData: keepPreviousData,
-  })
+  )
   const columns = useMemo(
     (): Column<DispatchJob>[] => [
       {
@@ -83,7 +74,7 @@ export function DispatchList() {
             <Link
               to="/dispatch/$job"
               params={{ job: job.id }}
-              className="font-medium break-all text-primary hover:underline"
+              className="font-medium wrap-anywhere text-primary hover:underline"
             >
               {job.name}
             </Link>
@@ -117,49 +108,35 @@ export function DispatchList() {
     ],
     [w, c, language],
   )
-  const create = (
-    <Button look="primary" onClick={() => setSubmitting(true)}>
-      <Plus />
-      {w("create")}
-    </Button>
-  )
-  const filtered = search.q || search.state || search.adapter || search.owner || search.days
+  const create = <CreateButton onClick={() => setSubmitting(true)}>{w("create")}</CreateButton>
   return (
-    <Page title={w("title")} lead={w("lead")} actions={create} wide>
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <ChoiceFilter
-          label={w("adapter")}
-          all={w("allAdapters")}
-          choices={(adapters.data ?? []).map(({ name }) => ({ value: name, label: placeName(name, w("thisCluster")) }))}
-          value={search.adapter}
-          onChange={(adapter) => filter({ adapter })}
-        />
-        <StateFilter
-          label={w("state")}
-          all={w("allStates")}
-          states={STATES}
-          text={w}
-          value={state}
-          onChange={(state) => filter({ state })}
-        />
-        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
-        <CreatedFilter days={search.days} onChange={(days) => filter({ days })} />
-      </Filters>
-      <Listing
-        label={w("title")}
-        found={found}
-        columns={columns}
-        rowId={(job) => job.id}
-        {...shown}
-        clear={filtered ? () => void navigate({ search: {} }) : undefined}
-        empty={
-          <Empty icon={Send} title={w("empty")} actions={create}>
-            {w("emptyHelp")}
-          </Empty>
-        }
-      />
+    <ListPage
+      w={w}
+      list={list}
+      found={found}
+      columns={columns}
+      rowId={(job) => job.id}
+      icon={Send}
+      create={create}
+      filters={
+        <>
+          <ChoiceFilter
+            label={w("adapter")}
+            all={w("allAdapters")}
+            choices={(adapters.data ?? []).map(({ name }) => ({
+              value: name,
+              label: placeName(name, w("thisCluster")),
+            }))}
+            value={search.adapter}
+            onChange={(adapter) => filter({ adapter })}
+          />
+          <StateFilter states={STATES} w={w} value={state} onChange={(state) => filter({ state })} />
+          <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
+          <CreatedFilter days={search.days} onChange={(days) => filter({ days })} />
+        </>
+      }
+    >
       {submitting && <SubmitForm close={() => setSubmitting(false)} />}
-    </Page>
+    </ListPage>
   )
 }

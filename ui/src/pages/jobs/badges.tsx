@@ -2,6 +2,7 @@
 import { CircleCheck, CircleDashed, CircleX, Eraser, LoaderCircle, PauseCircle, RotateCw, Trash2 } from "lucide-react"
 import type { Job, JobMember } from "@/api/jobs"
 import { Badge, type Tone } from "@/components/badge"
+import { commonTexts } from "@/i18n/common"
 import { jobTexts } from "@/i18n/jobs"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
@@ -90,9 +91,12 @@ const PARTS = [
 /** The number of replicas and their states as a bar. */
 export function ReplicaBar({ job }: { job: Pick<Job, "replicas" | "running" | "succeeded" | "failed"> }) {
   const w = useTexts(jobTexts)
-  const told = PARTS.filter(([name]) => job[name] > 0).map(([name]) => `${job[name]} ${w(name)}`)
+  const c = useTexts(commonTexts)
+  const told = PARTS.filter(([name]) => job[name] > 0)
+    .map(([name]) => `${job[name]} ${w(name)}`)
+    .join(c("listComma"))
   return (
-    <div className="flex items-center gap-2" title={told.join(", ")}>
+    <div className="flex items-center gap-2" title={told}>
       <span className="min-w-6 text-right tabular-nums">{job.replicas}</span>
       <span aria-hidden className="flex h-1.5 w-16 overflow-hidden rounded-full bg-muted">
         {PARTS.map(([name, colour]) => (
@@ -103,7 +107,7 @@ export function ReplicaBar({ job }: { job: Pick<Job, "replicas" | "running" | "s
           />
         ))}
       </span>
-      <span className="sr-only">{told.join(", ")}</span>
+      <span className="sr-only">{told}</span>
     </div>
   )
 }

@@ -2,13 +2,11 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { lazy, Suspense } from "react"
 import { type JobPlace, jobEventsQuery, jobQuery, jobYamlQuery, useLiveJob } from "@/api/jobs"
+import { failure } from "@/api/problem"
 import { CodeView } from "@/components/code"
-import { DetailPage, Facts } from "@/components/detail-page"
-import { EventList } from "@/components/event-list"
+import { DetailPage, Events, Fact, TabbedPage } from "@/components/detail-page"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Owner } from "@/components/owner"
-import { Page } from "@/components/page"
-import { Tabs } from "@/components/tabs"
 import { TensorBoardButton } from "@/components/tensorboard-button"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
@@ -74,41 +72,34 @@ export function JobPage() {
               </Suspense>
             ),
           },
-          { id: "events", label: w("events"), content: <Events place={place} /> },
+          { id: "events", label: w("events"), content: <JobEvents place={place} /> },
           { id: "yaml", label: w("yaml"), content: <Yaml place={place} /> },
         ]
         return (
-          <Page
-            wide
+          <TabbedPage
             title={job.name}
-            aside={<JobState job={job} />}
-            above={back}
-            lead={
-              <Facts>
+            state={<JobState job={job} />}
+            back={back}
+            facts={
+              <>
                 <KindBadge kind={job.kind} word={job.word} />
-                <span>
-                  {w("namespace")}: {job.namespace}
-                </span>
-                <span>
-                  {c("owner")}: <Owner of={job} noneHelp={w("nobodyHelp")} />
-                </span>
+                <Fact label={w("namespace")}>{job.namespace}</Fact>
+                <Fact label={c("owner")}>
+                  <Owner of={job} noneHelp={w("nobodyHelp")} />
+                </Fact>
                 {job.run_id && (
                   <Link to="/runs/$run" params={{ run: job.run_id }} className="text-primary hover:underline">
                     {w("run")}: {job.run_name ?? job.run_id}
                   </Link>
                 )}
-                <span>
-                  {w("started")}: <Time at={job.started} />
-                </span>
-                <span>
-                  {w("duration")}: <Duration started={job.started} finished={job.finished} />
-                </span>
-                {job.restarts > 0 && (
-                  <span>
-                    {w("restarts")}: {job.restarts}
-                  </span>
-                )}
-              </Facts>
+                <Fact label={w("started")}>
+                  <Time at={job.started} />
+                </Fact>
+                <Fact label={w("duration")}>
+                  <Duration started={job.started} finished={job.finished} />
+                </Fact>
+                {job.restarts > 0 && <Fact label={w("restarts")}>{job.restarts}</Fact>}
+              </>
             }
             actions={
               <>
@@ -116,32 +107,25 @@ export function JobPage() {
                 <JobActions job={job} open />
               </>
             }
-          >
-            <Reasons job={job} />
-            <Tabs
-              tabs={tabs}
-              value={search.tab}
-              onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
-              inside="pt-4"
-            />
-          </Page>
+            notice={<Reasons job={job} />}
+            tabs={tabs}
+            tab={search.tab}
+            onTab={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
+          />
         )
       }}
     </DetailPage>
   )
 }
 
-function Events({ place }: { place: JobPlace }) {
-  const events = useQuery(jobEventsQuery(place))
-  if (events.error) return <ProblemView error={events.error} />
-  if (!events.data) return <Loading />
-  return <EventList events={[...events.data].reverse()} className="divide-y rounded-lg border bg-card" />
+function JobEvents({ place }: { place: JobPlace }) {
+  return <Events found={useQuery(jobEventsQuery(place))} />
 }
 
 function Yaml({ place }: { place: JobPlace }) {
   const w = useTexts(jobTexts)
   const yaml = useQuery(jobYamlQuery(place))
-  if (yaml.error) return <ProblemView error={yaml.error} />
+  if (failure(yaml)) return <ProblemView error={yaml.error} />
   if (yaml.data === undefined) return <Loading />
   return <CodeView label={w("yaml")} text={yaml.data} />
 }

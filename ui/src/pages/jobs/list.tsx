@@ -1,4 +1,4 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Network } from "lucide-react"
 import { useMemo } from "react"
@@ -7,19 +7,10 @@ import { jobSubject } from "@/api/metrics"
 import { CreateLink } from "@/components/actions"
 import { CompareBar, compareColumn } from "@/components/compare"
 import { actionsColumn, type Column, NameCell } from "@/components/data-table"
-import { Empty } from "@/components/feedback"
-import {
-  ChoiceFilter,
-  CreatedFilter,
-  Filters,
-  OwnerFilter,
-  SearchBox,
-  StateFilter,
-  useSince,
-} from "@/components/filters"
-import { Listing } from "@/components/listing"
+import { ChoiceFilter, CreatedFilter, OwnerFilter, StateFilter, useSince } from "@/components/filters"
+import { ListPage } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { Owner } from "@/components/owner"
-import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { jobTexts } from "@/i18n/jobs"
@@ -38,23 +29,23 @@ export function JobList() {
   const m = useTexts(metricTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created")
+  const list = listState(search, navigate, "-created")
+  const { filter, asked } = list
   const state = STATES.find((each) => each === search.state)
   const kinds = useQuery(jobKindsQuery)
   const since = useSince(search.days)
   useLiveJobs()
-  const found = useQuery({
-    ...jobsQuery({
+  const found = usePage(
+    jobsQuery({
       q: search.q,
       owner: search.owner,
       run: search.run,
       since,
-      ...(search.kind ? { kind: [search.kind] } : {}),
-      ...(state ? { state: [state] } : {}),
+      kind: search.kind ? [search.kind] : undefined,
+      state: state && [state],
       ...asked,
     }),
-    placeholderData: keepPreviousData,
-  })
+  )
   const columns = useMemo(
     (): Column<Job>[] => [
       compareColumn(m, (job) => ({ subject: jobSubject(placeOf(job)), name: job.name })),
@@ -85,45 +76,33 @@ export function JobList() {
     [w, c, m],
   )
   const create = <CreateLink to="/jobs/new">{w("create")}</CreateLink>
-  const filtered = search.q || search.state || search.kind || search.owner || search.run || search.days
   return (
-    <Page title={w("title")} lead={w("lead")} actions={create} wide>
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <ChoiceFilter
-          label={w("kind")}
-          all={w("allKinds")}
-          className="w-44"
-          choices={(kinds.data ?? []).map(({ kind, word }) => ({ value: word, label: kindTitle(kind, word) }))}
-          value={search.kind}
-          onChange={(kind) => filter({ kind })}
-        />
-        <StateFilter
-          label={w("state")}
-          all={w("allStates")}
-          states={STATES}
-          text={w}
-          value={state}
-          onChange={(state) => filter({ state })}
-        />
-        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
-        <CreatedFilter days={search.days} onChange={(days) => filter({ days })} />
-      </Filters>
-      <Listing
-        label={w("title")}
-        found={found}
-        columns={columns}
-        rowId={(job) => job.uid}
-        {...shown}
-        clear={filtered ? () => void navigate({ search: {} }) : undefined}
-        empty={
-          <Empty icon={Network} title={w("empty")} actions={create}>
-            {w("emptyHelp")}
-          </Empty>
-        }
-      />
+    <ListPage
+      w={w}
+      list={list}
+      found={found}
+      columns={columns}
+      rowId={(job) => job.uid}
+      icon={Network}
+      create={create}
+      filters={
+        <>
+          <ChoiceFilter
+            label={w("kind")}
+            all={w("allKinds")}
+            className="w-44"
+            choices={(kinds.data ?? []).map(({ kind, word }) => ({ value: word, label: kindTitle(kind, word) }))}
+            value={search.kind}
+            onChange={(kind) => filter({ kind })}
+          />
+          <StateFilter states={STATES} w={w} value={state} onChange={(state) => filter({ state })} />
+          <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
+          <CreatedFilter days={search.days} onChange={(days) => filter({ days })} />
+        </>
+      }
+    >
       <CompareBar />
-    </Page>
+    </ListPage>
   )
 }
 

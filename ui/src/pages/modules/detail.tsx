@@ -13,6 +13,7 @@ import {
   WHILE_BUILDING,
 } from "@/api/modules"
 import { moduleVersionQuery, moduleVersionsQuery } from "@/api/options"
+import { failure } from "@/api/problem"
 import { Badge, MODULE_STATES, ModuleStateBadge } from "@/components/badge"
 import { type Column, DataTable } from "@/components/data-table"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -49,7 +50,7 @@ export function ModuleDetail() {
   const inspects = module?.may.includes("inspect") ?? false
   const reviews = useQuery({ ...reviewsQuery({ module: name, limit: 200 }), enabled: inspects })
 
-  if (found.error || chosen.error)
+  if (failure(found) || failure(chosen))
     return (
       <Page title={name} above={<ToModules />}>
         <ProblemView

@@ -1,4 +1,4 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Boxes } from "lucide-react"
 import { type Module, modulesQuery } from "@/api/modules"
@@ -8,7 +8,7 @@ import { Badge, MODULE_STATES, ModuleStateBadge } from "@/components/badge"
 import { Empty } from "@/components/feedback"
 import { ChoiceFilter, Filters, SearchBox, Segments } from "@/components/filters"
 import { Select } from "@/components/form"
-import { Paged } from "@/components/listing"
+import { Paged, usePage } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
@@ -29,8 +29,8 @@ export function ModuleList() {
   const sort = SORTS.find((each) => each === search.sort) ?? "-updated"
   const { filter, asked, shown } = listState(search, navigate, "-updated", 48)
   const categories = useQuery(categoriesQuery).data?.items ?? []
-  const found = useQuery({
-    ...modulesQuery({
+  const found = usePage(
+    modulesQuery({
       q: search.q,
       category: search.category,
       state,
@@ -39,8 +39,7 @@ export function ModuleList() {
       ...asked,
       sort,
     }),
-    placeholderData: keepPreviousData,
-  })
+  )
   // Users without modules see how to create one, not an empty search result.
   const filtered = search.q || search.category || state || show === "published"
   const create = <CreateLink to="/modules/new">{w("create")}</CreateLink>

@@ -1,15 +1,14 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { NotebookPen } from "lucide-react"
 import { useMemo } from "react"
 import { imagesQuery, type Notebook, notebooksQuery, placeOfWorkspace } from "@/api/workspaces"
 import { CreateLink } from "@/components/actions"
 import { actionsColumn, type Column, NameCell } from "@/components/data-table"
-import { Empty } from "@/components/feedback"
-import { Filters, SearchBox, StateFilter } from "@/components/filters"
-import { Listing } from "@/components/listing"
+import { StateFilter } from "@/components/filters"
+import { ListPage } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { Owner } from "@/components/owner"
-import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
@@ -25,13 +24,11 @@ export function NotebookList() {
   const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created")
+  const list = listState(search, navigate, "-created")
+  const { filter, asked } = list
   const state = STATES.find((each) => each === search.state)
   const images = useQuery(imagesQuery).data
-  const found = useQuery({
-    ...notebooksQuery({ q: search.q, ...(state ? { state: [state] } : {}), ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(notebooksQuery({ q: search.q, state: state && [state], ...asked }))
   const columns = useMemo(
     (): Column<Notebook>[] => [
       {
@@ -79,32 +76,16 @@ export function NotebookList() {
   )
   const create = <CreateLink to="/notebooks/new">{w("create")}</CreateLink>
   return (
-    <Page title={w("title")} lead={w("lead")} actions={create} wide>
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <StateFilter
-          label={s("state")}
-          all={s("allStates")}
-          states={STATES}
-          text={s}
-          value={state}
-          onChange={(state) => filter({ state })}
-        />
-      </Filters>
-      <Listing
-        label={w("title")}
-        found={found}
-        columns={columns}
-        rowId={(notebook) => notebook.uid}
-        {...shown}
-        clear={search.q || search.state ? () => void navigate({ search: {} }) : undefined}
-        empty={
-          <Empty icon={NotebookPen} title={w("empty")} actions={create}>
-            {w("emptyHelp")}
-          </Empty>
-        }
-      />
-    </Page>
+    <ListPage
+      w={w}
+      list={list}
+      found={found}
+      columns={columns}
+      rowId={(notebook) => notebook.uid}
+      icon={NotebookPen}
+      create={create}
+      filters={<StateFilter states={STATES} w={s} value={state} onChange={(state) => filter({ state })} />}
+    />
   )
 }
 

@@ -3,7 +3,7 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import { Plus, X } from "lucide-react"
 import { type FormEvent, type ReactNode, useState } from "react"
 import { clustersQuery, rootsQuery } from "@/api/options"
-import { asProblem, withoutField } from "@/api/problem"
+import { asProblem, failure, withoutField } from "@/api/problem"
 import { volumesQuery } from "@/api/volumes"
 import {
   createNotebook,
@@ -23,6 +23,7 @@ import { Loading, ProblemView } from "@/components/feedback"
 import { Field, Input, Select, Tick } from "@/components/form"
 import { Page } from "@/components/page"
 import { note } from "@/components/toasts"
+import { RestoredNote, useTypedForm } from "@/components/typed-form"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 import { notebookTexts } from "@/i18n/workspaces"
@@ -57,8 +58,8 @@ export function EditNotebook() {
   const place = route.useParams()
   const found = useQuery(notebookQuery(place))
   const roots = useQuery(rootsQuery)
-  if (found.error) return <ProblemView error={found.error} retry={() => void found.refetch()} />
-  if (roots.error) return <ProblemView error={roots.error} retry={() => void roots.refetch()} />
+  if (failure(found)) return <ProblemView error={found.error} retry={() => void found.refetch()} />
+  if (failure(roots)) return <ProblemView error={roots.error} retry={() => void roots.refetch()} />
   if (!found.data || !roots.data) return <Loading />
   return (
     <Page
@@ -89,11 +90,12 @@ function NotebookForm({ of, roots = [] }: { of?: Notebook; roots?: MountRoot[] }
   const [cluster, setCluster] = useState(of?.cluster ?? "")
   const [home, setHome] = useState("new")
   const [mounts, setMounts] = useState<Mount[]>(before ?? [])
+  const typed = useTypedForm("notebook")
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
   const problem = error ? asProblem(error) : undefined
   const fault = (field: string) => problem?.of(field)
-  if (images.error) return <ProblemView error={images.error} retry={() => void images.refetch()} />
+  if (failure(images)) return <ProblemView error={images.error} retry={() => void images.refetch()} />
   if (!images.data) return <Loading />
   const chosen = image ?? images.data[0]?.name ?? OTHER
   const submit = async (event: FormEvent<HTMLFormElement>) => {
@@ -124,6 +126,7 @@ function NotebookForm({ of, roots = [] }: { of?: Notebook; roots?: MountRoot[] }
             home_size: text(form, "home_size"),
             env: {},
           })
+      typed.forget()
       note(w(of ? "edited" : "created", { name: made.name }))
       void navigate({ to: "/notebooks/$namespace/$name", params: placeOfWorkspace(made) })
     } catch (thrown) {
@@ -136,10 +139,12 @@ function NotebookForm({ of, roots = [] }: { of?: Notebook; roots?: MountRoot[] }
     problem && (problem.fields.length === 0 || problem.fields.some(({ field }) => !FIELDS.includes(field)))
   return (
     <form
+      ref={typed.form}
       className="flex max-w-3xl flex-col gap-6"
       onSubmit={(event) => void submit(event)}
       onInput={({ target }) => error !== undefined && setError(withoutField(error, (target as HTMLInputElement).name))}
     >
+      <RestoredNote typed={typed} />
       {!of && (
         <div className="grid gap-4 sm:grid-cols-2">
           <Field label={c("name")} hint={w("nameHint")} error={fault("name")}>

@@ -9,13 +9,9 @@ import {
   workspaceEventsQuery,
   workspaceLog,
 } from "@/api/workspaces"
-import { DetailPage, Facts } from "@/components/detail-page"
-import { EventList } from "@/components/event-list"
-import { Loading, ProblemView } from "@/components/feedback"
+import { DetailPage, Events, Fact, LogFrame, TabbedPage } from "@/components/detail-page"
 import { LogView } from "@/components/log-view"
 import { Owner } from "@/components/owner"
-import { Page } from "@/components/page"
-import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
@@ -45,24 +41,21 @@ export function WorkspacePage<W extends Workspace>({ kind, place, title, found, 
   return (
     <DetailPage name={place.name} list={{ to: `/${kind}`, title }} found={found} deleted={gone && s("wasDeleted")}>
       {(workspace, back) => (
-        <Page
-          wide
+        <TabbedPage
           title={workspace.name}
-          aside={<WorkspaceStateBadge state={workspace.state} />}
-          above={back}
-          lead={
-            <Facts>
-              <span>
-                {s("namespace")}: {workspace.namespace}
-              </span>
-              <span>
-                {c("owner")}: <Owner of={workspace} />
-              </span>
-              <span>
-                {c("created")}: <Time at={workspace.created} />
-              </span>
+          state={<WorkspaceStateBadge state={workspace.state} />}
+          back={back}
+          facts={
+            <>
+              <Fact label={s("namespace")}>{workspace.namespace}</Fact>
+              <Fact label={c("owner")}>
+                <Owner of={workspace} />
+              </Fact>
+              <Fact label={c("created")}>
+                <Time at={workspace.created} />
+              </Fact>
               {parts.facts?.(workspace)}
-            </Facts>
+            </>
           }
           actions={
             <>
@@ -70,24 +63,24 @@ export function WorkspacePage<W extends Workspace>({ kind, place, title, found, 
               {parts.actions(workspace)}
             </>
           }
-        >
-          <WorkspaceBanner workspace={workspace} />
-          {parts.notice?.(workspace)}
-          <Tabs
-            tabs={[
-              { id: "overview", label: s("overview"), content: parts.overview(workspace) },
-              { id: "events", label: s("events"), content: <WorkspaceEvents kind={kind} place={place} /> },
-              {
-                id: "log",
-                label: s("log"),
-                content: <WorkspaceLog kind={kind} place={place} over={workspace.state === "stopped"} />,
-              },
-            ]}
-            value={tab}
-            onChange={onTab}
-            inside="pt-4"
-          />
-        </Page>
+          notice={
+            <>
+              <WorkspaceBanner workspace={workspace} />
+              {parts.notice?.(workspace)}
+            </>
+          }
+          tabs={[
+            { id: "overview", label: s("overview"), content: parts.overview(workspace) },
+            { id: "events", label: s("events"), content: <WorkspaceEvents kind={kind} place={place} /> },
+            {
+              id: "log",
+              label: s("log"),
+              content: <WorkspaceLog kind={kind} place={place} over={workspace.state === "stopped"} />,
+            },
+          ]}
+          tab={tab}
+          onTab={onTab}
+        />
       )}
     </DetailPage>
   )
@@ -103,20 +96,14 @@ export function Card({ title, children }: { title: string; children: ReactNode }
 }
 
 function WorkspaceEvents({ kind, place }: { kind: WorkspaceKind; place: WorkspacePlace }) {
-  const events = useQuery(workspaceEventsQuery(kind, place))
-  if (events.error) return <ProblemView error={events.error} />
-  if (!events.data) return <Loading />
-  return <EventList events={[...events.data].reverse()} className="divide-y rounded-lg border bg-card" />
+  return <Events found={useQuery(workspaceEventsQuery(kind, place))} />
 }
 
 function WorkspaceLog({ kind, place, over }: { kind: WorkspaceKind; place: WorkspacePlace; over: boolean }) {
   const s = useTexts(workspaceTexts)
   return (
-    <section
-      aria-label={s("log")}
-      className="flex h-[calc(100vh-18rem)] min-h-80 min-w-0 flex-col overflow-hidden rounded-lg border bg-card"
-    >
+    <LogFrame label={s("log")}>
       <LogView source={workspaceLog(kind, place)} over={over} label={s("logOf", { name: place.name })} />
-    </section>
+    </LogFrame>
   )
 }

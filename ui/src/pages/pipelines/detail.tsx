@@ -12,6 +12,7 @@ import {
   versionQuery,
   versionsQuery,
 } from "@/api/pipelines"
+import { failure } from "@/api/problem"
 import { Actions } from "@/components/actions"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
@@ -158,7 +159,7 @@ function Version({ pipeline, version, versions, tab, setTab }: VersionProps) {
   const w = useTexts(pipelineTexts)
   const found = useQuery(versionQuery(pipeline.pipeline_id, version))
   const spec = useMemo(() => pipelineOf(found.data?.pipeline_spec), [found.data])
-  if (found.error) return <ProblemView error={found.error} />
+  if (failure(found)) return <ProblemView error={found.error} />
   if (!found.data) return <Loading />
   const document = found.data.pipeline_spec ?? {}
   const tabs = [
@@ -220,7 +221,7 @@ function Versions({ pipeline, versions }: { pipeline: string; versions: Pipeline
           <Link
             to="/pipelines/$pipeline/versions/$version"
             params={{ pipeline, version: version.pipeline_version_id }}
-            className="font-medium break-all text-primary hover:underline"
+            className="font-medium wrap-anywhere text-primary hover:underline"
           >
             {version.display_name}
           </Link>

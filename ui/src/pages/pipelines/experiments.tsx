@@ -1,17 +1,17 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
-import { Archive, ArchiveRestore, FlaskConical, Play, Plus, Trash2 } from "lucide-react"
+import { Archive, ArchiveRestore, FlaskConical, Play, Trash2 } from "lucide-react"
 import { useMemo, useState } from "react"
 import { act, createExperiment, type Experiment, experimentQuery, experimentsQuery, remove } from "@/api/pipelines"
-import { Actions } from "@/components/actions"
+import { failure } from "@/api/problem"
+import { Actions, CreateButton } from "@/components/actions"
 import { Badge } from "@/components/badge"
-import { Button } from "@/components/button"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { FormDialog, text } from "@/components/dialog"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
 import { Field, Input, TextArea, Tick } from "@/components/form"
-import { Listing } from "@/components/listing"
+import { FilteredList } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { note } from "@/components/toasts"
@@ -30,14 +30,12 @@ export function ExperimentList() {
   const c = useTexts(commonTexts)
   const search = listRoute.useSearch()
   const navigate = listRoute.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created_at")
+  const list = listState(search, navigate, "-created_at")
+  const { filter, asked } = list
   const [creating, setCreating] = useState(false)
   const isArchive = search.archived === "true"
   const where = { storage_state: isArchive ? "ARCHIVED" : "AVAILABLE" }
-  const found = useQuery({
-    ...experimentsQuery({ q: search.q, where, ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(experimentsQuery({ q: search.q, where, ...asked }))
   const columns = useMemo(
     (): Column<Experiment>[] => [
       {
@@ -48,7 +46,7 @@ export function ExperimentList() {
           <Link
             to="/pipelines/experiments/$experiment"
             params={{ experiment: experiment.experiment_id }}
-            className="font-medium break-all text-primary hover:underline"
+            className="font-medium wrap-anywhere text-primary hover:underline"
           >
             {experiment.display_name}
           </Link>
@@ -70,30 +68,24 @@ export function ExperimentList() {
     ],
     [w, c],
   )
-  const create = (
-    <Button look="primary" onClick={() => setCreating(true)}>
-      <Plus />
-      {w("newExperiment")}
-    </Button>
-  )
+  const create = <CreateButton onClick={() => setCreating(true)}>{w("newExperiment")}</CreateButton>
   return (
     <Page title={w("experiments")} lead={w("experimentsLead")} actions={create} wide>
       <PipelinesNavigation />
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <Tick
-          label={w("archivedOnly")}
-          checked={isArchive}
-          onChange={(event) => filter({ archived: event.target.checked ? "true" : undefined })}
-        />
-      </Filters>
-      <Listing
+      <FilteredList
+        list={list}
+        search={w("search")}
+        filters={
+          <Tick
+            label={w("archivedOnly")}
+            checked={isArchive}
+            onChange={(event) => filter({ archived: event.target.checked ? "true" : undefined })}
+          />
+        }
         label={w("experiments")}
         found={found}
         columns={columns}
         rowId={(experiment) => experiment.experiment_id}
-        {...shown}
-        clear={search.q || isArchive ? () => void navigate({ search: {} }) : undefined}
         empty={<Empty icon={FlaskConical} title={w("experimentsEmpty")} actions={create} />}
       />
       {creating && <NewExperiment close={() => setCreating(false)} />}
@@ -151,7 +143,7 @@ export function ExperimentPage() {
   const navigate = route.useNavigate()
   const found = useQuery(experimentQuery(id))
   const above = <Above to="/pipelines/experiments" word="experiments" />
-  if (found.error)
+  if (failure(found))
     return (
       <Page title={w("experiment")} above={above}>
         <ProblemView error={found.error} retry={() => void found.refetch()} />

@@ -1,4 +1,3 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import { Play, Trash2, Upload, Waypoints } from "lucide-react"
 import { useMemo, useState } from "react"
@@ -7,8 +6,8 @@ import { Actions } from "@/components/actions"
 import { Button } from "@/components/button"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
-import { Listing } from "@/components/listing"
+import { FilteredList } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { note } from "@/components/toasts"
@@ -25,9 +24,9 @@ export function PipelineList() {
   const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created_at")
+  const list = listState(search, navigate, "-created_at")
   const [uploading, setUploading] = useState(false)
-  const found = useQuery({ ...pipelinesQuery({ q: search.q, ...asked }), placeholderData: keepPreviousData })
+  const found = usePage(pipelinesQuery({ q: search.q, ...list.asked }))
   const columns = useMemo(
     (): Column<Pipeline>[] => [
       {
@@ -38,7 +37,7 @@ export function PipelineList() {
           <Link
             to="/pipelines/$pipeline"
             params={{ pipeline: pipeline.pipeline_id }}
-            className="font-medium break-all text-primary hover:underline"
+            className="font-medium wrap-anywhere text-primary hover:underline"
           >
             {pipeline.display_name}
           </Link>
@@ -68,16 +67,13 @@ export function PipelineList() {
   return (
     <Page title={w("title")} lead={w("lead")} actions={upload} wide>
       <PipelinesNavigation />
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-      </Filters>
-      <Listing
+      <FilteredList
+        list={list}
+        search={w("search")}
         label={w("title")}
         found={found}
         columns={columns}
         rowId={(pipeline) => pipeline.pipeline_id}
-        {...shown}
-        clear={search.q ? () => void navigate({ search: {} }) : undefined}
         empty={
           <Empty icon={Waypoints} title={w("empty")} actions={upload}>
             {w("emptyHelp")}

@@ -17,6 +17,7 @@ import {
   versionQuery,
   versionsQuery,
 } from "@/api/pipelines"
+import { failure } from "@/api/problem"
 import { Button } from "@/components/button"
 import { text } from "@/components/dialog"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -24,6 +25,7 @@ import { Segments } from "@/components/filters"
 import { Code, Field, Input, Select, TextArea, Tick } from "@/components/form"
 import { Page } from "@/components/page"
 import { note } from "@/components/toasts"
+import { RestoredNote, useTypedForm } from "@/components/typed-form"
 import { commonTexts } from "@/i18n/common"
 import { pipelineTexts } from "@/i18n/pipelines"
 import { useTexts } from "@/i18n/translate"
@@ -43,7 +45,7 @@ export function NewPipelineRun() {
   const w = useTexts(pipelineTexts)
   const { clone } = route.useSearch()
   const cloned = useQuery({ ...runQuery(clone ?? ""), enabled: Boolean(clone), refetchInterval: false })
-  if (cloned.error)
+  if (failure(cloned))
     return (
       <Page title={w("createRun")}>
         <ProblemView error={cloned.error} retry={() => void cloned.refetch()} />
@@ -64,6 +66,7 @@ function Form({ cloned }: { cloned?: PipelineRun }) {
   const [chosen, setVersion] = useState(search.version)
   const [values, setValues] = useState<Record<string, string>>({})
   const [faults, setFaults] = useState<Record<string, ParameterFault>>({})
+  const typed = useTypedForm("pipeline run")
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
   const ownSpec = cloned?.pipeline_spec
@@ -111,10 +114,12 @@ function Form({ cloned }: { cloned?: PipelineRun }) {
     try {
       if (recurring) {
         const made = await createRecurringRun({ ...source, ...scheduleOf(form) })
+        typed.forget()
         note(w("created", { name: made.display_name }))
         void navigate({ to: "/pipelines/recurring/$recurring", params: { recurring: made.recurring_run_id } })
       } else {
         const made = await createRun(source)
+        typed.forget()
         note(w("created", { name: made.display_name }))
         void navigate({ to: "/pipelines/runs/$run", params: { run: made.run_id } })
       }
@@ -132,7 +137,8 @@ function Form({ cloned }: { cloned?: PipelineRun }) {
       above={<Above to="/pipelines/runs" word="runsTitle" />}
       lead={cloned && w(ownSpec ? "cloneSpec" : "cloneHelp")}
     >
-      <form className="flex max-w-2xl flex-col gap-5" onSubmit={submit}>
+      <form ref={typed.form} className="flex max-w-2xl flex-col gap-5" onSubmit={submit}>
+        <RestoredNote typed={typed} />
         {!ownSpec && (
           <div className="grid gap-4 sm:grid-cols-2">
             <Field label={w("pipeline")}>

@@ -11,6 +11,7 @@ import {
   type RunTask,
   type TaskValues,
 } from "@/api/pipelines"
+import { failure } from "@/api/problem"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { ProblemView } from "@/components/feedback"
@@ -324,7 +325,7 @@ function LiveLog({ address }: { address: string }) {
   const w = useTexts(pipelineTexts)
   const found = useQuery(logQuery(address))
   const lines = (found.data ?? "").split("\n").slice(-TAIL_LINES).join("\n")
-  if (found.error)
+  if (failure(found))
     return (
       <div className="p-4">
         <ProblemView error={found.error} />

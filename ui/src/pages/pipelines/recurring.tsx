@@ -1,4 +1,4 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import { CalendarClock, CircleCheck, CirclePause, Pause, Play, Trash2 } from "lucide-react"
 import { useMemo } from "react"
@@ -12,12 +12,13 @@ import {
   runsQuery,
   type Trigger,
 } from "@/api/pipelines"
+import { failure } from "@/api/problem"
 import { Actions, CreateLink } from "@/components/actions"
 import { Badge } from "@/components/badge"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
-import { Listing } from "@/components/listing"
+import { FilteredList } from "@/components/list-page"
+import { Listing, usePage } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
 import { note } from "@/components/toasts"
@@ -38,8 +39,8 @@ export function RecurringRunList() {
   const c = useTexts(commonTexts)
   const search = listRoute.useSearch()
   const navigate = listRoute.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created_at")
-  const found = useQuery({ ...recurringRunsQuery({ q: search.q, ...asked }), placeholderData: keepPreviousData })
+  const list = listState(search, navigate, "-created_at")
+  const found = usePage(recurringRunsQuery({ q: search.q, ...list.asked }))
   const pipelines = useQuery(pipelineOptionsQuery).data
   const columns = useMemo((): Column<RecurringRun>[] => {
     const names = new Map(pipelines?.items.map((each) => [each.pipeline_id, each.display_name]))
@@ -52,7 +53,7 @@ export function RecurringRunList() {
           <Link
             to="/pipelines/recurring/$recurring"
             params={{ recurring: recurring.recurring_run_id }}
-            className="font-medium break-all text-primary hover:underline"
+            className="font-medium wrap-anywhere text-primary hover:underline"
           >
             {recurring.display_name}
           </Link>
@@ -78,16 +79,13 @@ export function RecurringRunList() {
   return (
     <Page title={w("recurringRuns")} lead={w("recurringLead")} actions={create} wide>
       <PipelinesNavigation />
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-      </Filters>
-      <Listing
+      <FilteredList
+        list={list}
+        search={w("search")}
         label={w("recurringRuns")}
         found={found}
         columns={columns}
         rowId={(recurring) => recurring.recurring_run_id}
-        {...shown}
-        clear={search.q ? () => void navigate({ search: {} }) : undefined}
         empty={
           <Empty icon={CalendarClock} title={w("recurringEmpty")} actions={create}>
             {w("recurringEmptyHelp")}
@@ -106,10 +104,7 @@ export function RecurringRunPage() {
   const navigate = route.useNavigate()
   const { asked, shown } = listState(search, navigate, "-created_at")
   const found = useQuery({ ...recurringRunQuery(id), refetchInterval: 5000 })
-  const runs = useQuery({
-    ...runsQuery({ where: { recurring_run_id: id }, ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const runs = usePage(runsQuery({ where: { recurring_run_id: id }, ...asked }))
   const columns = useMemo(
     (): Column<NonNullable<typeof runs.data>["items"][number]>[] => [
       {
@@ -120,7 +115,7 @@ export function RecurringRunPage() {
           <Link
             to="/pipelines/runs/$run"
             params={{ run: run.run_id }}
-            className="font-medium break-all text-primary hover:underline"
+            className="font-medium wrap-anywhere text-primary hover:underline"
           >
             {run.display_name}
           </Link>
@@ -138,7 +133,7 @@ export function RecurringRunPage() {
     [w, c],
   )
   const above = <Above to="/pipelines/recurring" word="recurringRuns" />
-  if (found.error)
+  if (failure(found))
     return (
       <Page title={w("recurring")} above={above}>
         <ProblemView error={found.error} retry={() => void found.refetch()} />

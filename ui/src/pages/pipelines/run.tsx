@@ -13,6 +13,7 @@ import {
   runTasksQuery,
   versionQuery,
 } from "@/api/pipelines"
+import { failure } from "@/api/problem"
 import { Badge } from "@/components/badge"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
@@ -41,7 +42,7 @@ export function PipelineRunPage() {
   const document = useSpec(found.data)
   const spec = useMemo(() => pipelineOf(document.document), [document.document])
   const selected = useSelected(spec, tasks, search.node)
-  if (found.error)
+  if (failure(found))
     return (
       <Page title={w("run")} above={<Above to="/pipelines/runs" word="runsTitle" />}>
         <ProblemView error={found.error} retry={() => void found.refetch()} />
@@ -63,7 +64,7 @@ export function PipelineRunPage() {
           </div>
           <aside
             aria-label={w("details")}
-            className="h-[calc(100vh-16.5rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-lg:w-full"
+            className="h-[calc(100vh-16.5rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-xl:w-88 max-lg:w-full"
           >
             {selected ? (
               <NodePanel key={selected.id} run={run} node={selected} tasks={tasks} />

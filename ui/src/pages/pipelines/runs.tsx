@@ -1,4 +1,4 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import { Archive, ArchiveRestore, Ban, Copy, Play, RotateCw, Trash2 } from "lucide-react"
 import { useCallback, useMemo, useState } from "react"
@@ -18,7 +18,7 @@ import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
 import { ChoiceFilter, Filters, SearchBox, StateFilter } from "@/components/filters"
 import { Tick } from "@/components/form"
-import { Listing } from "@/components/listing"
+import { Listing, usePage } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
 import { note } from "@/components/toasts"
@@ -81,10 +81,7 @@ export function RunsTable({ search, navigate, experiment, isArchive, withExperim
   const [compared, setCompared] = useState<ReadonlySet<string>>(new Set())
   const state = STATES.find((each) => each === search.state)
   const where = { state, storage_state: isArchive ? "ARCHIVED" : "AVAILABLE" }
-  const found = useQuery({
-    ...runsQuery({ q: search.q, where, experiment, ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(runsQuery({ q: search.q, where, experiment, ...asked }))
   const experiments = useQuery({ ...experimentOptionsQuery, enabled: withExperiments })
   const toggle = useCallback((id: string) => {
     setCompared((before) => {
@@ -99,14 +96,7 @@ export function RunsTable({ search, navigate, experiment, isArchive, withExperim
     <>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <StateFilter
-          label={w("state")}
-          all={w("allStates")}
-          states={STATES}
-          text={w}
-          value={state}
-          onChange={(state) => filter({ state })}
-        />
+        <StateFilter states={STATES} w={w} value={state} onChange={(state) => filter({ state })} />
         {withExperiments && (
           <ChoiceFilter
             label={w("experiment")}
@@ -206,7 +196,7 @@ function useRunColumns({ compared, toggle, withExperiments }: ColumnOptions): Co
           <Link
             to="/pipelines/runs/$run"
             params={{ run: run.run_id }}
-            className="font-medium break-all text-primary hover:underline"
+            className="font-medium wrap-anywhere text-primary hover:underline"
           >
             {run.display_name}
           </Link>
@@ -218,7 +208,11 @@ function useRunColumns({ compared, toggle, withExperiments }: ColumnOptions): Co
         header: w("pipeline"),
         cell: ({ pipeline_version_reference: of }) =>
           of ? (
-            <Link to="/pipelines/$pipeline" params={{ pipeline: of.pipeline_id }} className="break-all hover:underline">
+            <Link
+              to="/pipelines/$pipeline"
+              params={{ pipeline: of.pipeline_id }}
+              className="wrap-anywhere hover:underline"
+            >
               {pipelineNames.get(of.pipeline_id) ?? of.pipeline_id.slice(0, 8)}
             </Link>
           ) : (
@@ -232,7 +226,7 @@ function useRunColumns({ compared, toggle, withExperiments }: ColumnOptions): Co
           <Link
             to="/pipelines/experiments/$experiment"
             params={{ experiment: run.experiment_id }}
-            className="break-all hover:underline"
+            className="wrap-anywhere hover:underline"
           >
             {experimentNames.get(run.experiment_id) ?? run.experiment_id.slice(0, 8)}
           </Link>

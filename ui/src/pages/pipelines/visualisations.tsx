@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query"
 import { Download } from "lucide-react"
 import { useId } from "react"
 import { artifactAddress, artifactTextQuery, type Value } from "@/api/pipelines"
-import { asProblem } from "@/api/problem"
+import { asProblem, failure } from "@/api/problem"
 import { useIsDark } from "@/app/preferences"
 import { Loading } from "@/components/feedback"
 import { Markdown } from "@/components/markdown"
@@ -238,7 +238,7 @@ export function ConfusionMatrix({ matrix, title }: { matrix: Matrix; title?: str
 function TextContent({ address, name, isHtml }: { address: string; name: string; isHtml?: boolean }) {
   const w = useTexts(pipelineTexts)
   const found = useQuery(artifactTextQuery(address))
-  if (found.error) {
+  if (failure(found)) {
     const problem = asProblem(found.error)
     return (
       <p className="text-[13px] text-muted-foreground">{w("cannotShow", { reason: problem.said || problem.title })}</p>

@@ -7,7 +7,7 @@ import { useMemo, useState } from "react"
 import { useMe } from "@/api/client"
 import { buildLog, decideReview, type ModuleVersionDetail, type Review, reviewQuery } from "@/api/modules"
 import { moduleVersionQuery, moduleVersionsQuery } from "@/api/options"
-import { asProblem } from "@/api/problem"
+import { asProblem, failure } from "@/api/problem"
 import { usePreferences } from "@/app/preferences"
 import { Badge, ReviewStateBadge, type Tone } from "@/components/badge"
 import { Button } from "@/components/button"
@@ -152,7 +152,7 @@ export function ReviewDetail() {
     ...reviewQuery(id),
     refetchInterval: ({ state }) => (state.data?.state === "open" ? 15_000 : false),
   })
-  if (found.error)
+  if (failure(found))
     return (
       <Page title={w("title")} above={<ToReviews />}>
         <ProblemView error={found.error} retry={() => void found.refetch()} />

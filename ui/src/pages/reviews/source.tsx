@@ -3,6 +3,7 @@ import { queryOptions, useQuery } from "@tanstack/react-query"
 import { FileCode, FileDigit, FileSymlink } from "lucide-react"
 import { useState } from "react"
 import { api, data, type Schema } from "@/api/client"
+import { failure } from "@/api/problem"
 import { Badge, type Tone } from "@/components/badge"
 import { CodeView } from "@/components/code"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -62,7 +63,7 @@ export function Source({ module, version, against, selected, select }: Props) {
   const w = useTexts(sourceTexts)
   const found = useQuery(listingQuery(module, String(version), against === undefined ? "" : String(against)))
   const [onlyChanged, setOnlyChanged] = useState(true)
-  if (found.error) return <ProblemView error={found.error} retry={() => void found.refetch()} />
+  if (failure(found)) return <ProblemView error={found.error} retry={() => void found.refetch()} />
   if (!found.data) return <Loading />
   const { stored, compared, files, left_out } = found.data
   if (!stored) return <p className="text-muted-foreground">{w("notStored")}</p>
@@ -81,11 +82,11 @@ export function Source({ module, version, against, selected, select }: Props) {
           />
         )}
       </div>
-      <div className="grid gap-3 md:grid-cols-[16rem_minmax(0,1fr)]">
+      <div className="grid gap-3 xl:grid-cols-[16rem_minmax(0,1fr)]">
         <nav
           aria-label={w("files")}
           tabIndex={0}
-          className="max-h-[32rem] overflow-y-auto rounded-lg border bg-card p-1 max-md:max-h-60"
+          className="max-h-[32rem] overflow-y-auto rounded-lg border bg-card p-1 max-xl:max-h-60"
         >
           {!shown.length && <p className="p-2 text-muted-foreground">{w("none")}</p>}
           <ul>

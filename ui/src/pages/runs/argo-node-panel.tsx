@@ -12,6 +12,7 @@ import {
   argoNodeQuery,
   argoOutputAddress,
 } from "@/api/argo"
+import { failure } from "@/api/problem"
 import { PreviewButton } from "@/components/artifact-preview"
 import { StateBadge } from "@/components/badge"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -37,7 +38,7 @@ export function ArgoNodePanel({ place, node: id }: { place: ArgoPlace; node: str
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const found = useQuery(argoNodeQuery(place, id))
-  if (found.error)
+  if (failure(found))
     return (
       <div className="p-4">
         <ProblemView error={found.error} retry={() => void found.refetch()} />

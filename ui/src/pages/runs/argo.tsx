@@ -12,6 +12,7 @@ import {
   argoYamlQuery,
   useLiveWorkflow,
 } from "@/api/argo"
+import { failure } from "@/api/problem"
 import { StateBadge } from "@/components/badge"
 import { CodeView } from "@/components/code"
 import { DetailPage } from "@/components/detail-page"
@@ -136,7 +137,7 @@ export function ArgoWorkflowPage() {
               />
               <aside
                 aria-label={w("details")}
-                className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-lg:w-full"
+                className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-xl:w-88 max-lg:w-full"
               >
                 {search.node && workflow.node_states.some((node) => node.id === search.node) ? (
                   <ArgoNodePanel key={search.node} place={place} node={search.node} />
@@ -274,7 +275,7 @@ function Parameters({ workflow }: { workflow: ArgoWorkflow }) {
 function Manifest({ place }: { place: ArgoPlace }) {
   const w = useTexts(runTexts)
   const found = useQuery(argoYamlQuery(place))
-  if (found.error) return <ProblemView error={found.error} retry={() => void found.refetch()} />
+  if (failure(found)) return <ProblemView error={found.error} retry={() => void found.refetch()} />
   if (found.data === undefined) return <Loading />
   return <CodeView label={w("yaml")} text={found.data} />
 }

@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { lazy, Suspense, useCallback, useMemo } from "react"
+import { failure } from "@/api/problem"
 import { type RunDetail, runGraphQuery, runQuery, useLiveRun } from "@/api/runs"
 import { StateBadge } from "@/components/badge"
 import { Loading, ProblemView } from "@/components/feedback"
@@ -48,7 +49,7 @@ export function RunPage() {
     void navigate({ search: (before) => ({ ...before, node }), replace: true })
   const openLog = (node: string) =>
     void navigate({ search: (before) => ({ ...before, node, tab: "log" }), replace: true })
-  if (found.error)
+  if (failure(found))
     return (
       <Page title={w("title")}>
         <ProblemView error={found.error} retry={() => void found.refetch()} />
@@ -178,7 +179,7 @@ export function RunPage() {
         />
         <aside
           aria-label={w("details")}
-          className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-lg:w-full"
+          className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-xl:w-88 max-lg:w-full"
         >
           {!inspects ? (
             <p className="p-4 text-muted-foreground">{w("notShared")}</p>

@@ -1,4 +1,3 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { CalendarClock, Network, Play, SquareTerminal, Waypoints, Workflow, X } from "lucide-react"
 import { type ComponentType, type ReactNode, useMemo } from "react"
@@ -8,10 +7,9 @@ import { StateBadge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { CompareBar, compareColumn } from "@/components/compare"
 import { actionsColumn, type Column } from "@/components/data-table"
-import { Empty } from "@/components/feedback"
-import { ChoiceFilter, Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
-import { Listing } from "@/components/listing"
-import { Page } from "@/components/page"
+import { ChoiceFilter, OwnerFilter, StateFilter } from "@/components/filters"
+import { ListPage } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { TagFilter, TagList } from "@/components/tags"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
@@ -37,76 +35,61 @@ export function RunList() {
   const w = useTexts(runTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created")
+  const list = listState(search, navigate, "-created")
+  const { filter, asked } = list
   const state = STATES.find((each) => each === search.state)
   const origin = ORIGIN_NAMES.find((each) => each === search.origin)
   useLiveAllRuns()
-  const found = useQuery({
-    ...allRunsQuery({
+  const found = usePage(
+    allRunsQuery({
       q: search.q,
       owner: search.owner,
       workflow: search.workflow,
-      ...(search.tag ? { tag: [search.tag] } : {}),
-      ...(state ? { state: [state] } : {}),
-      ...(origin ? { origin: [origin] } : {}),
+      tag: search.tag ? [search.tag] : undefined,
+      state: state && [state],
+      origin: origin && [origin],
       ...asked,
     }),
-    placeholderData: keepPreviousData,
-  })
+  )
   const columns = useAnyRunColumns((tag) => filter({ tag }))
   const create = <CreateLink to="/runs/new">{w("create")}</CreateLink>
-  const filtered = search.q || search.state || search.owner || search.workflow || search.origin || search.tag
   return (
-    <Page title={w("title")} lead={w("lead")} actions={create} wide>
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <ChoiceFilter
-          label={w("origin")}
-          all={w("allOrigins")}
-          choices={ORIGIN_NAMES.map((value) => ({ value, label: w(ORIGINS[value].word) }))}
-          value={origin}
-          onChange={(origin) => filter({ origin })}
-        />
-        <StateFilter
-          label={w("state")}
-          all={w("allStates")}
-          states={STATES}
-          text={w}
-          value={state}
-          onChange={(state) => filter({ state })}
-        />
-        <TagFilter value={search.tag} onChange={(tag) => filter({ tag })} />
-        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
-        {search.workflow && (
-          <Button size="small" onClick={() => filter({ workflow: undefined })}>
-            {w("ofWorkflow", { name: found.data?.items[0]?.source ?? search.workflow })}
-            <X />
-          </Button>
-        )}
-      </Filters>
-      <Listing
-        label={w("title")}
-        found={found}
-        columns={columns}
-        rowId={(run) => run.id}
-        {...shown}
-        clear={filtered ? () => void navigate({ search: {} }) : undefined}
-        empty={
-          <Empty
-            icon={Play}
-            title={w("empty")}
-            actions={
-              <Button asChild look="primary">
-                <Link to="/workflows">{w("toWorkflows")}</Link>
-              </Button>
-            }
-          >
-            {w("emptyHelp")}
-          </Empty>
-        }
-      />
+    <ListPage
+      w={w}
+      list={list}
+      found={found}
+      columns={columns}
+      rowId={(run) => run.id}
+      icon={Play}
+      create={create}
+      start={
+        <Button asChild look="primary">
+          <Link to="/workflows">{w("toWorkflows")}</Link>
+        </Button>
+      }
+      filters={
+        <>
+          <ChoiceFilter
+            label={w("origin")}
+            all={w("allOrigins")}
+            choices={ORIGIN_NAMES.map((value) => ({ value, label: w(ORIGINS[value].word) }))}
+            value={origin}
+            onChange={(origin) => filter({ origin })}
+          />
+          <StateFilter states={STATES} w={w} value={state} onChange={(state) => filter({ state })} />
+          <TagFilter value={search.tag} onChange={(tag) => filter({ tag })} />
+          <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
+          {search.workflow && (
+            <Button size="small" onClick={() => filter({ workflow: undefined })}>
+              {w("ofWorkflow", { name: found.data?.items[0]?.source ?? search.workflow })}
+              <X />
+            </Button>
+          )}
+        </>
+      }
+    >
       <CompareBar />
-    </Page>
+    </ListPage>
   )
 }
 
@@ -125,7 +108,7 @@ export function useAnyRunColumns(chooseTag?: (tag: string) => void): Column<AnyR
         className: "min-w-44",
         cell: (run) => (
           <div className="flex flex-col items-start gap-1">
-            <RunLink run={run} className="font-medium break-all text-primary hover:underline">
+            <RunLink run={run} className="font-medium wrap-anywhere text-primary hover:underline">
               {run.name}
             </RunLink>
             <TagList tags={run.tags} choose={chooseTag} />

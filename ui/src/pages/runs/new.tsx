@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Play } from "lucide-react"
 import { type FormEvent, useState } from "react"
-import { asProblem, withoutField } from "@/api/problem"
+import { asProblem, failure, withoutField } from "@/api/problem"
 import { copyRun, createRun, type RunDetail, runQuery } from "@/api/runs"
 import { versionQuery, versionsQuery, workflowsQuery } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
@@ -10,6 +10,7 @@ import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Field, Input, Select } from "@/components/form"
+import { DraftOffer, useFormDraft } from "@/components/form-draft"
 import { Page } from "@/components/page"
 import { TagInput } from "@/components/tags"
 import { note } from "@/components/toasts"
@@ -25,7 +26,7 @@ export function NewRun() {
   const { copy } = route.useSearch()
   const source = useQuery({ ...runQuery(copy ?? ""), enabled: Boolean(copy) })
   if (!copy) return <RunForm />
-  if (source.error)
+  if (failure(source))
     return (
       <Page title={w("createTitle")}>
         <ProblemView error={source.error} />
@@ -46,8 +47,18 @@ function RunForm({ source }: { source?: RunDetail }) {
   const [name, setName] = useState("")
   const [values, setValues] = useState<Record<string, string>>(source?.parameters ?? {})
   const [tags, setTags] = useState<string[]>(source?.tags ?? [])
+  const [restored, setRestored] = useState<string[]>()
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
+  const isChanged = name !== "" || Object.keys(values).length > 0 || tags.length > 0
+  const draft = useFormDraft({ workflow, version, name, values, tags }, isChanged && !source && !busy, (kept) => {
+    setWorkflow(kept.workflow)
+    setVersion(kept.version)
+    setName(kept.name)
+    setValues(kept.values)
+    setTags(kept.tags)
+    setRestored(kept.tags)
+  })
   const workflows = useQuery(workflowsQuery({ sort: "name", limit: 200 }))
   const versions = useQuery({ ...versionsQuery(workflow, { limit: 200 }), enabled: workflow !== "" })
   const chosen = useQuery({ ...versionQuery(workflow, version), enabled: workflow !== "" })
@@ -64,6 +75,7 @@ function RunForm({ source }: { source?: RunDetail }) {
       const run = source
         ? await copyRun(source.id, { name, version: chosen.data?.id ?? version, parameters: known, tags })
         : await createRun({ workflow, version, name, parameters: known, tags })
+      draft.forget()
       note(w("created", { name: run.name }))
       void navigate({ to: "/runs/$run", params: { run: run.id } })
     } catch (thrown) {
@@ -85,6 +97,7 @@ function RunForm({ source }: { source?: RunDetail }) {
         </Link>
       }
     >
+      {!source && <DraftOffer draft={draft} />}
       <form className="flex max-w-2xl flex-col gap-4" onSubmit={submit}>
         <div className="flex gap-3">
           <Field label={w("workflow")} className="min-w-0 flex-2" error={fault("workflow")}>
@@ -143,7 +156,8 @@ function RunForm({ source }: { source?: RunDetail }) {
           )}
         </Field>
         <TagInput
-          initial={source?.tags ?? []}
+          key={restored?.join()}
+          initial={restored ?? source?.tags ?? []}
           onChange={(tags) => {
             setTags(tags)
             setError(undefined)

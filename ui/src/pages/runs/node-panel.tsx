@@ -5,6 +5,7 @@ import { Download } from "lucide-react"
 import { lazy, type ReactNode, Suspense, useState } from "react"
 import type { Schema } from "@/api/client"
 import { runLog } from "@/api/log"
+import { failure } from "@/api/problem"
 import {
   outputAddress,
   type RunDetail,
@@ -61,7 +62,7 @@ export function NodePanel({
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const found = useQuery(runNodeQuery(run.id, name))
-  if (found.error)
+  if (failure(found))
     return (
       <div className="p-4">
         <ProblemView error={found.error} retry={() => void found.refetch()} />
@@ -423,7 +424,7 @@ function Containers({ run, node }: { run: RunDetail; node: string }) {
 /** Pods with their containers, and a terminal in those that run. */
 export function PodList({ pods, namespace }: { pods: UseQueryResult<PodSummary[]>; namespace: string }) {
   const w = useTexts(runTexts)
-  if (pods.error)
+  if (failure(pods))
     return (
       <div className="p-4">
         <ProblemView error={pods.error} />

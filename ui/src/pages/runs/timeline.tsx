@@ -121,7 +121,7 @@ export function Timeline<N extends TimedNode>({ all, idOf, shown, started, goes,
                 className={classes(
                   COLUMNS,
                   "h-full w-full text-left hover:bg-muted/60",
-                  id === selected && "bg-accent",
+                  id === selected && "bg-accent dark:bg-accent/50",
                 )}
               >
                 <span className="truncate" title={node.name}>

@@ -1,12 +1,13 @@
 /** A CronWorkflow: when it runs next, and what it has started. */
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { allRunsQuery, useLiveAllRuns } from "@/api/argo"
+import { failure } from "@/api/problem"
 import { scheduleQuery, scheduleYamlQuery } from "@/api/schedules"
 import { usePreferences } from "@/app/preferences"
 import { CodeView } from "@/components/code"
 import { Loading, ProblemView } from "@/components/feedback"
-import { Listing } from "@/components/listing"
+import { Listing, usePage } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
@@ -34,7 +35,7 @@ export function SchedulePage() {
       {w("title")}
     </Link>
   )
-  if (found.error)
+  if (failure(found))
     return (
       <Page title={place.name} above={back}>
         <ProblemView error={found.error} retry={() => void found.refetch()} />
@@ -101,10 +102,7 @@ function History() {
   const navigate = route.useNavigate()
   const { asked, shown } = listState(search, navigate, "-created")
   const columns = useAnyRunColumns()
-  const found = useQuery({
-    ...allRunsQuery({ schedule: name, namespace, ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(allRunsQuery({ schedule: name, namespace, ...asked }))
   return (
     <div className="flex flex-col gap-2">
       <p className="text-[13px] text-muted-foreground">{w("historyHelp")}</p>
@@ -123,7 +121,7 @@ function History() {
 function Manifest() {
   const w = useTexts(scheduleTexts)
   const found = useQuery(scheduleYamlQuery(route.useParams()))
-  if (found.error) return <ProblemView error={found.error} retry={() => void found.refetch()} />
+  if (failure(found)) return <ProblemView error={found.error} retry={() => void found.refetch()} />
   if (found.data === undefined) return <Loading />
   return <CodeView label={w("yaml")} text={found.data} />
 }

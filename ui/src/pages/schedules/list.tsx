@@ -1,4 +1,3 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import {
   CalendarClock,
@@ -29,8 +28,9 @@ import { Badge, type Tone } from "@/components/badge"
 import { Button } from "@/components/button"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { ChoiceFilter, Filters, SearchBox, StateFilter } from "@/components/filters"
-import { Listing } from "@/components/listing"
+import { ChoiceFilter, StateFilter } from "@/components/filters"
+import { FilteredList } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { Menu } from "@/components/menu"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
@@ -49,13 +49,11 @@ export function ScheduleList() {
   const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created")
+  const list = listState(search, navigate, "-created")
+  const { filter, asked } = list
   const kind = KINDS.find((each) => each === search.kind)
   const state = STATES.find((each) => each === search.state)
-  const found = useQuery({
-    ...schedulesQuery({ q: search.q, kind, ...(state ? { state: [state] } : {}), ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(schedulesQuery({ q: search.q, kind, state: state && [state], ...asked }))
   const columns = useMemo(
     (): Column<Schedule>[] => [
       {
@@ -95,34 +93,27 @@ export function ScheduleList() {
     ],
     [w, c],
   )
-  const filtered = search.q || search.kind || search.state
   return (
     <Page title={w("title")} lead={w("lead")} actions={<Create />} wide>
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <ChoiceFilter
-          label={w("kind")}
-          all={w("allKinds")}
-          choices={KINDS.map((value) => ({ value, label: w(value) }))}
-          value={kind}
-          onChange={(kind) => filter({ kind })}
-        />
-        <StateFilter
-          label={w("state")}
-          all={w("allStates")}
-          states={STATES}
-          text={w}
-          value={state}
-          onChange={(state) => filter({ state })}
-        />
-      </Filters>
-      <Listing
+      <FilteredList
+        list={list}
+        search={w("search")}
+        filters={
+          <>
+            <ChoiceFilter
+              label={w("kind")}
+              all={w("allKinds")}
+              choices={KINDS.map((value) => ({ value, label: w(value) }))}
+              value={kind}
+              onChange={(kind) => filter({ kind })}
+            />
+            <StateFilter states={STATES} w={w} value={state} onChange={(state) => filter({ state })} />
+          </>
+        }
         label={w("title")}
         found={found}
         columns={columns}
         rowId={({ id }) => id}
-        {...shown}
-        clear={filtered ? () => void navigate({ search: {} }) : undefined}
         empty={
           <Empty icon={CalendarClock} title={w("empty")} actions={<Create />}>
             {w("emptyHelp")}
@@ -155,7 +146,7 @@ function Create() {
 }
 
 function ScheduleLink({ schedule: { kind, id, namespace, name } }: { schedule: Schedule }) {
-  const look = "font-medium break-all text-primary hover:underline"
+  const look = "font-medium wrap-anywhere text-primary hover:underline"
   return kind === "cron" ? (
     <Link to="/schedules/$namespace/$name" params={{ namespace, name }} className={look}>
       {name}

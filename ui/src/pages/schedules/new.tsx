@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { Link, useNavigate } from "@tanstack/react-router"
 import { useDeferredValue, useState } from "react"
-import { asProblem, withoutField } from "@/api/problem"
+import { asProblem, failure, withoutField } from "@/api/problem"
 import { createSchedule, type ScheduleBody, timesQuery } from "@/api/schedules"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
@@ -115,7 +115,7 @@ export function NewSchedule() {
         <ProblemView error={error} />
       )}
       <div className="flex gap-6 max-lg:flex-col">
-        <div className="flex w-96 shrink-0 flex-col gap-4 max-lg:w-full">
+        <div className="flex w-96 shrink-0 flex-col gap-4 max-xl:w-80 max-lg:w-full">
           <Field label={w("name")} hint={w("nameHint")} error={problem?.of("name")}>
             {(attributes) => (
               <Input
@@ -217,7 +217,7 @@ function Preview({ when, timezone }: { when: string; timezone: string }) {
   const asked = useDeferredValue(when.trim())
   const found = useQuery({ ...timesQuery(lines(asked), timezone), enabled: asked !== "" })
   if (!asked) return null
-  if (found.error)
+  if (failure(found))
     return (
       <p className="text-[13px] text-destructive">
         {asProblem(found.error).of("schedules") ?? asProblem(found.error).said}

@@ -1,18 +1,17 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
-import { ChartSpline, Plus } from "lucide-react"
+import { ChartSpline } from "lucide-react"
 import { useMemo, useState } from "react"
 import { volumesQuery } from "@/api/volumes"
 import { createTensorBoard, placeOfWorkspace, type TensorBoard, tensorBoardsQuery } from "@/api/workspaces"
-import { Button } from "@/components/button"
+import { CreateButton } from "@/components/actions"
 import { actionsColumn, type Column, NameCell } from "@/components/data-table"
 import { FormDialog, text } from "@/components/dialog"
-import { Empty } from "@/components/feedback"
-import { Filters, SearchBox, StateFilter } from "@/components/filters"
+import { StateFilter } from "@/components/filters"
 import { Field, Input, Select } from "@/components/form"
-import { Listing } from "@/components/listing"
+import { ListPage } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { Owner } from "@/components/owner"
-import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { note } from "@/components/toasts"
 import { commonTexts } from "@/i18n/common"
@@ -30,13 +29,11 @@ export function TensorBoardList() {
   const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created")
+  const list = listState(search, navigate, "-created")
+  const { filter, asked } = list
   const state = STATES.find((each) => each === search.state)
   const [creating, setCreating] = useState(false)
-  const found = useQuery({
-    ...tensorBoardsQuery({ q: search.q, ...(state ? { state: [state] } : {}), ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(tensorBoardsQuery({ q: search.q, state: state && [state], ...asked }))
   const columns = useMemo(
     (): Column<TensorBoard>[] => [
       {
@@ -77,40 +74,20 @@ export function TensorBoardList() {
     ],
     [w, s, c],
   )
-  const create = (
-    <Button look="primary" onClick={() => setCreating(true)}>
-      <Plus />
-      {w("create")}
-    </Button>
-  )
+  const create = <CreateButton onClick={() => setCreating(true)}>{w("create")}</CreateButton>
   return (
-    <Page title={w("title")} lead={w("lead")} actions={create} wide>
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <StateFilter
-          label={s("state")}
-          all={s("allStates")}
-          states={STATES}
-          text={s}
-          value={state}
-          onChange={(state) => filter({ state })}
-        />
-      </Filters>
-      <Listing
-        label={w("title")}
-        found={found}
-        columns={columns}
-        rowId={(board) => board.uid}
-        {...shown}
-        clear={search.q || search.state ? () => void navigate({ search: {} }) : undefined}
-        empty={
-          <Empty icon={ChartSpline} title={w("empty")} actions={create}>
-            {w("emptyHelp")}
-          </Empty>
-        }
-      />
+    <ListPage
+      w={w}
+      list={list}
+      found={found}
+      columns={columns}
+      rowId={(board) => board.uid}
+      icon={ChartSpline}
+      create={create}
+      filters={<StateFilter states={STATES} w={s} value={state} onChange={(state) => filter({ state })} />}
+    >
       {creating && <NewTensorBoard close={() => setCreating(false)} />}
-    </Page>
+    </ListPage>
   )
 }
 

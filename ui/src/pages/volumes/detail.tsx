@@ -38,7 +38,7 @@ export function VolumePage() {
                 <span>
                   {c("owner")}: <VolumeOwner volume={volume} />
                 </span>
-                <span>{volume.access_modes.map((mode) => accessText(mode, w)).join(", ")}</span>
+                <span>{volume.access_modes.map((mode) => accessText(mode, w)).join(c("listComma"))}</span>
                 <span>
                   {c("created")}: <Time at={volume.created} />
                 </span>

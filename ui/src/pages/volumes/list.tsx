@@ -1,6 +1,6 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
-import { CircleCheck, CircleDashed, CircleX, HardDrive, Plus, Trash2 } from "lucide-react"
+import { CircleCheck, CircleDashed, CircleX, HardDrive, Trash2 } from "lucide-react"
 import { useMemo, useState } from "react"
 import { useMe } from "@/api/client"
 import { teamsQuery } from "@/api/options"
@@ -13,17 +13,15 @@ import {
   type VolumeUse,
   volumesQuery,
 } from "@/api/volumes"
-import { Actions } from "@/components/actions"
+import { Actions, CreateButton } from "@/components/actions"
 import { Badge, type Tone } from "@/components/badge"
-import { Button } from "@/components/button"
 import { actionsColumn, type Column, NameCell } from "@/components/data-table"
 import { FormDialog, text } from "@/components/dialog"
-import { Empty } from "@/components/feedback"
-import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
+import { OwnerFilter } from "@/components/filters"
 import { Field, Input, Select } from "@/components/form"
-import { Listing } from "@/components/listing"
+import { ListPage } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { Owner } from "@/components/owner"
-import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { note } from "@/components/toasts"
 import { commonTexts } from "@/i18n/common"
@@ -39,12 +37,10 @@ export function VolumeList() {
   const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "name")
+  const list = listState(search, navigate, "name")
+  const { filter, asked } = list
   const [creating, setCreating] = useState(false)
-  const found = useQuery({
-    ...volumesQuery({ q: search.q, owner: search.owner, ...asked }),
-    placeholderData: keepPreviousData,
-  })
+  const found = usePage(volumesQuery({ q: search.q, owner: search.owner, ...asked }))
   const columns = useMemo(
     (): Column<Volume>[] => [
       {
@@ -65,7 +61,9 @@ export function VolumeList() {
         id: "access",
         header: w("access"),
         cell: (volume) => (
-          <span className="text-[13px]">{volume.access_modes.map((mode) => accessText(mode, w)).join(", ")}</span>
+          <span className="text-[13px]">
+            {volume.access_modes.map((mode) => accessText(mode, w)).join(c("listComma"))}
+          </span>
         ),
       },
       { id: "usedBy", header: w("usedBy"), cell: (volume) => <Uses uses={volume.used_by} most={2} /> },
@@ -75,33 +73,20 @@ export function VolumeList() {
     ],
     [w, c],
   )
-  const create = (
-    <Button look="primary" onClick={() => setCreating(true)}>
-      <Plus />
-      {w("create")}
-    </Button>
-  )
+  const create = <CreateButton onClick={() => setCreating(true)}>{w("create")}</CreateButton>
   return (
-    <Page title={w("title")} lead={w("lead")} actions={create} wide>
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
-      </Filters>
-      <Listing
-        label={w("title")}
-        found={found}
-        columns={columns}
-        rowId={(volume) => volume.uid}
-        {...shown}
-        clear={search.q || search.owner ? () => void navigate({ search: {} }) : undefined}
-        empty={
-          <Empty icon={HardDrive} title={w("empty")} actions={create}>
-            {w("emptyHelp")}
-          </Empty>
-        }
-      />
+    <ListPage
+      w={w}
+      list={list}
+      found={found}
+      columns={columns}
+      rowId={(volume) => volume.uid}
+      icon={HardDrive}
+      create={create}
+      filters={<OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />}
+    >
       {creating && <NewVolume close={() => setCreating(false)} />}
-    </Page>
+    </ListPage>
   )
 }
 
@@ -221,7 +206,7 @@ export function Uses({ uses, most = Infinity }: { uses: VolumeUse[]; most?: numb
 }
 
 function UseLink({ use }: { use: VolumeUse }) {
-  const link = "text-primary hover:underline"
+  const link = "text-primary underline underline-offset-2"
   if (use.kind === "run")
     return (
       <Link to="/runs/$run" params={{ run: use.run_id }} className={link}>

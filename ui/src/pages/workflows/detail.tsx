@@ -1,4 +1,4 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import {
   Archive,
@@ -12,6 +12,7 @@ import {
   Trash2,
 } from "lucide-react"
 import { useMemo, useState } from "react"
+import { failure } from "@/api/problem"
 import { useLiveRuns } from "@/api/runs"
 import {
   archiveVersion,
@@ -27,7 +28,7 @@ import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Loading, ProblemView } from "@/components/feedback"
-import { Listing } from "@/components/listing"
+import { Listing, usePage } from "@/components/listing"
 import { Menu } from "@/components/menu"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
@@ -56,7 +57,7 @@ export function WorkflowDetail() {
   const tab = search.tab === "runs" ? "runs" : "versions"
   const { asked, shown } = listState(tab === "versions" ? search : NOT_SEARCHED, navigate, "-number")
   useLiveRuns()
-  const versions = useQuery({ ...versionsQuery(id, asked), placeholderData: keepPreviousData })
+  const versions = usePage(versionsQuery(id, asked))
   const [editing, setEditing] = useState(false)
   const may = workflow.data?.may ?? NONE
 
@@ -109,7 +110,7 @@ export function WorkflowDetail() {
     [w, c, id, may],
   )
 
-  if (workflow.error)
+  if (failure(workflow))
     return (
       <Page title={w("title")}>
         <ProblemView error={workflow.error} retry={() => void workflow.refetch()} />

@@ -1,5 +1,6 @@
 /** The history of a workflow's runs: the last ones at a glance, and the list of all. */
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+
+import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Play } from "lucide-react"
 import { useMemo, useState } from "react"
@@ -10,8 +11,9 @@ import { Button } from "@/components/button"
 import { CompareBar, compareColumn } from "@/components/compare"
 import type { Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { ChoiceFilter, Filters, OwnerFilter, SearchBox, StateFilter } from "@/components/filters"
-import { Listing } from "@/components/listing"
+import { ChoiceFilter, OwnerFilter, StateFilter } from "@/components/filters"
+import { FilteredList } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { TagFilter, TagList } from "@/components/tags"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
@@ -99,21 +101,21 @@ export function RunHistory({ workflow }: { workflow: string }) {
   const f = useTexts(workflowTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-created")
+  const list = listState(search, navigate, "-created")
+  const { filter, asked } = list
   const state = STATES.find((each) => each === search.state)
   const versions = useQuery(versionsQuery(workflow, { limit: 200 })).data?.items ?? []
-  const found = useQuery({
-    ...runsQuery({
+  const found = usePage(
+    runsQuery({
       workflow,
       q: search.q,
       owner: search.owner,
       version: search.version,
-      ...(state ? { state: [state] } : {}),
-      ...(search.tag ? { tag: [search.tag] } : {}),
+      state: state && [state],
+      tag: search.tag ? [search.tag] : undefined,
       ...asked,
     }),
-    placeholderData: keepPreviousData,
-  })
+  )
   // biome-ignore lint/correctness/useExhaustiveDependencies: `filter` only changes the address.
   const columns = useMemo(
     (): Column<Run>[] => [
@@ -124,7 +126,11 @@ export function RunHistory({ workflow }: { workflow: string }) {
         sort: "name",
         className: "min-w-44",
         cell: (run) => (
-          <Link to="/runs/$run" params={{ run: run.id }} className="font-medium break-all text-primary hover:underline">
+          <Link
+            to="/runs/$run"
+            params={{ run: run.id }}
+            className="font-medium wrap-anywhere text-primary hover:underline"
+          >
             {run.name}
           </Link>
         ),
@@ -168,37 +174,30 @@ export function RunHistory({ workflow }: { workflow: string }) {
     ],
     [w, c, m, t, workflow],
   )
-  const filtered = search.q || search.state || search.owner || search.version || search.tag
   return (
     <div className="flex flex-col gap-3">
-      <Filters>
-        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <StateFilter
-          label={w("state")}
-          all={w("allStates")}
-          states={STATES}
-          text={w}
-          value={state}
-          onChange={(state) => filter({ state })}
-        />
-        <ChoiceFilter
-          label={f("version")}
-          all={h("all")}
-          choices={versions.map((each) => ({ value: String(each.number), label: each.name }))}
-          value={search.version}
-          onChange={(version) => filter({ version })}
-          className="w-auto max-w-56"
-        />
-        <TagFilter workflow={workflow} value={search.tag} onChange={(tag) => filter({ tag })} />
-        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
-      </Filters>
-      <Listing
+      <FilteredList
+        list={list}
+        search={w("search")}
+        filters={
+          <>
+            <StateFilter states={STATES} w={w} value={state} onChange={(state) => filter({ state })} />
+            <ChoiceFilter
+              label={f("version")}
+              all={h("all")}
+              choices={versions.map((each) => ({ value: String(each.number), label: each.name }))}
+              value={search.version}
+              onChange={(version) => filter({ version })}
+              className="w-auto max-w-56"
+            />
+            <TagFilter workflow={workflow} value={search.tag} onChange={(tag) => filter({ tag })} />
+            <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
+          </>
+        }
         label={h("runs")}
         found={found}
         columns={columns}
         rowId={(run) => run.id}
-        {...shown}
-        clear={filtered ? () => void navigate({ search: { tab: "runs" } }) : undefined}
         empty={
           <Empty
             icon={Play}

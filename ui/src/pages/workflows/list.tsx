@@ -1,4 +1,3 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { FileUp, Workflow as Icon, Play } from "lucide-react"
 import { useMemo } from "react"
@@ -8,9 +7,10 @@ import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { actionsColumn, type Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
+import { OwnerFilter } from "@/components/filters"
 import { Select } from "@/components/form"
-import { Listing } from "@/components/listing"
+import { FilteredList } from "@/components/list-page"
+import { usePage } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
@@ -25,13 +25,10 @@ export function WorkflowList() {
   const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = listState(search, navigate, "-updated")
+  const list = listState(search, navigate, "-updated")
+  const { filter, asked } = list
   const archived = search.archived === "only" || search.archived === "too" ? search.archived : "no"
-  const found = useQuery({
-    ...workflowsQuery({ q: search.q, owner: search.owner, archived, ...asked }),
-    placeholderData: keepPreviousData,
-  })
-  const filtered = search.q || search.owner || search.archived
+  const found = usePage(workflowsQuery({ q: search.q, owner: search.owner, archived, ...asked }))
 
   const columns = useMemo(
     (): Column<Workflow>[] => [
@@ -90,27 +87,28 @@ export function WorkflowList() {
   )
   return (
     <Page title={w("title")} lead={w("lead")} actions={create}>
-      <Filters>
-        <SearchBox label={w("searchLabel")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
-        <Select
-          aria-label={w("archivedFilter")}
-          className="w-auto"
-          value={archived}
-          onChange={(event) => filter({ archived: event.target.value === "no" ? undefined : event.target.value })}
-        >
-          <option value="no">{w("archivedNo")}</option>
-          <option value="only">{w("archivedOnly")}</option>
-          <option value="too">{w("archivedToo")}</option>
-        </Select>
-      </Filters>
-      <Listing
+      <FilteredList
+        list={list}
+        search={w("searchLabel")}
+        filters={
+          <>
+            <OwnerFilter value={search.owner} onChange={(owner) => filter({ owner })} />
+            <Select
+              aria-label={w("archivedFilter")}
+              className="w-auto"
+              value={archived}
+              onChange={(event) => filter({ archived: event.target.value === "no" ? undefined : event.target.value })}
+            >
+              <option value="no">{w("archivedNo")}</option>
+              <option value="only">{w("archivedOnly")}</option>
+              <option value="too">{w("archivedToo")}</option>
+            </Select>
+          </>
+        }
         label={w("title")}
         found={found}
         columns={columns}
         rowId={(workflow) => workflow.id}
-        {...shown}
-        clear={filtered ? () => void navigate({ search: {} }) : undefined}
         empty={
           <Empty icon={Icon} title={w("empty")} actions={create}>
             {w("emptyHelp")}

@@ -4,6 +4,7 @@ import { getRouteApi, Link, Navigate } from "@tanstack/react-router"
 import { useRef, useState } from "react"
 import { queryClient } from "@/api/client"
 import { moduleVersionQuery } from "@/api/options"
+import { failure } from "@/api/problem"
 import {
   copyVersion,
   createVersion,
@@ -33,7 +34,7 @@ export function NewWorkflow() {
   const [name = "", version = ""] = module.split("@")
   const found = useQuery({ ...moduleVersionQuery(name, version), enabled: name !== "" && version !== "", retry: false })
   if (found.isLoading) return <Loading />
-  if (found.error)
+  if (failure(found))
     return (
       <Page title={name}>
         <ProblemView error={found.error} retry={() => void found.refetch()} />
@@ -151,7 +152,7 @@ export function CopyVersion() {
   const w = useTexts(workflowTexts)
   const { workflow, version } = copyRoute.useParams()
   const found = useQuery({ ...versionQuery(workflow, version), staleTime: Infinity, refetchOnWindowFocus: false })
-  if (found.error)
+  if (failure(found))
     return (
       <Page title={w("copyVersion")}>
         <ProblemView error={found.error} retry={() => void found.refetch()} />

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Copy, Download, Pencil, Play } from "lucide-react"
 import { lazy, Suspense, useMemo } from "react"
+import { failure } from "@/api/problem"
 import {
   manifestAddress,
   manifestQuery,
@@ -38,7 +39,7 @@ export function VersionPage() {
   const navigate = route.useNavigate()
   const found = useQuery(versionQuery(workflow, version))
   const mayAdd = useQuery(workflowQuery(workflow)).data?.may.includes("create version") ?? false
-  if (found.error)
+  if (failure(found))
     return (
       <Page title={w("version")}>
         <ProblemView error={found.error} retry={() => void found.refetch()} />
@@ -133,7 +134,7 @@ export function VersionPage() {
       <Tabs
         tabs={tabs}
         value={search.tab}
-        onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
+        onChange={(tab) => void navigate({ params, search: (before) => ({ ...before, tab }), replace: true })}
         inside="pt-4"
       />
     </Page>
@@ -143,12 +144,14 @@ export function VersionPage() {
 function Graph({ version }: { version: VersionDetail }) {
   const w = useTexts(workflowTexts)
   const { node: selected } = route.useSearch()
+  const params = route.useParams()
   const navigate = route.useNavigate()
   const document = version.document as unknown as GraphDocument
   const { drawing } = useMemo(() => drawn(document), [document])
   const node = drawing.nodes.find((each) => each.name === selected)
+  // With the parameters, because another page may be on its way, which has none of a version.
   const select = (name: string | undefined) =>
-    void navigate({ search: (before) => ({ ...before, node: name }), replace: true })
+    void navigate({ params, search: (before) => ({ ...before, node: name }), replace: true })
   return (
     <GraphAndDetails
       graph={<GraphView document={document} selected={selected} onSelect={select} />}
@@ -171,10 +174,10 @@ function Tasks({ workflow, version }: { workflow: string; version: string }) {
   const { node: selected } = route.useSearch()
   const navigate = route.useNavigate()
   const graph = useQuery(versionGraphQuery(workflow, version))
-  if (graph.error) return <ProblemView error={graph.error} retry={() => void graph.refetch()} />
+  if (failure(graph)) return <ProblemView error={graph.error} retry={() => void graph.refetch()} />
   if (!graph.data) return <Loading />
   const select = (node: string | undefined) =>
-    void navigate({ search: (before) => ({ ...before, node }), replace: true })
+    void navigate({ params: { workflow, version }, search: (before) => ({ ...before, node }), replace: true })
   return (
     <GraphAndDetails
       graph={<WorkflowGraph graph={graph.data} selected={selected} select={select} />}
@@ -228,7 +231,7 @@ function Parameters({ version }: { version: VersionDetail }) {
 
 function Manifest({ workflow, version }: { workflow: string; version: string }) {
   const manifest = useQuery(manifestQuery(workflow, version))
-  if (manifest.error) return <ProblemView error={manifest.error} />
+  if (failure(manifest)) return <ProblemView error={manifest.error} />
   if (manifest.data === undefined) return <Loading />
   return (
     <pre
