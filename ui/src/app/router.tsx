@@ -4,6 +4,7 @@ import { queryClient, sessionQuery } from "@/api/client"
 import { asProblem } from "@/api/problem"
 import { Loading } from "@/components/feedback"
 import { kubeflowAddress } from "./kubeflow-links"
+import { ignoreLeftPages } from "./left-page"
 import { loadRun, loadVersion } from "./load-ahead"
 import { ErrorPage, NotFoundPage, Root, Shell } from "./shell"
 
@@ -490,13 +491,15 @@ const tree = root.addChildren([
   ]),
 ])
 
-export const router = createRouter({
-  routeTree: tree,
-  defaultPreload: "intent",
-  defaultPendingComponent: Loading,
-  defaultPendingMs: 300,
-  scrollRestoration: true,
-})
+export const router = ignoreLeftPages(
+  createRouter({
+    routeTree: tree,
+    defaultPreload: "intent",
+    defaultPendingComponent: Loading,
+    defaultPendingMs: 300,
+    scrollRestoration: true,
+  }),
+)
 
 declare module "@tanstack/react-router" {
   interface Register {

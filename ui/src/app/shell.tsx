@@ -14,6 +14,7 @@ import { shellTexts } from "@/i18n/shell"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { CommandPalette, usePaletteKey } from "./command-palette"
+import { useIsLeft } from "./left-page"
 import { NAVIGATION_GROUPS } from "./navigation"
 import { useRunNotifications } from "./notifications"
 import { type Theme, useIsDark, usePreferences } from "./preferences"
@@ -30,6 +31,7 @@ export function Root() {
 export function Shell() {
   const w = useTexts(shellTexts)
   const [open, setOpen] = useState(false)
+  const isLeft = useIsLeft()
   useRunNotifications()
   return (
     <div className="flex h-full">
@@ -47,7 +49,7 @@ export function Shell() {
           </Button>
           <Logo />
         </header>
-        <main id="content" tabIndex={-1} className="min-h-0 flex-1 overflow-y-auto outline-none">
+        <main id="content" tabIndex={-1} inert={isLeft} className="min-h-0 flex-1 overflow-y-auto outline-none">
           <Outlet />
         </main>
       </div>

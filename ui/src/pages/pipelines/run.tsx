@@ -158,8 +158,12 @@ function Lead({ run }: { run: PipelineRun }) {
         <span>
           {w("pipeline")}:{" "}
           <Link
-            to="/pipelines/$pipeline/versions/$version"
-            params={{ pipeline: of.pipeline_id, version: of.pipeline_version_id ?? "" }}
+            {...(of.pipeline_version_id
+              ? {
+                  to: "/pipelines/$pipeline/versions/$version",
+                  params: { pipeline: of.pipeline_id, version: of.pipeline_version_id },
+                }
+              : { to: "/pipelines/$pipeline", params: { pipeline: of.pipeline_id } })}
             className={link}
           >
             {pipeline.data.display_name}

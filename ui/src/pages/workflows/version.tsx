@@ -134,7 +134,7 @@ export function VersionPage() {
       <Tabs
         tabs={tabs}
         value={search.tab}
-        onChange={(tab) => void navigate({ params, search: (before) => ({ ...before, tab }), replace: true })}
+        onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
         inside="pt-4"
       />
     </Page>
@@ -144,14 +144,12 @@ export function VersionPage() {
 function Graph({ version }: { version: VersionDetail }) {
   const w = useTexts(workflowTexts)
   const { node: selected } = route.useSearch()
-  const params = route.useParams()
   const navigate = route.useNavigate()
   const document = version.document as unknown as GraphDocument
   const { drawing } = useMemo(() => drawn(document), [document])
   const node = drawing.nodes.find((each) => each.name === selected)
-  // With the parameters, because another page may be on its way, which has none of a version.
-  const select = (name: string | undefined) =>
-    void navigate({ params, search: (before) => ({ ...before, node: name }), replace: true })
+  const select = (node: string | undefined) =>
+    void navigate({ search: (before) => ({ ...before, node }), replace: true })
   return (
     <GraphAndDetails
       graph={<GraphView document={document} selected={selected} onSelect={select} />}
@@ -177,7 +175,7 @@ function Tasks({ workflow, version }: { workflow: string; version: string }) {
   if (failure(graph)) return <ProblemView error={graph.error} retry={() => void graph.refetch()} />
   if (!graph.data) return <Loading />
   const select = (node: string | undefined) =>
-    void navigate({ params: { workflow, version }, search: (before) => ({ ...before, node }), replace: true })
+    void navigate({ search: (before) => ({ ...before, node }), replace: true })
   return (
     <GraphAndDetails
       graph={<WorkflowGraph graph={graph.data} selected={selected} select={select} />}
