@@ -1,15 +1,20 @@
 /** The users in tests. */
 import AxeBuilder from "@axe-core/playwright"
 import { test as base, expect, type Page } from "@playwright/test"
+import { delayResponses } from "./delays"
 import { client } from "./server"
 import { PASSWORD } from "./setup"
 
 export const api = () => client(process.env.MUSTER_URL as string, process.env.MUSTER_TOKEN as string)
 
-/** `page` is signed in as ann. An error in the browser's console fails the test. */
+/** `MUSTER_DELAY=1500` runs any test with responses that are late by up to so many milliseconds. */
+const DELAY = Number(process.env.MUSTER_DELAY ?? 0)
+
+/** `page` is signed in as ann. An error in the browser's console fails the test, and so does an address of nothing. */
 export const test = base.extend<{ page: Page }>({
   page: async ({ page }, use) => {
     const complaints = listen(page)
+    if (DELAY) await delayResponses(page, DELAY)
     await signIn(page, "ann")
     await use(page)
     expect(complaints).toEqual([])
@@ -23,7 +28,16 @@ export function listen(page: Page): string[] {
     const ours = !/status of 4\d\d|ERR_NETWORK_CHANGED/.test(message.text())
     if (message.type() === "error" && ours) complaints.push(message.text())
   })
+  page.on("framenavigated", (frame) => complaints.push(...withoutValue(frame.url())))
+  page.on("request", (request) => complaints.push(...withoutValue(request.url())))
   return complaints
+}
+
+/** The address, if a part of it was made of a value that was not there yet. */
+function withoutValue(address: string): string[] {
+  if (!address.startsWith("http")) return []
+  const { pathname } = new URL(address)
+  return /\/(undefined|null|NaN)?(\/|$)/.test(pathname.slice(1)) ? [`an address without a value: ${address}`] : []
 }
 
 /** Signs in by the API; the page gets the session's cookies. */

@@ -1,6 +1,6 @@
 /** Users, teams, tokens, categories, storage roots, virtual clusters and the audit log. */
 import { queryOptions } from "@tanstack/react-query"
-import { api, data, queryClient, type Schema } from "./client"
+import { api, data, reload, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
 export type User = Schema<"User">
@@ -217,7 +217,7 @@ export const changePassword = (body: { old: string; new: string }) =>
 async function changed<T>(area: string, change: Promise<T>): Promise<T> {
   const answer = await change
   const areas = [area, "audit", ...(area === "teams" || area === "users" ? ["session", "users"] : [])]
-  await Promise.all(areas.map((each) => queryClient.invalidateQueries({ queryKey: [each] })))
+  await reload(...areas.map((each) => [each]))
   return answer
 }
 

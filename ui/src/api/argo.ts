@@ -1,9 +1,8 @@
 /** Workflows that are no runs of the platform, and the list of everything that ran. */
-import { queryOptions, useQueryClient } from "@tanstack/react-query"
-import { useEffect } from "react"
+import { queryOptions } from "@tanstack/react-query"
 import type { TaskGraph } from "@/graph/task-graph"
-import { api, data, queryClient, type Schema } from "./client"
-import { useLiveOne } from "./live"
+import { api, data, reloadAfter, type Schema } from "./client"
+import { useLiveList, useLiveOne } from "./live"
 import { type LogSource, timedLog } from "./log"
 import { filledIn } from "./workflows"
 
@@ -127,51 +126,27 @@ export async function resubmitWorkflow(path: ArgoPlace): Promise<ArgoPlace> {
 }
 
 export async function deleteWorkflow(path: ArgoPlace): Promise<void> {
-  await api.DELETE("/api/v1/argo-workflows/{namespace}/{name}", { params: { path } })
-  void queryClient.invalidateQueries({ queryKey: ["all runs"] })
+  await reloadAfter(api.DELETE("/api/v1/argo-workflows/{namespace}/{name}", { params: { path } }), ["all runs"])
 }
 
 /** Keeps the lists of everything that ran up to date. */
 export function useLiveAllRuns(): void {
-  const client = useQueryClient()
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const source = new EventSource("/api/v1/runs/all/events")
-    source.addEventListener("changed", () => {
-      timer ??= setTimeout(() => {
-        timer = undefined
-        void client.invalidateQueries({ queryKey: ["all runs"] })
-      }, GATHER_MS)
-    })
-    return () => {
-      source.close()
-      clearTimeout(timer)
-    }
-  }, [client])
+  useLiveList("/api/v1/runs/all/events", ["all runs"])
 }
-
-const GATHER_MS = 500
 
 /** Keeps a Workflow and its nodes up to date. Returns true when it was deleted. */
 export function useLiveWorkflow(place: ArgoPlace): boolean {
-  const client = useQueryClient()
-  return useLiveOne<ArgoWorkflow>(
-    `${address(place)}/events`,
-    (found) => {
-      client.setQueryData(argoWorkflowQuery(place).queryKey, found)
-      void client.invalidateQueries({ queryKey: ["argo workflows", place, "nodes"] })
-    },
-    "workflow",
-  )
+  return useLiveOne(`${address(place)}/events`, {
+    name: "workflow",
+    key: argoWorkflowQuery(place).queryKey,
+    also: [["argo workflows", place, "nodes"]],
+  })
 }
 
 function address({ namespace, name }: ArgoPlace): string {
   return `/api/v1/argo-workflows/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`
 }
 
-async function changed<T>(work: Promise<T>): Promise<T> {
-  const answer = await work
-  void queryClient.invalidateQueries({ queryKey: ["all runs"] })
-  void queryClient.invalidateQueries({ queryKey: ["argo workflows"] })
-  return answer
+function changed<T>(work: Promise<T>): Promise<T> {
+  return reloadAfter(work, ["all runs"], ["argo workflows"])
 }

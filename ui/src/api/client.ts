@@ -5,7 +5,7 @@
  *
  * Every answer that is not a success is thrown as a Problem.
  */
-import { QueryClient, queryOptions, useSuspenseQuery } from "@tanstack/react-query"
+import { type Query, QueryClient, type QueryKey, queryOptions, useSuspenseQuery } from "@tanstack/react-query"
 import createClient, { type Middleware } from "openapi-fetch"
 import { asProblem, Problem, problemOf } from "./problem"
 import type { components, paths } from "./schema"
@@ -65,6 +65,46 @@ export const queryClient = new QueryClient({
     },
   },
 })
+
+const soon = new WeakMap<Query, Promise<void>>()
+
+/**
+ * Loads again what begins with one of these keys, because something has changed. Responses that are on their way are
+ * waited for: they may be older than the change. `invalidateQueries` alone would take the first response for the newest,
+ * and cancel later ones, so that a page with more events than responses would never be up to date.
+ */
+export async function reload(...keys: QueryKey[]): Promise<void> {
+  await Promise.all(keys.flatMap((queryKey) => queryClient.getQueryCache().findAll({ queryKey }).map(reloadOne)))
+}
+
+function reloadOne(query: Query): Promise<void> {
+  const again = () => queryClient.invalidateQueries({ queryKey: query.queryKey, exact: true })
+  if (query.state.fetchStatus !== "fetching") return again()
+  const planned = soon.get(query)
+  if (planned) return planned
+  const onItsWay = query.fetch().then(nothing, nothing)
+  const reloaded = onItsWay.then(() => {
+    soon.delete(query)
+    return again()
+  })
+  soon.set(query, reloaded)
+  return reloaded
+}
+
+function nothing(): void {}
+
+/** Does something that changes what these keys load. */
+export async function reloadAfter<T>(work: Promise<T>, ...keys: QueryKey[]): Promise<T> {
+  const done = await work
+  void reload(...keys)
+  return done
+}
+
+/** Shows what an event says. A response that is on its way is older, or another event follows. */
+export function showEvent<T>(queryKey: QueryKey, said: T): void {
+  void queryClient.cancelQueries({ queryKey, exact: true })
+  queryClient.setQueryData(queryKey, said)
+}
 
 export type Me = Schema<"Me">
 

@@ -1,6 +1,6 @@
 /** Jobs of the dispatcher, on any cluster: lists and details that follow the server by server-sent events. */
-import { queryOptions, useQueryClient } from "@tanstack/react-query"
-import { api, data, queryClient, type Schema } from "./client"
+import { queryOptions } from "@tanstack/react-query"
+import { api, data, reloadAfter, type Schema } from "./client"
 import { useLiveList, useLiveOne } from "./live"
 import type { LogSource } from "./log"
 import { filledIn } from "./workflows"
@@ -68,29 +68,26 @@ export async function setDispatchPriority(job: string, priority: number): Promis
 }
 
 export async function deleteDispatchJob(job: string): Promise<void> {
-  await api.DELETE("/api/v1/dispatch/jobs/{job}", { params: { path: { job } } })
-  void queryClient.invalidateQueries({ queryKey: ["dispatch", "list"] })
+  await reloadAfter(api.DELETE("/api/v1/dispatch/jobs/{job}", { params: { path: { job } } }), ["dispatch", "list"])
 }
 
 /** Keeps lists of jobs up to date. */
 export function useLiveDispatchJobs(): void {
-  useLiveList<DispatchJob>("/api/v1/dispatch/jobs/events", ["dispatch", "list"], (a, b) => a.id === b.id)
+  useLiveList<DispatchJob>("/api/v1/dispatch/jobs/events", ["dispatch", "list"], {
+    name: "job",
+    isSame: (a, b) => a.id === b.id,
+  })
 }
 
 /** Keeps a job up to date. Returns true when it was deleted. */
 export function useLiveDispatchJob(job: string): boolean {
-  const client = useQueryClient()
-  return useLiveOne<DispatchJobDetail>(`${address(job)}/events`, (found) =>
-    client.setQueryData(dispatchJobQuery(job).queryKey, found),
-  )
+  return useLiveOne(`${address(job)}/events`, { name: "job", key: dispatchJobQuery(job).queryKey })
 }
 
 function address(job: string): string {
   return `/api/v1/dispatch/jobs/${encodeURIComponent(job)}`
 }
 
-async function changed<T>(request: Promise<T>): Promise<T> {
-  const done = await request
-  void queryClient.invalidateQueries({ queryKey: ["dispatch"] })
-  return done
+function changed<T>(work: Promise<T>): Promise<T> {
+  return reloadAfter(work, ["dispatch"])
 }

@@ -1,6 +1,6 @@
 /** Training jobs: lists and details that follow the server by server-sent events, and manifests. */
-import { queryOptions, useQueryClient } from "@tanstack/react-query"
-import { api, data, queryClient, type Schema } from "./client"
+import { queryOptions } from "@tanstack/react-query"
+import { api, data, reloadAfter, type Schema } from "./client"
 import { useLiveList, useLiveOne } from "./live"
 import { type LogSource, timedLog } from "./log"
 import { filledIn } from "./workflows"
@@ -89,8 +89,7 @@ export async function resumeJob(path: JobPlace): Promise<unknown> {
 }
 
 export async function deleteJob(path: JobPlace): Promise<void> {
-  await api.DELETE("/api/v1/jobs/{namespace}/{kind}/{name}", { params: { path } })
-  void queryClient.invalidateQueries({ queryKey: ["jobs", "list"] })
+  await reloadAfter(api.DELETE("/api/v1/jobs/{namespace}/{kind}/{name}", { params: { path } }), ["jobs", "list"])
 }
 
 export function placeOf(job: Pick<Job, "namespace" | "word" | "name">): JobPlace {
@@ -99,15 +98,15 @@ export function placeOf(job: Pick<Job, "namespace" | "word" | "name">): JobPlace
 
 /** Keeps lists of jobs up to date. */
 export function useLiveJobs(): void {
-  useLiveList<Job>("/api/v1/jobs/events", ["jobs", "list"], (a, b) => a.uid === b.uid)
+  useLiveList<Job>("/api/v1/jobs/events", ["jobs", "list"], { name: "job", isSame: (a, b) => a.uid === b.uid })
 }
 
 /** Keeps a job and its replicas up to date. Returns true when it was deleted. */
 export function useLiveJob(place: JobPlace): boolean {
-  const client = useQueryClient()
-  return useLiveOne<JobDetail>(`${address(place)}/events`, (found) => {
-    client.setQueryData(jobQuery(place).queryKey, found)
-    for (const part of ["happenings", "yaml"]) void client.invalidateQueries({ queryKey: ["jobs", "one", place, part] })
+  return useLiveOne(`${address(place)}/events`, {
+    name: "job",
+    key: jobQuery(place).queryKey,
+    also: [jobEventsQuery(place).queryKey, jobYamlQuery(place).queryKey],
   })
 }
 
@@ -115,8 +114,6 @@ function address({ namespace, kind, name }: JobPlace): string {
   return `/api/v1/jobs/${[namespace, kind, name].map(encodeURIComponent).join("/")}`
 }
 
-async function changed<T>(work: Promise<T>): Promise<T> {
-  const answer = await work
-  void queryClient.invalidateQueries({ queryKey: ["jobs"] })
-  return answer
+function changed<T>(work: Promise<T>): Promise<T> {
+  return reloadAfter(work, ["jobs"])
 }

@@ -1,6 +1,6 @@
 /** Modules with their versions, and the reviews that publish them. */
 import { queryOptions } from "@tanstack/react-query"
-import { api, data, queryClient, type Schema } from "./client"
+import { api, data, reload, reloadAfter, type Schema } from "./client"
 import type { LogSource } from "./log"
 import { filledIn } from "./workflows"
 
@@ -147,12 +147,9 @@ export async function decideReview(
 
 /** Invalidates modules and reviews, and the modules that the editor offers. */
 export function modulesChanged(): void {
-  void queryClient.invalidateQueries({ queryKey: ["modules"] })
-  void queryClient.invalidateQueries({ queryKey: ["reviews"] })
+  void reload(["modules"], ["reviews"])
 }
 
-async function changed<T>(work: Promise<T>): Promise<T> {
-  const answer = await work
-  modulesChanged()
-  return answer
+function changed<T>(work: Promise<T>): Promise<T> {
+  return reloadAfter(work, ["modules"], ["reviews"])
 }

@@ -1,6 +1,6 @@
 /** Kubeflow Pipelines' API (v2beta1): pipelines, experiments, runs and recurring runs. */
 import { queryOptions } from "@tanstack/react-query"
-import { cookie, queryClient, sessionExpired } from "./client"
+import { cookie, reload, sessionExpired } from "./client"
 import { Problem } from "./problem"
 
 const ROOT = "/apis/v2beta1/"
@@ -368,7 +368,7 @@ export const artifactTextQuery = (address: string) =>
   })
 
 function changed(...kinds: string[]): void {
-  for (const kind of kinds) void queryClient.invalidateQueries({ queryKey: ["kfp", kind] })
+  void reload(...kinds.map((kind) => ["kfp", kind]))
 }
 
 interface NewPackage {

@@ -1,10 +1,11 @@
 /** Runs: lists and details that follow the server by server-sent events. */
-import { queryOptions, useQueryClient } from "@tanstack/react-query"
-import { useEffect, useState } from "react"
+import { queryOptions } from "@tanstack/react-query"
+import { useEffect } from "react"
 import type { TaskGraph } from "@/graph/task-graph"
 import { plain } from "@/lib/log-store"
 import { newerOf } from "@/lib/newer-run"
-import { api, data, queryClient, type Schema } from "./client"
+import { api, data, queryClient, reload, reloadAfter, type Schema } from "./client"
+import { useLiveList } from "./live"
 import { filledIn } from "./workflows"
 
 export type Run = Schema<"Run">
@@ -25,12 +26,6 @@ export interface RunFilter {
   sort?: string
   cursor?: string
   limit?: number
-}
-
-interface RunPage {
-  items: Run[]
-  next: string | null
-  total: number
 }
 
 export const runsQuery = (query: RunFilter) =>
@@ -145,44 +140,20 @@ export async function deleteRun(run: string): Promise<unknown> {
   return changed(api.DELETE("/api/v1/runs/{run}", { params: { path: { run } } }))
 }
 
-async function changed<T>(work: Promise<T>): Promise<T> {
-  const answer = await work
-  void queryClient.invalidateQueries({ queryKey: ["runs"] })
-  void queryClient.invalidateQueries({ queryKey: ["all runs"] })
-  return answer
+function changed<T>(work: Promise<T>): Promise<T> {
+  return reloadAfter(work, ["runs"], ["all runs"])
 }
 
 /** Keeps lists of runs up to date. */
-export function useLiveRuns(): boolean {
-  const client = useQueryClient()
-  const [live, setLive] = useState(false)
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const reload = () => {
-      timer ??= setTimeout(() => {
-        timer = undefined
-        void client.invalidateQueries({ queryKey: ["runs", "list"] })
-      }, 500)
-    }
-    const source = new EventSource("/api/v1/runs/events")
-    source.onopen = () => setLive(true)
-    source.onerror = () => setLive(false)
-    source.addEventListener("reset", reload)
-    source.addEventListener("run", (event) => {
-      const { node_states: _, ...run } = JSON.parse(event.data as string) as Run & { node_states: RunNode[] }
-      client.setQueriesData<RunPage>({ queryKey: ["runs", "list"] }, (page) =>
-        page?.items.some(({ id }) => id === run.id)
-          ? { ...page, items: page.items.map((each) => (each.id === run.id ? run : each)) }
-          : page,
-      )
-      reload() // the run may be new, or belong to other lists now
-    })
-    return () => {
-      source.close()
-      clearTimeout(timer)
-    }
-  }, [client])
-  return live
+export function useLiveRuns(): void {
+  useLiveList<Run>("/api/v1/runs/events", ["runs", "list"], {
+    name: "run",
+    isSame: (a, b) => a.id === b.id,
+    pick: (said) => {
+      const { node_states: _, ...run } = said as Partial<FollowedRun>
+      return run
+    },
+  })
 }
 
 const TOGETHER_MILLISECONDS = 200
@@ -191,7 +162,6 @@ const TOGETHER_MILLISECONDS = 200
  * Keeps a run and its nodes up to date, from when it is loaded. Of many changes in a short time, only the last is shown.
  */
 export function useLiveRun(run: string, isLoaded: boolean): void {
-  const client = useQueryClient()
   useEffect(() => {
     if (!isLoaded) return
     let timer: ReturnType<typeof setTimeout> | undefined
@@ -200,10 +170,10 @@ export function useLiveRun(run: string, isLoaded: boolean): void {
       timer = undefined
       const event = JSON.parse(newest) as FollowedRun
       followed.set(run, event)
-      client.setQueryData<RunDetail>(runQuery(run).queryKey, (whole) => whole && newerOf(whole, event))
-      void client.invalidateQueries({ queryKey: ["runs", "one", run, "nodes"] })
+      queryClient.setQueryData<RunDetail>(runQuery(run).queryKey, (whole) => whole && newerOf(whole, event))
+      void reload(["runs", "one", run, "nodes"])
     }
-    const after = client.getQueryData(runQuery(run).queryKey)?.last_event ?? ""
+    const after = queryClient.getQueryData(runQuery(run).queryKey)?.last_event ?? ""
     const search = new URLSearchParams({ after })
     const source = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events?${search}`)
     source.addEventListener("run", (event) => {
@@ -215,5 +185,5 @@ export function useLiveRun(run: string, isLoaded: boolean): void {
       clearTimeout(timer)
       followed.delete(run)
     }
-  }, [client, run, isLoaded])
+  }, [run, isLoaded])
 }

@@ -1,7 +1,7 @@
 /** Schedules: CronWorkflows, and recurring runs of pipelines. */
 import { queryOptions } from "@tanstack/react-query"
 import type { ArgoPlace } from "./argo"
-import { api, data, queryClient, type Schema } from "./client"
+import { api, data, reloadAfter, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
 export type Schedule = Schema<"Schedule">
@@ -71,10 +71,6 @@ export async function deleteSchedule(path: ArgoPlace): Promise<unknown> {
   return changed(api.DELETE("/api/v1/schedules/{namespace}/{name}", { params: { path } }), true)
 }
 
-/** Loads lists again after a change. */
-export async function changed<T>(work: Promise<T>, isGone = false): Promise<T> {
-  const answer = await work
-  void queryClient.invalidateQueries({ queryKey: isGone ? ["schedules", "list"] : ["schedules"] })
-  void queryClient.invalidateQueries({ queryKey: ["all runs"] })
-  return answer
+export function changed<T>(work: Promise<T>, isGone = false): Promise<T> {
+  return reloadAfter(work, isGone ? ["schedules", "list"] : ["schedules"], ["all runs"])
 }

@@ -1,6 +1,6 @@
 /** Volumes and their files. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query"
-import { api, cookie, data, queryClient, type Schema } from "./client"
+import { api, cookie, data, reload, reloadAfter, type Schema } from "./client"
 import { Problem, problemOf } from "./problem"
 import { filledIn } from "./workflows"
 
@@ -67,14 +67,12 @@ export async function createVolume(body: {
   access_mode: AccessMode
   team: string
 }): Promise<Volume> {
-  const made = await api.POST("/api/v1/volumes", { body: { storage_class: "", ...body } }).then(data)
-  void queryClient.invalidateQueries({ queryKey: ["volumes", "list"] })
-  return made
+  const making = api.POST("/api/v1/volumes", { body: { storage_class: "", ...body } }).then(data)
+  return reloadAfter(making, ["volumes", "list"])
 }
 
 export async function deleteVolume(path: VolumePlace): Promise<void> {
-  await api.DELETE("/api/v1/volumes/{namespace}/{name}", { params: { path } })
-  void queryClient.invalidateQueries({ queryKey: ["volumes", "list"] })
+  await reloadAfter(api.DELETE("/api/v1/volumes/{namespace}/{name}", { params: { path } }), ["volumes", "list"])
 }
 
 export async function createFolder(place: VolumePlace, path: string): Promise<void> {
@@ -149,8 +147,7 @@ function shownPart(part: string): string {
 }
 
 function filesChanged(place: VolumePlace): void {
-  void queryClient.invalidateQueries({ queryKey: ["volumes", "files", place] })
-  void queryClient.invalidateQueries({ queryKey: ["volumes", "usage", place] })
+  void reload(["volumes", "files", place], ["volumes", "usage", place])
 }
 
 function address({ namespace, name }: VolumePlace): string {

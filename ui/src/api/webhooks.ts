@@ -1,6 +1,6 @@
 /** Webhooks: messages to other programs when a run ends. */
 import { queryOptions } from "@tanstack/react-query"
-import { api, data, queryClient, type Schema } from "./client"
+import { api, data, reloadAfter, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
 export type Webhook = Schema<"WebhookDetail">
@@ -79,8 +79,6 @@ export async function redeliver(webhook: string, delivery: string): Promise<Deli
   )
 }
 
-async function changed<T>(work: Promise<T>): Promise<T> {
-  const answer = await work
-  void queryClient.invalidateQueries({ queryKey: ["webhooks"] })
-  return answer
+function changed<T>(work: Promise<T>): Promise<T> {
+  return reloadAfter(work, ["webhooks"])
 }

@@ -2,7 +2,7 @@
 import { queryOptions } from "@tanstack/react-query"
 import type { GraphDocument } from "@/graph/document"
 import type { TaskGraph } from "@/graph/task-graph"
-import { api, data, queryClient, type Schema } from "./client"
+import { api, data, reloadAfter, type Schema } from "./client"
 
 export type Workflow = Schema<"Workflow">
 export type WorkflowDetail = Schema<"WorkflowDetail">
@@ -185,10 +185,8 @@ export async function deleteWorkflow(workflow: string): Promise<unknown> {
   return changed(api.DELETE("/api/v1/workflows/{workflow}", { params: { path: { workflow } } }))
 }
 
-async function changed<T>(work: Promise<T>): Promise<T> {
-  const answer = await work
-  void queryClient.invalidateQueries({ queryKey: ["workflows"] })
-  return answer
+function changed<T>(work: Promise<T>): Promise<T> {
+  return reloadAfter(work, ["workflows"])
 }
 
 function versionBody(version: VersionText): Schema<"VersionBody"> {

@@ -1,7 +1,7 @@
 /** Notebooks and TensorBoards: lists and details that follow the server, and how they are opened. */
-import { queryOptions, useQueryClient } from "@tanstack/react-query"
-import { useEffect, useState } from "react"
-import { api, data, queryClient, type Schema } from "./client"
+import { queryOptions } from "@tanstack/react-query"
+import { api, data, reloadAfter, type Schema } from "./client"
+import { useLiveOne } from "./live"
 import { type LogSource, timedLog } from "./log"
 import { filledIn } from "./workflows"
 
@@ -118,13 +118,13 @@ export async function changeWorkspace(kind: WorkspaceKind, path: WorkspacePlace,
 
 /** `home`: its home volume is deleted, too. */
 export async function deleteNotebook(path: WorkspacePlace, home: boolean): Promise<void> {
-  await api.DELETE("/api/v1/notebooks/{namespace}/{name}", { params: { path, query: home ? { home } : {} } })
-  void queryClient.invalidateQueries({ queryKey: ["notebooks", "list"] })
+  const params = { path, query: home ? { home } : {} }
+  await reloadAfter(api.DELETE("/api/v1/notebooks/{namespace}/{name}", { params }), ["notebooks", "list"])
 }
 
 export async function deleteTensorBoard(path: WorkspacePlace): Promise<void> {
-  await api.DELETE("/api/v1/tensorboards/{namespace}/{name}", { params: { path } })
-  void queryClient.invalidateQueries({ queryKey: ["tensorboards", "list"] })
+  const params = { path }
+  await reloadAfter(api.DELETE("/api/v1/tensorboards/{namespace}/{name}", { params }), ["tensorboards", "list"])
 }
 
 /**
@@ -152,32 +152,17 @@ export function placeOfWorkspace({ namespace, name }: WorkspacePlace): Workspace
 
 /** Keeps a workspace up to date. Returns true when it was deleted. */
 export function useLiveWorkspace(kind: WorkspaceKind, place: WorkspacePlace): boolean {
-  const client = useQueryClient()
-  const [gone, setGone] = useState(false)
-  const events = `${address(kind, place)}/events`
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `events` names the place; the object is new on every render.
-  useEffect(() => {
-    setGone(false)
-    const source = new EventSource(events)
-    source.addEventListener(kind === "notebooks" ? "notebook" : "tensorboard", (event) => {
-      client.setQueryData([kind, "one", place], JSON.parse(event.data as string))
-      void client.invalidateQueries({ queryKey: [kind, "one", place, "happenings"] })
-    })
-    source.addEventListener("gone", () => {
-      source.close()
-      setGone(true)
-    })
-    return () => source.close()
-  }, [client, events])
-  return gone
+  return useLiveOne(`${address(kind, place)}/events`, {
+    name: kind === "notebooks" ? "notebook" : "tensorboard",
+    key: [kind, "one", place],
+    also: [[kind, "one", place, "happenings"]],
+  })
 }
 
 function address(kind: WorkspaceKind, { namespace, name }: WorkspacePlace): string {
   return `/api/v1/${kind}/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`
 }
 
-async function changed<T>(kind: WorkspaceKind, work: Promise<T>): Promise<T> {
-  const answer = await work
-  void queryClient.invalidateQueries({ queryKey: [kind] })
-  return answer
+function changed<T>(kind: WorkspaceKind, work: Promise<T>): Promise<T> {
+  return reloadAfter(work, [kind])
 }

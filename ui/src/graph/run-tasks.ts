@@ -1,6 +1,7 @@
 /** The tasks of a run, and their states: what is drawn of a run of a manifest, and of Workflows of other clients. */
-import { type QueryKey, type UseQueryOptions, useQuery, useQueryClient } from "@tanstack/react-query"
+import { type QueryKey, type UseQueryOptions, useQuery } from "@tanstack/react-query"
 import { useEffect, useMemo, useState } from "react"
+import { reload } from "@/api/client"
 import { RunStates, type TaskGraph, type TaskState } from "./task-graph"
 
 const GRAPH_MILLISECONDS = 1000
@@ -23,7 +24,6 @@ export function useRunTasks<K extends QueryKey>(
   run: TaskRun | undefined,
   given?: TaskGraph,
 ) {
-  const client = useQueryClient()
   const loaded = useQuery({ ...query, enabled: run !== undefined && !given }).data
   const graph = given ?? loaded
   const count = run?.nodes.length ?? 0
@@ -36,10 +36,10 @@ export function useRunTasks<K extends QueryKey>(
     if (count === known.nodes) return
     const timer = setTimeout(() => {
       setKnown({ run: run.id, nodes: count })
-      void client.invalidateQueries({ queryKey: query.queryKey })
+      void reload(query.queryKey)
     }, GRAPH_MILLISECONDS)
     return () => clearTimeout(timer)
-  }, [loaded, count, known, client, run?.id])
+  }, [loaded, count, known, run?.id])
   const { nodes, state } = run ?? {}
   return useMemo(() => {
     if (!nodes || !graph) return undefined

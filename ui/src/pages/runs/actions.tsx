@@ -2,7 +2,7 @@
 import { useNavigate } from "@tanstack/react-router"
 import { Archive, CirclePause, CirclePlay, CircleStop, Copy, Repeat, RotateCcw, Trash2 } from "lucide-react"
 import { type AnyRun, type ArgoPlace, changeWorkflow, deleteWorkflow, resubmitWorkflow } from "@/api/argo"
-import { queryClient } from "@/api/client"
+import { reloadAfter } from "@/api/client"
 import { deleteJob, resumeJob, suspendJob } from "@/api/jobs"
 import { act, remove as removePipeline } from "@/api/pipelines"
 import { copyRun, deleteRun, type Run, retryRun, stopRun } from "@/api/runs"
@@ -198,8 +198,6 @@ function TrainingJobActions({ run: { namespace, kind, name, may } }: { run: AnyR
 }
 
 /** Loads the list of everything that ran again after a change. */
-async function listed<T>(work: Promise<T>): Promise<T> {
-  const answer = await work
-  void queryClient.invalidateQueries({ queryKey: ["all runs"] })
-  return answer
+function listed<T>(work: Promise<T>): Promise<T> {
+  return reloadAfter(work, ["all runs"])
 }
