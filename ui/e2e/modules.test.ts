@@ -175,7 +175,7 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await expect(nia.getByText("Compared with version 2")).toBeVisible()
   const files = nia.getByRole("navigation", { name: "Files" })
   await expect(files.getByRole("button")).toHaveCount(1)
-  await files.getByRole("button", { name: "README.md" }).click()
+  await expect(files.getByRole("button", { name: "README.md" })).toHaveAttribute("aria-current", "true")
   const source = nia.getByRole("region", { name: "Source" })
   await expect(source).toContainText("Texts of up to 1 MB.")
   await expect(source).toContainText("Texts of any length.")

@@ -69,7 +69,9 @@ export function Source({ module, version, against, selected, select }: Props) {
   if (!stored) return <p className="text-muted-foreground">{w("notStored")}</p>
   const changed = files.filter((file) => file.change !== "same")
   const shown = compared && onlyChanged ? changed : files
-  const entry = files.find((file) => file.path === selected)
+  const [first, ...others] = compared ? changed : files
+  // The only file that there is to review is open from the start.
+  const entry = files.find((file) => file.path === selected) ?? (others.length ? undefined : first)
   return (
     <div className="flex flex-col gap-3">
       <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-muted-foreground">
@@ -92,7 +94,7 @@ export function Source({ module, version, against, selected, select }: Props) {
           <ul>
             {shown.map((file) => (
               <li key={file.path}>
-                <FileButton file={file} selected={file.path === selected} select={() => select(file.path)} />
+                <FileButton file={file} selected={file === entry} select={() => select(file.path)} />
               </li>
             ))}
           </ul>
