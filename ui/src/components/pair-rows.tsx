@@ -35,7 +35,7 @@ export function PairRows({ legend, nameLabel, valueLabel, add, pairs, change, su
       {/* For `useTypedForm`, which knows no rows that are not there yet. */}
       <input
         hidden
-        aria-label={`${legend}: ${add}`}
+        name={`rows: ${legend}`}
         value={JSON.stringify(pairs)}
         onChange={(event) => change(JSON.parse(event.target.value) as Pair[])}
       />
