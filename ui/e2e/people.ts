@@ -14,7 +14,6 @@ const DELAY = Number(process.env.MUSTER_DELAY ?? 0)
 export const test = base.extend<{ page: Page }>({
   page: async ({ page }, use) => {
     const complaints = listen(page)
-    if (DELAY) await delayResponses(page, DELAY)
     await signIn(page, "ann")
     await use(page)
     expect(complaints).toEqual([])
@@ -42,6 +41,7 @@ function withoutValue(address: string): string[] {
 
 /** Signs in by the API; the page gets the session's cookies. */
 export async function signIn(page: Page, name: string, origin = process.env.MUSTER_URL as string): Promise<void> {
+  if (DELAY) await delayResponses(page, DELAY)
   const response = await page.request.post(`${origin}/api/v1/session`, { data: { name, password: PASSWORD } })
   expect(response.ok()).toBe(true)
 }

@@ -1,4 +1,4 @@
-/** A table of one page of a list. The API sorts, filters and pages. */
+/** A table of one page of a list; on a phone, each row is a card. The API sorts, filters and pages. */
 import { type ColumnDef, tableFeatures, useTable } from "@tanstack/react-table"
 import { ArrowDown, ArrowUp, ChevronLeft, ChevronRight } from "lucide-react"
 import { type ReactNode, useMemo } from "react"
@@ -6,6 +6,7 @@ import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { Button } from "./button"
+import { Select } from "./form"
 
 export interface Column<T> {
   id: string
@@ -17,7 +18,6 @@ export interface Column<T> {
   hideHeader?: boolean
 }
 
-/** The last column, with the buttons or the menu of a row. Screen readers read its header. */
 interface NameProps {
   /** The link to the object's page. */
   children: ReactNode
@@ -34,6 +34,7 @@ export function NameCell({ children, namespace }: NameProps) {
   )
 }
 
+/** The last column, with the buttons or the menu of a row. Screen readers read its header. */
 export function actionsColumn<T>(header: string, cell: (row: T) => ReactNode): Column<T> {
   return { id: "actions", header, hideHeader: true, className: "w-px text-right whitespace-nowrap", cell }
 }
@@ -67,6 +68,8 @@ export function DataTable<T extends object>({ label, columns, rows, rowId, sort,
   )
   const table = useTable({ features, columns: defined, data: rows, getRowId: rowId })
   const byId = useMemo(() => new Map(columns.map((column) => [column.id, column])), [columns])
+  // Before it, there may be a box to tick. It is the heading of the card.
+  const name = columns.find((column) => !column.hideHeader)
   return (
     <div
       className={classes("relative overflow-x-auto rounded-lg border bg-card", busy && "opacity-70")}
@@ -74,7 +77,8 @@ export function DataTable<T extends object>({ label, columns, rows, rowId, sort,
       role="region"
       aria-label={label}
     >
-      <table className="w-full border-collapse text-left" aria-busy={busy}>
+      {onSort && <SortChoice columns={columns} sort={sort} onSort={onSort} />}
+      <table className="table-or-cards w-full border-collapse text-left" aria-busy={busy}>
         <thead>
           {table.getHeaderGroups().map((group) => (
             <tr key={group.id} className="border-b">
@@ -114,16 +118,52 @@ export function DataTable<T extends object>({ label, columns, rows, rowId, sort,
         <tbody>
           {table.getRowModel().rows.map((row) => (
             <tr key={row.id} className="border-b last:border-0 hover:bg-muted/50">
-              {row.getAllCells().map((cell) => (
-                <td key={cell.id} className={classes("px-3 py-2.5 align-middle", byId.get(cell.column.id)?.className)}>
-                  <table.FlexRender cell={cell} />
-                </td>
-              ))}
+              {row.getAllCells().map((cell) => {
+                const column = byId.get(cell.column.id)
+                return (
+                  <td
+                    key={cell.id}
+                    className={classes("px-3 py-2.5 align-middle", column?.className)}
+                    data-name={column === name || undefined}
+                    data-label={column?.hideHeader || column === name ? undefined : column?.header}
+                  >
+                    <table.FlexRender cell={cell} />
+                  </td>
+                )
+              })}
             </tr>
           ))}
         </tbody>
       </table>
     </div>
+  )
+}
+
+/** Cards have no header to click. */
+function SortChoice<T>({
+  columns,
+  sort = "",
+  onSort,
+}: Required<Pick<Props<T>, "columns" | "onSort">> & { sort?: string }) {
+  const w = useTexts(commonTexts)
+  const sortable = columns.filter((column) => column.sort)
+  if (!sortable.length) return null
+  const orders = sortable.flatMap(({ sort, header }) => [
+    { value: `${sort}`, label: `${header} ↑` },
+    { value: `-${sort}`, label: `${header} ↓` },
+  ])
+  return (
+    <label className="flex items-center gap-2 border-b px-3 py-2 text-[13px] text-muted-foreground sm:hidden">
+      {w("sort")}
+      <Select className="h-8 w-auto" value={sort} onChange={(event) => onSort(event.target.value)}>
+        {!orders.some(({ value }) => value === sort) && <option value={sort}>–</option>}
+        {orders.map(({ value, label }) => (
+          <option key={value} value={value}>
+            {label}
+          </option>
+        ))}
+      </Select>
+    </label>
   )
 }
 

@@ -63,14 +63,12 @@ export function Webhooks({ team, adds }: Props) {
               {webhook.has_secret && <Badge tone="primary">{w("signed")}</Badge>}
             </span>
             <span className="font-mono text-xs break-all text-muted-foreground">{webhook.address}</span>
-            <span className="text-[13px] sm:hidden">{statesOf(webhook)}</span>
           </div>
         ),
       },
       {
         id: "workflow",
         header: w("workflow"),
-        className: "max-sm:hidden",
         cell: (webhook) =>
           webhook.workflow_id ? (
             <Link to="/workflows/$workflow" params={{ workflow: webhook.workflow_id }} className="hover:underline">
@@ -83,7 +81,6 @@ export function Webhooks({ team, adds }: Props) {
       {
         id: "states",
         header: w("states"),
-        className: "max-sm:hidden",
         cell: statesOf,
       },
       ...(team ? [{ id: "owner", header: c("owner"), cell: (webhook: Webhook) => webhook.owner_name }] : []),

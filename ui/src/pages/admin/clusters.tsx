@@ -50,7 +50,7 @@ export function Clusters() {
       {
         id: "sku",
         header: v("sku"),
-        cell: (cluster) => <span className="whitespace-nowrap">{skuText(cluster.sku, language)}</span>,
+        cell: (cluster) => <span className="sm:whitespace-nowrap">{skuText(cluster.sku, language)}</span>,
       },
       { id: "total", header: v("total"), sort: "total", cell: (cluster) => cluster.total ?? v("unlimited") },
       {
