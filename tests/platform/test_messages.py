@@ -90,6 +90,11 @@ def test_an_empty_name_is_asked_for(code: str) -> None:
             "Unschedulable: 0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu.",
             ["about", "status.no-nodes", "status.insufficient", "text", "status.insufficient", "text"],
         ),
+        (
+            "0/1 nodes are available: 1 node(s) had capacity kept for waiting Pod user-ann/serve-1.",
+            ["status.no-nodes", "status.capacity-kept", "text"],
+        ),
+        ("Downloading jupyterlab (package 3)", ["status.environment-downloads"]),
         ("TFJob t is restarting because Worker replica(s) failed.", ["status.job-restarting"]),
         ("train failed", ["status.node-failed"]),
         ("Skipped because train the model failed", ["status.skipped-failed"]),

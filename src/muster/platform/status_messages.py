@@ -111,6 +111,11 @@ SENTENCES: Final[Mapping[str, str]] = {
     "status.timaker-pre-stop": "timaker is about to stop it",
     "status.timaker-stopping": "timaker is stopping it",
     "status.timaker-stopped": "stopped on timaker",
+    "status.environment-waits": "Waiting for another environment to be installed",
+    "status.environment-creates": "Creating the environment",
+    "status.environment-downloads": "Downloading {package} (package {count})",
+    "status.environment-installs": "Installing {count} packages",
+    "status.environment-finishes": "Finishing",
 }
 """Messages that are the whole text, or follow the name of a node or container."""
 
@@ -134,6 +139,7 @@ PHRASES: Final[Mapping[str, str]] = {
     "status.resource-amount": "{resource}: {asked} asked, {free} free",
     "status.no-nodes": "0/{count} nodes are available: ",
     "status.insufficient": "{count} Insufficient {resource}",
+    "status.capacity-kept": "{count} node(s) had capacity kept for waiting {owner}",
     "status.not-scheduled": "the scheduler has not looked at it yet",
     "status.no-node": "no node has been chosen yet",
 }
@@ -142,6 +148,7 @@ PHRASES: Final[Mapping[str, str]] = {
 _VALUES: Final[Mapping[str, str]] = {
     "when": ".+", "error": ".+", "detail": "[^;]*?", "strategy": ".+?", "child": ".+?", "code": r"\d+", "count": r"\d+",
     "total": r"\d+", "cause": ".+", "container": '[^"]+?', "resource": r"[\w\-/]+(?:\.[\w\-/]+)*", "role": r"[^.]+?",
+    "owner": r"\w+ [\w\-/.]*[\w\-/]",
     "resources": "[^;:]+?", "state": "[^;:]+", "seconds": r"[\d.]+", "type": ".+?", "project": ".+",
 }  # fmt: skip
 _OTHER_VALUE: Final = r"\S+?"

@@ -1,4 +1,4 @@
-import { texts } from "./translate"
+import { type Text, texts } from "./translate"
 
 export const volumeTexts = texts({
   title: ["Volumes", "存储卷"],
@@ -248,3 +248,12 @@ export const tensorBoardTexts = texts({
   folderOfNotebook: ["Folder with logs", "日志文件夹"],
   folderOfNotebookHint: ["In the home folder, or with / in front anywhere", "位于主目录中；以 / 开头表示任意位置"],
 })
+
+/** What is said of the images that the server offers by itself, by their names. */
+export const imageTexts: Readonly<Record<string, Text>> = {
+  minimal: ["JupyterLab and the usual scientific packages", "JupyterLab 与常用的科学计算库"],
+  pytorch: ["JupyterLab with PyTorch and TensorBoard's writer", "JupyterLab、PyTorch，可写入 TensorBoard 日志"],
+  tensorflow: ["JupyterLab with TensorFlow, Keras and TensorBoard", "JupyterLab、TensorFlow、Keras 与 TensorBoard"],
+  paddle: ["JupyterLab with PaddlePaddle", "JupyterLab 与 PaddlePaddle"],
+  xgboost: ["JupyterLab with XGBoost, LightGBM and scikit-learn", "JupyterLab、XGBoost、LightGBM 与 scikit-learn"],
+}

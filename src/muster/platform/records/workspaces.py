@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from muster.platform.records.common import MessagePart
+
 WorkspaceState: TypeAlias = Literal["starting", "running", "stopped", "failed", "deleting"]
 
 
@@ -41,6 +43,7 @@ class WorkspaceProgress:
     """How far the installation of the environment is."""
 
     text: str
+    text_parts: list[MessagePart]
     fraction: float
 
 
@@ -71,6 +74,7 @@ class Notebook:
     state: WorkspaceState
     reason: str
     """Why it is not running; '' if there is nothing to say."""
+    reason_parts: list[MessagePart]
     progress: WorkspaceProgress | None
     created: datetime
     ready_since: datetime | None
@@ -109,6 +113,7 @@ class TensorBoard:
     logs: list[LogFolder]
     state: WorkspaceState
     reason: str
+    reason_parts: list[MessagePart]
     progress: WorkspaceProgress | None
     created: datetime
     ready_since: datetime | None

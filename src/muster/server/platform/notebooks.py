@@ -23,6 +23,7 @@ from muster.platform.pod_policy import list_usable
 from muster.platform.records.common import Page
 from muster.platform.records.workspaces import Notebook, WorkspaceImage, WorkspaceState
 from muster.platform.resources.resources import all_clusters, all_roots
+from muster.platform.status_messages import explain
 from muster.server.platform.notebook_form import (
     CLUSTER_ANNOTATION,
     MOST_MOUNTS,
@@ -300,6 +301,7 @@ def _describe_one(here: Services, who: Actor, found: FoundWorkspace, people: Peo
         mounts=mounts_in(notebook),
         state=state,
         reason=reason,
+        reason_parts=list(explain(reason)),
         progress=found.progress,
         created=parse_time(meta(notebook)["creationTimestamp"]),
         ready_since=found.ready_since,

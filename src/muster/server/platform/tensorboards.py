@@ -27,6 +27,7 @@ from muster.platform.messages import FieldError
 from muster.platform.permissions import Actor, may
 from muster.platform.records.common import Page, Subject
 from muster.platform.records.workspaces import LogFolder, TensorBoard, WorkspaceState
+from muster.platform.status_messages import explain
 from muster.platform.users.namespace_names import namespaces_of
 from muster.server.platform.notebook_form import Choices
 from muster.server.platform.notebooks import find_choices
@@ -207,6 +208,7 @@ def _describe(who: Actor, found: FoundWorkspace, people: People) -> TensorBoard:
         logs=logs_of(board),
         state=state,
         reason=reason,
+        reason_parts=list(explain(reason)),
         progress=found.progress,
         created=parse_time(meta(board)["creationTimestamp"]),
         ready_since=found.ready_since,

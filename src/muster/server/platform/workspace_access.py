@@ -47,6 +47,7 @@ from muster.platform.records.workspaces import Notebook, TensorBoard, WorkspaceP
 from muster.platform.runs.logs import LogSource, read_log_lines
 from muster.platform.runs.node_detail import event_summary
 from muster.platform.runs.status import Masks
+from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
 from muster.platform.users.namespace_names import namespace_of as namespace_for
 from muster.platform.users.teams import team_to_share_with
@@ -89,7 +90,8 @@ class FoundWorkspace:
         shown = status_of(self.object).get("environment")
         if not shown or self.state[0] != "starting":
             return None
-        return WorkspaceProgress(str(shown.get("message") or ""), float(shown.get("fraction") or 0.0))
+        text = str(shown.get("message") or "")
+        return WorkspaceProgress(text, list(explain(text)), float(shown.get("fraction") or 0.0))
 
     @property
     def ready_since(self) -> datetime | None:

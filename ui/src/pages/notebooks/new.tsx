@@ -25,8 +25,8 @@ import { Page } from "@/components/page"
 import { note } from "@/components/toasts"
 import { RestoredNote, useTypedForm } from "@/components/typed-form"
 import { commonTexts } from "@/i18n/common"
-import { useTexts } from "@/i18n/translate"
-import { notebookTexts } from "@/i18n/workspaces"
+import { useTexts, useTranslate } from "@/i18n/translate"
+import { imageTexts, notebookTexts } from "@/i18n/workspaces"
 import { skuText } from "@/lib/amounts"
 import { classes } from "@/lib/classes"
 import { OwnTeamField } from "@/pages/volumes/list"
@@ -359,11 +359,13 @@ interface ImageProps {
 /** The images as cards that say what is inside. */
 function ImageCards({ images, value, onChange }: ImageProps) {
   const w = useTexts(notebookTexts)
+  const text = useTranslate()
   const cards = [
     ...images.map(({ name, title, description, contents, ready }) => ({
       name,
       title,
-      description,
+      // Those of an admin are in the language of the admin.
+      description: imageTexts[name]?.[0] === description ? text(imageTexts[name]) : description,
       contents: contents.join(" · "),
       ready,
     })),

@@ -23,11 +23,13 @@ import {
   type WorkspaceKind,
   type WorkspaceState,
 } from "@/api/workspaces"
+import { usePreferences } from "@/app/preferences"
 import { type Action, Actions } from "@/components/actions"
 import { Badge, type Tone } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Meter } from "@/components/meter"
 import { note, noteError } from "@/components/toasts"
+import { statusMessage } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
 import { notebookTexts, tensorBoardTexts, workspaceTexts } from "@/i18n/workspaces"
 
@@ -54,6 +56,7 @@ export function WorkspaceStateBadge({ state }: { state: WorkspaceState }) {
 
 /** The state, and how far the installation of the environment is. */
 export function WorkspaceStatus({ workspace }: { workspace: Workspace }) {
+  const reason = useReason(workspace)
   return (
     <div className="flex flex-col items-start gap-1">
       <WorkspaceStateBadge state={workspace.state} />
@@ -61,9 +64,9 @@ export function WorkspaceStatus({ workspace }: { workspace: Workspace }) {
         <Progress workspace={workspace} />
       ) : (
         workspace.state !== "running" &&
-        workspace.reason && (
-          <p className="line-clamp-2 max-w-64 text-[13px] text-muted-foreground" title={workspace.reason}>
-            {workspace.reason}
+        reason && (
+          <p className="line-clamp-2 max-w-64 text-[13px] text-muted-foreground" title={reason}>
+            {reason}
           </p>
         )
       )}
@@ -73,8 +76,9 @@ export function WorkspaceStatus({ workspace }: { workspace: Workspace }) {
 
 export function Progress({ workspace, wide }: { workspace: Workspace; wide?: boolean }) {
   const w = useTexts(workspaceTexts)
+  const language = usePreferences((all) => all.language)
   if (!workspace.progress) return null
-  const { text, fraction } = workspace.progress
+  const { text, text_parts, fraction } = workspace.progress
   const percent = Math.floor(fraction * 100)
   return (
     <div className={wide ? "w-full max-w-xl" : "w-44"}>
@@ -86,7 +90,7 @@ export function Progress({ workspace, wide }: { workspace: Workspace; wide?: boo
         full="running"
       />
       <p className="text-[13px] break-words text-muted-foreground">
-        {text} · {percent}%
+        {statusMessage({ message: text, message_parts: text_parts }, language)} · {percent}%
       </p>
     </div>
   )
@@ -95,6 +99,7 @@ export function Progress({ workspace, wide }: { workspace: Workspace; wide?: boo
 /** Why it does not run, and how far it is. */
 export function WorkspaceBanner({ workspace }: { workspace: Workspace }) {
   const w = useTexts(workspaceTexts)
+  const reason = useReason(workspace)
   if (workspace.progress)
     return (
       <section aria-label={w("installing", { name: workspace.name })} className="rounded-lg border bg-card p-4">
@@ -102,16 +107,22 @@ export function WorkspaceBanner({ workspace }: { workspace: Workspace }) {
         <Progress workspace={workspace} wide />
       </section>
     )
-  if (workspace.state === "running" || workspace.state === "stopped" || !workspace.reason) return null
+  if (workspace.state === "running" || workspace.state === "stopped" || !reason) return null
   return (
     <section aria-label={w("why")} className="flex gap-3 rounded-md border border-warning/50 bg-warning/8 p-3">
       <TriangleAlert aria-hidden className="mt-0.5 size-4 shrink-0 text-warning" />
       <div className="min-w-0">
         <p className="font-medium">{w("why")}</p>
-        <p className="text-[13px] break-words text-muted-foreground">{workspace.reason}</p>
+        <p className="text-[13px] break-words text-muted-foreground">{reason}</p>
       </div>
     </section>
   )
+}
+
+/** Why it does not run, in the user's language. */
+function useReason({ reason, reason_parts }: Workspace): string {
+  const language = usePreferences((all) => all.language)
+  return statusMessage({ message: reason, message_parts: reason_parts }, language)
 }
 
 /** Opens it in a new tab. */
