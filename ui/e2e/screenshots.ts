@@ -142,7 +142,11 @@ const ADMIN_PAGES: typeof PAGES = [
   ["admin-cluster-edit", ({ cluster }) => `/admin?tab=clusters&open=${cluster}`],
   ["admin-tokens", () => "/admin?tab=tokens"],
   ["admin-audit", () => "/admin?tab=audit"],
-  ["cluster-node", () => "/cluster?tab=nodes", (page) => page.getByRole("region").getByRole("link").first().click()],
+  [
+    "cluster-node",
+    () => "/cluster?tab=nodes",
+    (page) => page.getByRole("main").getByRole("region").getByRole("link").first().click(),
+  ],
 ]
 
 async function make(page: Page): Promise<Made> {

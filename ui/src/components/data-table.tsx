@@ -156,7 +156,7 @@ function SortChoice<T>({
     <label className="flex items-center gap-2 border-b px-3 py-2 text-[13px] text-muted-foreground sm:hidden">
       {w("sort")}
       <Select className="h-8 w-auto" value={sort} onChange={(event) => onSort(event.target.value)}>
-        {!orders.some(({ value }) => value === sort) && <option value={sort}>–</option>}
+        {!orders.some(({ value }) => value === sort) && <option value={sort}>{w("sortUsual")}</option>}
         {orders.map(({ value, label }) => (
           <option key={value} value={value}>
             {label}

@@ -24,7 +24,7 @@ export function Tabs({ tabs, value: asked, onChange, className, inside }: Props)
   const value = onChange && (tabs.some((tab) => tab.id === asked) ? asked : first)
   // biome-ignore lint/correctness/useExhaustiveDependencies: on a phone, a newly chosen tab may be outside the visible part.
   useEffect(() => {
-    list.current?.querySelector("[data-state=active]")?.scrollIntoView({ block: "nearest", inline: "nearest" })
+    if (list.current) scrollToActive(list.current)
   }, [value])
   return (
     <Radix.Root
@@ -51,4 +51,13 @@ export function Tabs({ tabs, value: asked, onChange, className, inside }: Props)
       ))}
     </Radix.Root>
   )
+}
+
+/** Scrolls the tabs sideways, and not the page: they may be far below its top. */
+function scrollToActive(list: HTMLElement): void {
+  const active = list.querySelector("[data-state=active]")?.getBoundingClientRect()
+  if (!active) return
+  const { left, right } = list.getBoundingClientRect()
+  if (active.right > right) list.scrollLeft += active.right - right
+  else if (active.left < left) list.scrollLeft -= left - active.left
 }

@@ -167,8 +167,9 @@ export function CanvasPane({ fitOn }: { fitOn: number }) {
         fitOn={fitOn}
       >
         {drawing.nodes.length === 0 && (
-          <Panel position="top-center" className="pointer-events-none mt-24! w-max text-center">
-            <p className="font-medium">{w("emptyCanvas")}</p>
+          <Panel position="top-center" className="pointer-events-none mt-24! w-max max-w-full px-6 text-center">
+            <p className="font-medium max-md:hidden">{w("emptyCanvas")}</p>
+            <p className="font-medium md:hidden">{w("emptyCanvasPhone")}</p>
             <p className="text-muted-foreground">{w("emptyCanvasHelp")}</p>
           </Panel>
         )}

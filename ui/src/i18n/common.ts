@@ -49,6 +49,7 @@ export const commonTexts = texts({
   back: ["Back", "返回"],
   download: ["Download", "下载"],
   sort: ["Sort by", "排序"],
+  sortUsual: ["Default", "默认顺序"],
   sortBy: ["Sort by {name}", "按{name}排序"],
   agoSeconds: ["just now", "刚刚"],
   problemTitle: ["Something went wrong", "出错了"],

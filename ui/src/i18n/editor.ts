@@ -17,6 +17,7 @@ export const editorTexts = texts({
   noModules: ["No modules here yet. A plain node can run any command.", "这里还没有模块。普通节点可以运行任意命令。"],
   dragHint: ["Drag onto the canvas, or press Enter", "拖到画布上，或按回车键添加"],
   emptyCanvas: ["Drag a node here from the left", "从左侧拖入一个节点"],
+  emptyCanvasPhone: ["Tap “Add nodes” above to begin", "点击上方的“添加节点”开始"],
   emptyCanvasHelp: [
     "To set the order, draw a line from the dot below a node to the next node.",
     "从节点下方的圆点拉出连线，连接到下一个节点，即可设置执行顺序。",

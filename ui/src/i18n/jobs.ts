@@ -118,7 +118,7 @@ export const jobTexts = texts({
   ],
   formSeveral: ["The manifest has several documents. Edit them as YAML.", "清单包含多个文档，请直接编辑 YAML。"],
   formUnknown: [
-    "This is not a kind of training job. Change `kind` and `apiVersion`, or start from an example.",
+    "This is not a kind of training job. Change “kind” and “apiVersion”, or start from an example.",
     "该类型不是训练任务。请修改 kind 和 apiVersion，或从示例开始。",
   ],
   name: ["Name", "名称"],

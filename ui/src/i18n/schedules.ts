@@ -51,7 +51,10 @@ export const scheduleTexts = texts({
     "The last runs. successfulJobsHistoryLimit and failedJobsHistoryLimit set how many are kept.",
     "最近的运行。保留数量由 successfulJobsHistoryLimit 和 failedJobsHistoryLimit 决定。",
   ],
-  noHistory: ["It has not run yet.", "尚未运行。"],
+  noHistory: [
+    "It has not run yet. Start it now, or wait for its next time.",
+    "尚未运行。可以立即运行一次，或等待下一个运行时间。",
+  ],
   yaml: ["YAML", "YAML"],
   newTitle: ["New schedule", "新建定时计划"],
   newLead: [

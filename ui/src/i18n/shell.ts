@@ -55,8 +55,8 @@ export const signInTexts = texts({
   wrong: ["Wrong account name or password.", "账号或密码错误。"],
   tooMany: ["Too many failed attempts. Try again in a moment.", "失败次数过多，请稍后再试。"],
   first: [
-    "No accounts yet? `muster up` prints a one-time link for the first admin.",
-    "还没有账号？运行 `muster up`，终端会显示首位管理员的一次性链接。",
+    "No accounts yet? “muster up” prints a one-time link for the first admin.",
+    "还没有账号？运行“muster up”，终端会显示首位管理员的一次性链接。",
   ],
   openidFailed: ["Sign-in with the identity provider failed: {detail}", "第三方登录失败：{detail}"],
   welcome: ["Welcome", "欢迎"],

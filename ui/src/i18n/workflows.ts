@@ -45,7 +45,7 @@ export const workflowTexts = texts({
   copyOf: ["{name} copy", "{name} 副本"],
   newVersionTitle: ["New version of {name}", "{name}：新增版本"],
   compare: ["Compare", "对比"],
-  compareTitle: ["Compare versions of {name}", "对比 {name} 的版本"],
+  compareTitle: ["Compare versions of {name}", "对比“{name}”的版本"],
   before: ["Before", "旧版本"],
   after: ["After", "新版本"],
   swap: ["Swap", "交换"],

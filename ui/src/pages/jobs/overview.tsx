@@ -119,7 +119,7 @@ function Members({ job, role }: { job: JobDetail; role: JobRole }) {
   const shown = role.members.length > FEW ? [...new Set([...worst, ...role.members])].slice(0, FEW) : role.members
   return (
     <div className="relative overflow-x-auto" tabIndex={0} role="region" aria-label={`${w("members")}: ${role.name}`}>
-      <table className="w-full border-collapse text-left">
+      <table className="table-or-cards w-full border-collapse text-left">
         <thead>
           <tr className="border-b text-[13px] text-muted-foreground [&>th]:px-3 [&>th]:py-1.5 [&>th]:font-medium [&>th]:whitespace-nowrap">
             <th scope="col">{w("pod")}</th>
@@ -135,23 +135,27 @@ function Members({ job, role }: { job: JobDetail; role: JobRole }) {
         <tbody>
           {shown.map((member) => (
             <tr key={member.pod} className="border-b align-top last:border-0 hover:bg-muted/50 [&>td]:px-3 [&>td]:py-2">
-              <td>
-                <code className="font-mono text-[13px] whitespace-nowrap">{member.pod}</code>
+              <td data-name>
+                <code className="font-mono text-[13px] sm:whitespace-nowrap">{member.pod}</code>
                 {member.message && (
                   <p className="max-w-xl text-[13px] break-words text-muted-foreground">
                     {statusMessage(member, language)}
                   </p>
                 )}
               </td>
-              <td className="whitespace-nowrap">
+              <td data-label={w("state")} className="whitespace-nowrap">
                 <JobStateBadge state={member.state} />
                 {member.exit_code ? (
                   <span className="ml-2 text-[13px]">{`${w("exitCode")} ${member.exit_code}`}</span>
                 ) : null}
               </td>
-              <td className="tabular-nums">{member.restarts}</td>
-              <td className="whitespace-nowrap">{member.host || "–"}</td>
-              <td>
+              <td data-label={w("restarts")} className="tabular-nums">
+                {member.restarts}
+              </td>
+              <td data-label={w("node")} className="whitespace-nowrap">
+                {member.host || "–"}
+              </td>
+              <td data-label={w("duration")}>
                 <Duration
                   started={member.started}
                   finished={member.finished ?? (member.state === "running" ? null : member.started)}
