@@ -140,7 +140,7 @@ function Piece({ icon: Icon, title, help, template, add }: PieceProps) {
       </span>
       <span className="min-w-0">
         <span className="block truncate font-medium">{title}</span>
-        <span className="block truncate text-xs text-muted-foreground">{help}</span>
+        <span className="line-clamp-2 text-xs text-muted-foreground">{help}</span>
       </span>
     </button>
   )

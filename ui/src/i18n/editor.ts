@@ -41,7 +41,7 @@ export const editorTexts = texts({
   duplicate: ["Duplicate", "创建副本"],
   miniMap: ["Mini-map", "缩略图"],
   shortcuts: [
-    "Ctrl+Z undo · Ctrl+C/V copy and paste · Shift+drag select several · Del delete",
+    "Ctrl+Z undo · Ctrl+C/V copy · Shift+drag select · Del delete",
     "Ctrl+Z 撤销 · Ctrl+C/V 复制粘贴 · Shift+拖动多选 · Del 删除",
   ],
   conditionHint: [
