@@ -2,4 +2,4 @@ import { defineConfig } from "@playwright/test"
 import tests from "./playwright.config"
 
 /** Screenshots of every page: `make screenshots`. */
-export default defineConfig({ ...tests, testMatch: "screenshots.ts", timeout: 600_000 })
+export default defineConfig({ ...tests, testMatch: "screenshots.ts", timeout: 1_200_000 })
