@@ -1,10 +1,11 @@
 /** A version from an Argo Workflow: pasted, dropped or chosen as a file, and checked while it is typed. */
-import { FileUp } from "lucide-react"
+
 import { type DragEvent, useEffect, useState } from "react"
 import { type GraphFinding, importManifest } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
 import { ProblemView } from "@/components/feedback"
+import { ManifestFileButton } from "@/components/file-button"
 import { Code, Field } from "@/components/form"
 import { noteError } from "@/components/toasts"
 import { type GraphDocument, isGraph } from "@/graph/document"
@@ -75,18 +76,7 @@ export function ManifestEditor({ text, change, open }: Props) {
         )}
       </Field>
       <div className="flex min-w-72 flex-1 flex-col gap-3 overflow-y-auto">
-        <Button asChild className="self-start">
-          <label>
-            <FileUp />
-            {w("chooseFile")}
-            <input
-              type="file"
-              accept=".yaml,.yml,.json"
-              className="sr-only"
-              onChange={(event) => take(event.target.files?.[0])}
-            />
-          </label>
-        </Button>
+        <ManifestFileButton label={w("chooseFile")} take={take} />
         <ProblemView error={failed} />
         {found && (
           <div role="status" className="flex flex-col gap-2">

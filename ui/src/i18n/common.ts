@@ -25,6 +25,7 @@ export const commonTexts = texts({
   author: ["Author", "作者"],
   team: ["Team", "团队"],
   noTeam: ["No team", "不共享"],
+  shareWith: ["Share with team", "共享给团队"],
   created: ["Created", "创建时间"],
   updated: ["Updated", "更新时间"],
   anyTime: ["Any time", "不限时间"],

@@ -64,7 +64,6 @@ export const dispatchTexts = texts({
   perNode: ["Resources of each node", "每个节点的资源"],
   priorityHint: ["Higher starts earlier", "数值越大越先启动"],
   timeoutSeconds: ["Time limit in seconds", "时间限制（秒）"],
-  shareWith: ["Share with team", "共享给团队"],
   wasDeleted: ["This job has been deleted.", "该任务已被删除。"],
   overview: ["Overview", "概览"],
   log: ["Log", "日志"],

@@ -100,7 +100,6 @@ export const jobTexts = texts({
   exampleOf: ["{kind}", "{kind}"],
   replaceTitle: ["Replace the current text?", "替换已填写的内容？"],
   replace: ["Replace", "替换"],
-  shareWith: ["Share with team", "共享给团队"],
   checking: ["Checking…", "校验中…"],
   good: ["No problems found.", "校验通过。"],
   wouldMake: ["Will be created:", "将创建："],

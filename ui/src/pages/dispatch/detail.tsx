@@ -1,6 +1,5 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
-import { CircleAlert, Hourglass } from "lucide-react"
 import { Fragment, type ReactNode } from "react"
 import {
   type DispatchEvent,
@@ -14,11 +13,11 @@ import { CodeView } from "@/components/code"
 import { DetailPage, Fact, LogFrame, TabbedPage } from "@/components/detail-page"
 import { LogView } from "@/components/log-view"
 import { Owner } from "@/components/owner"
+import { ReasonBanner } from "@/components/reason-banner"
 import { Duration, Time } from "@/components/time"
 import { commonTexts } from "@/i18n/common"
 import { dispatchTexts } from "@/i18n/dispatch"
 import { useTexts } from "@/i18n/translate"
-import { classes } from "@/lib/classes"
 import { DispatchActions } from "./actions"
 import { DispatchStateBadge, JobState, kindName, Place, Progress, reasonOf } from "./badges"
 
@@ -90,40 +89,28 @@ function Reason({ job }: { job: DispatchJobDetail }) {
   if (job.state === "succeeded" || job.state === "running") return null
   const failed = job.state === "failed"
   const title = failed ? w("whyFailed") : job.is_unclear ? w("whyUnclear") : w("whyWaiting")
-  const Icon = failed ? CircleAlert : Hourglass
   return (
-    <section
-      aria-label={title}
-      className={classes(
-        "flex gap-3 rounded-lg border p-3",
-        failed ? "border-failed/40 bg-failed/8" : "border-warning/40 bg-warning/8",
+    <ReasonBanner title={title} failed={failed} reason={reasonOf(job, language) || job.fault?.message}>
+      {job.is_unclear && <p className="text-[13px]">{w("unclearHelp")}</p>}
+      {failed && job.fault && (
+        <p className="text-[13px] text-muted-foreground">
+          <code className="font-mono">{job.fault.code}</code>
+          {" · "}
+          {job.fault.origin === "job" ? w("originJob") : w("originDispatch")}
+          {job.fault.exit_code !== null && ` · ${w("exitCode", { code: job.fault.exit_code })}`}
+        </p>
       )}
-    >
-      <Icon aria-hidden className={classes("mt-0.5 size-4 shrink-0", failed ? "text-failed" : "text-warning")} />
-      <div className="min-w-0 flex-1">
-        <p className="text-[13px] text-muted-foreground">{title}</p>
-        <p className="font-medium break-words">{reasonOf(job, language) || job.fault?.message}</p>
-        {job.is_unclear && <p className="text-[13px]">{w("unclearHelp")}</p>}
-        {failed && job.fault && (
-          <p className="text-[13px] text-muted-foreground">
-            <code className="font-mono">{job.fault.code}</code>
-            {" · "}
-            {job.fault.origin === "job" ? w("originJob") : w("originDispatch")}
-            {job.fault.exit_code !== null && ` · ${w("exitCode", { code: job.fault.exit_code })}`}
-          </p>
-        )}
-        {failed && job.fault && job.fault.log_tail.length > 0 && (
-          <pre
-            aria-label={w("lastLines")}
-            tabIndex={0}
-            role="region"
-            className="mt-2 max-h-48 overflow-auto rounded bg-card p-2 font-mono text-xs"
-          >
-            {job.fault.log_tail.join("\n")}
-          </pre>
-        )}
-      </div>
-    </section>
+      {failed && job.fault && job.fault.log_tail.length > 0 && (
+        <pre
+          aria-label={w("lastLines")}
+          tabIndex={0}
+          role="region"
+          className="mt-2 max-h-48 overflow-auto rounded bg-card p-2 font-mono text-xs"
+        >
+          {job.fault.log_tail.join("\n")}
+        </pre>
+      )}
+    </ReasonBanner>
   )
 }
 

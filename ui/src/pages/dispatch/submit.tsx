@@ -1,12 +1,12 @@
 /** Submitting a job: an image with a command, on any cluster of the dispatcher. */
+
 import { useQuery } from "@tanstack/react-query"
 import { useNavigate } from "@tanstack/react-router"
 import { useState } from "react"
-import { useMe } from "@/api/client"
 import { adaptersQuery, type NewDispatchJob, submitDispatchJob } from "@/api/dispatch"
-import { teamsQuery } from "@/api/options"
 import { FormDialog, text } from "@/components/dialog"
 import { Code, Field, Input, Select } from "@/components/form"
+import { OwnTeamField } from "@/components/own-team-field"
 import { asRecord, type Pair, PairRows } from "@/components/pair-rows"
 import { note } from "@/components/toasts"
 import { commonTexts } from "@/i18n/common"
@@ -51,8 +51,6 @@ export function SubmitForm({ close }: { close: () => void }) {
   const c = useTexts(commonTexts)
   const navigate = useNavigate()
   const adapters = useQuery(adaptersQuery)
-  const mine = Object.keys(useMe().teams)
-  const teams = useQuery({ ...teamsQuery, enabled: mine.length > 0 })
   const [env, setEnv] = useState<Pair[]>([])
   return (
     <FormDialog
@@ -139,22 +137,7 @@ export function SubmitForm({ close }: { close: () => void }) {
               {(field) => <Input {...field} name="timeout" type="number" min={1} step="any" />}
             </Field>
           </div>
-          {mine.length > 0 && (
-            <Field label={w("shareWith")} optional error={fault("team")}>
-              {(field) => (
-                <Select {...field} name="team">
-                  <option value="">{c("noTeam")}</option>
-                  {teams.data?.items
-                    .filter((team) => mine.includes(team.id))
-                    .map((team) => (
-                      <option key={team.id} value={team.id}>
-                        {team.name}
-                      </option>
-                    ))}
-                </Select>
-              )}
-            </Field>
-          )}
+          <OwnTeamField label={c("shareWith")} optional error={fault("team")} />
         </>
       )}
     </FormDialog>

@@ -1,19 +1,18 @@
 /** Submitting a job: a manifest that the server checks while it is written. */
 
-import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
-import { CircleAlert, CircleCheck, FileUp, TriangleAlert } from "lucide-react"
+import { CircleAlert, CircleCheck, TriangleAlert } from "lucide-react"
 import { type DragEvent, useEffect, useMemo, useRef, useState } from "react"
-import { useMe } from "@/api/client"
 import { type CheckedManifest, checkJobs, createJobs, type ManifestProblem, placeOf } from "@/api/jobs"
-import { teamsQuery } from "@/api/options"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
 import { CodeEditor, goToLine, type Mark } from "@/components/code"
 import { Confirm, LeaveGuard } from "@/components/dialog"
 import { ProblemView } from "@/components/feedback"
-import { Field, Select } from "@/components/form"
+import { ManifestFileButton } from "@/components/file-button"
+import { Field } from "@/components/form"
 import { DraftOffer, useFormDraft } from "@/components/form-draft"
+import { OwnTeamField } from "@/components/own-team-field"
 import { Page } from "@/components/page"
 import { note, noteError } from "@/components/toasts"
 import { commonTexts } from "@/i18n/common"
@@ -87,6 +86,7 @@ const route = getRouteApi("/shell/jobs/new")
 
 export function NewJob() {
   const w = useTexts(jobTexts)
+  const c = useTexts(commonTexts)
   const e = useTexts(editorTexts)
   const language = usePreferences((all) => all.language)
   const navigate = useNavigate()
@@ -214,19 +214,8 @@ export function NewJob() {
               />
             )}
           </Field>
-          <Button asChild className="self-start">
-            <label className="cursor-pointer focus-within:outline-2 focus-within:outline-offset-2 focus-within:outline-ring">
-              <FileUp />
-              {w("chooseFile")}
-              <input
-                type="file"
-                accept=".yaml,.yml,.json"
-                className="sr-only"
-                onChange={(event) => take(event.target.files?.[0])}
-              />
-            </label>
-          </Button>
-          <TeamChoice value={team} onChange={setTeam} />
+          <ManifestFileButton label={w("chooseFile")} take={take} />
+          <OwnTeamField label={c("shareWith")} optional value={team} onChange={setTeam} />
           <Verdict checked={checked} go={(line) => goToLine(field.current, line)} />
         </div>
       </div>
@@ -241,31 +230,6 @@ export function NewJob() {
         }}
       />
     </Page>
-  )
-}
-
-export function TeamChoice({ value, onChange }: { value: string; onChange: (team: string) => void }) {
-  const w = useTexts(jobTexts)
-  const c = useTexts(commonTexts)
-  const me = useMe()
-  const mine = Object.keys(me.teams)
-  const teams = useQuery({ ...teamsQuery, enabled: mine.length > 0 })
-  if (!mine.length) return null
-  return (
-    <Field label={w("shareWith")} optional>
-      {(attributes) => (
-        <Select {...attributes} value={value} onChange={(event) => onChange(event.target.value)}>
-          <option value="">{c("noTeam")}</option>
-          {teams.data?.items
-            .filter((team) => mine.includes(team.id))
-            .map((team) => (
-              <option key={team.id} value={team.id}>
-                {team.name}
-              </option>
-            ))}
-        </Select>
-      )}
-    </Field>
   )
 }
 

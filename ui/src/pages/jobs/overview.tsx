@@ -1,11 +1,12 @@
 /** The overview of a job: why it waits or failed, its replicas, its PodGroup and its conditions. */
 
 import { Link } from "@tanstack/react-router"
-import { CircleAlert, Hourglass, ScrollText } from "lucide-react"
+import { ScrollText } from "lucide-react"
 import { type JobDetail, type JobMember, type JobReason, type JobRole, placeOf } from "@/api/jobs"
 import { type Language, usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
+import { ReasonBanner } from "@/components/reason-banner"
 import { Duration, Time } from "@/components/time"
 import { conditionName, jobTexts } from "@/i18n/jobs"
 import { statusMessage } from "@/i18n/server-messages"
@@ -26,28 +27,16 @@ export function Reasons({ job }: { job: JobDetail }) {
     : job.state === "waiting" || job.state === "suspended"
       ? w("whyWaiting")
       : w("whyNot")
-  const Icon = failed ? CircleAlert : Hourglass
   return (
-    <section
-      aria-label={title}
-      className={classes(
-        "flex gap-3 rounded-lg border p-3",
-        failed ? "border-failed/40 bg-failed/8" : "border-warning/40 bg-warning/8",
+    <ReasonBanner title={title} failed={failed} reason={reasonSentence(first, w, language)}>
+      {more.length > 0 && (
+        <ul className="mt-1 list-disc space-y-0.5 pl-4 text-[13px] break-words">
+          {more.slice(0, 6).map((reason, index) => (
+            <li key={index}>{reasonSentence(reason, w, language)}</li>
+          ))}
+        </ul>
       )}
-    >
-      <Icon aria-hidden className={classes("mt-0.5 size-4 shrink-0", failed ? "text-failed" : "text-warning")} />
-      <div className="min-w-0 flex-1">
-        <p className="text-[13px] text-muted-foreground">{title}</p>
-        <p className="font-medium break-words">{reasonSentence(first, w, language)}</p>
-        {more.length > 0 && (
-          <ul className="mt-1 list-disc space-y-0.5 pl-4 text-[13px] break-words">
-            {more.slice(0, 6).map((reason, index) => (
-              <li key={index}>{reasonSentence(reason, w, language)}</li>
-            ))}
-          </ul>
-        )}
-      </div>
-    </section>
+    </ReasonBanner>
   )
 }
 

@@ -1,10 +1,10 @@
 /** The form of a module. */
+
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import { type FormEvent, type ReactNode, useRef, useState } from "react"
-import { useMe } from "@/api/client"
 import type { ModuleText } from "@/api/modules"
-import { categoriesQuery, teamsQuery } from "@/api/options"
+import { categoriesQuery } from "@/api/options"
 import { asProblem } from "@/api/problem"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
@@ -12,6 +12,7 @@ import { LeaveGuard } from "@/components/dialog"
 import { ProblemView } from "@/components/feedback"
 import { Field, Input, Select, TextArea } from "@/components/form"
 import { DraftOffer, useFormDraft } from "@/components/form-draft"
+import { OwnTeamField } from "@/components/own-team-field"
 import { commonTexts } from "@/i18n/common"
 import { editorTexts } from "@/i18n/editor"
 import { moduleTexts } from "@/i18n/modules"
@@ -39,10 +40,8 @@ export function ModuleForm({ start, module, submit, save }: Props) {
   const w = useTexts(moduleTexts)
   const c = useTexts(commonTexts)
   const e = useTexts(editorTexts)
-  const me = useMe()
   const language = usePreferences((all) => all.language)
   const categories = useQuery(categoriesQuery)
-  const teams = (useQuery(teamsQuery).data?.items ?? []).filter((team) => team.id in me.teams || team.id === start.team)
   const [form, setForm] = useState(start)
   const [tried, setTried] = useState(false)
   const [error, setError] = useState<unknown>()
@@ -150,20 +149,15 @@ export function ModuleForm({ start, module, submit, save }: Props) {
             />
           )}
         </Field>
-        {teams.length > 0 && (
-          <Field label={w("team")} hint={w("teamHint")} error={fault("team")} className="sm:w-1/2">
-            {(field) => (
-              <Select {...field} value={form.team} onChange={(event) => change({ team: event.target.value })}>
-                <option value="">{w("noTeam")}</option>
-                {teams.map(({ id, name }) => (
-                  <option key={id} value={id}>
-                    {name}
-                  </option>
-                ))}
-              </Select>
-            )}
-          </Field>
-        )}
+        <OwnTeamField
+          label={w("team")}
+          hint={w("teamHint")}
+          error={fault("team")}
+          className="sm:w-1/2"
+          none={w("noTeam")}
+          value={form.team}
+          onChange={(team) => change({ team })}
+        />
       </Part>
       <Part title={w("code")}>
         <div className="grid gap-4 sm:grid-cols-3">

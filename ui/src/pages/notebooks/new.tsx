@@ -21,6 +21,7 @@ import { Button } from "@/components/button"
 import { text } from "@/components/dialog"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Field, Input, Select, Tick } from "@/components/form"
+import { OwnTeamField } from "@/components/own-team-field"
 import { Page } from "@/components/page"
 import { note } from "@/components/toasts"
 import { RestoredNote, useTypedForm } from "@/components/typed-form"
@@ -29,7 +30,6 @@ import { useTexts, useTranslate } from "@/i18n/translate"
 import { imageTexts, notebookTexts } from "@/i18n/workspaces"
 import { skuText } from "@/lib/amounts"
 import { classes } from "@/lib/classes"
-import { OwnTeamField } from "@/pages/volumes/list"
 
 const FIELDS = ["name", "team", "image", "cluster", "skus", "cpu", "memory", "gpus", "home_claim", "home_size"]
 const IDLE = ["", "0", "60", "240", "1440"] as const

@@ -18,7 +18,6 @@ import { CodeView } from "@/components/code"
 import { DetailPage } from "@/components/detail-page"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
-import { Tabs } from "@/components/tabs"
 import { Duration, Time } from "@/components/time"
 import { useRunTasks } from "@/graph/run-tasks"
 import { commonTexts } from "@/i18n/common"
@@ -28,13 +27,13 @@ import { filterNodes } from "@/lib/run-nodes"
 import { ArgoActions } from "./actions"
 import { ArgoNodePanel } from "./argo-node-panel"
 import { NodeSearch } from "./detail"
+import { TabsAndPanel } from "./frame"
 import { Timeline } from "./timeline"
 
 const route = getRouteApi("/shell/runs/argo/$namespace/$name")
 const WorkflowGraph = lazy(() =>
   import("@/graph/workflow-graph").then(({ WorkflowGraph }) => ({ default: WorkflowGraph })),
 )
-const TaskDetails = lazy(() => import("@/graph/workflow-graph").then(({ TaskDetails }) => ({ default: TaskDetails })))
 const NO_NODES: ArgoNode[] = []
 
 export function ArgoWorkflowPage() {
@@ -127,29 +126,19 @@ export function ArgoWorkflowPage() {
                 }}
               />
             )}
-            <div className="flex min-h-0 gap-4 max-lg:flex-col">
-              <Tabs
-                className="min-w-0 flex-1"
-                tabs={tabs}
-                value={search.view}
-                onChange={(view) => void navigate({ search: (before) => ({ ...before, view }), replace: true })}
-                inside="pt-3"
-              />
-              <aside
-                aria-label={w("details")}
-                className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-xl:w-88 max-lg:w-full"
-              >
-                {search.node && workflow.node_states.some((node) => node.id === search.node) ? (
+            <TabsAndPanel
+              tabs={tabs}
+              view={search.view}
+              onView={(view) => void navigate({ search: (before) => ({ ...before, view }), replace: true })}
+              node={search.node}
+              panel={
+                search.node &&
+                workflow.node_states.some((node) => node.id === search.node) && (
                   <ArgoNodePanel key={search.node} place={place} node={search.node} />
-                ) : search.node && tasks ? (
-                  <Suspense fallback={<Loading />}>
-                    <TaskDetails {...tasks} id={search.node} />
-                  </Suspense>
-                ) : (
-                  <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>
-                )}
-              </aside>
-            </div>
+                )
+              }
+              tasks={tasks}
+            />
           </Page>
         )
       }}

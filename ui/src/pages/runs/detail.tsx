@@ -7,7 +7,6 @@ import { StateBadge } from "@/components/badge"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Input, Tick } from "@/components/form"
 import { Page } from "@/components/page"
-import { Tabs } from "@/components/tabs"
 import { RunTags } from "@/components/tags"
 import { TensorBoardButton } from "@/components/tensorboard-button"
 import { Duration, Time } from "@/components/time"
@@ -22,6 +21,7 @@ import { useTexts } from "@/i18n/translate"
 import { filterNodes } from "@/lib/run-nodes"
 import { RunActions } from "./actions"
 import { RunBanner } from "./banner"
+import { TabsAndPanel } from "./frame"
 import { NodePanel } from "./node-panel"
 import { Timeline } from "./timeline"
 
@@ -32,7 +32,6 @@ const MetricsPanel = lazy(() =>
 const WorkflowGraph = lazy(() =>
   import("@/graph/workflow-graph").then(({ WorkflowGraph }) => ({ default: WorkflowGraph })),
 )
-const TaskDetails = lazy(() => import("@/graph/workflow-graph").then(({ TaskDetails }) => ({ default: TaskDetails })))
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
 
 export function RunPage() {
@@ -169,31 +168,23 @@ export function RunPage() {
     >
       <RunBanner run={run} inspects={inspects} openLog={openLog} />
       {run.node_states.length > 1 && searches}
-      <div className="flex min-h-0 gap-4 max-lg:flex-col">
-        <Tabs
-          className="min-w-0 flex-1"
-          tabs={tabs}
-          value={view}
-          onChange={(view) => void navigate({ search: (before) => ({ ...before, view }), replace: true })}
-          inside="pt-3"
-        />
-        <aside
-          aria-label={w("details")}
-          className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-xl:w-88 max-lg:w-full"
-        >
-          {!inspects ? (
+      <TabsAndPanel
+        tabs={tabs}
+        view={view}
+        onView={(view) => void navigate({ search: (before) => ({ ...before, view }), replace: true })}
+        node={search.node}
+        panel={
+          !inspects ? (
             <p className="p-4 text-muted-foreground">{w("notShared")}</p>
-          ) : search.node && run.node_states.some((node) => node.name === search.node) ? (
-            <NodePanel key={search.node} run={run} node={search.node} select={select} />
-          ) : search.node && tasks ? (
-            <Suspense fallback={<Loading />}>
-              <TaskDetails {...tasks} id={search.node} />
-            </Suspense>
           ) : (
-            <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>
-          )}
-        </aside>
-      </div>
+            search.node &&
+            run.node_states.some((node) => node.name === search.node) && (
+              <NodePanel key={search.node} run={run} node={search.node} select={select} />
+            )
+          )
+        }
+        tasks={tasks}
+      />
     </Page>
   )
 }

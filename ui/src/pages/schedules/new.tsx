@@ -1,4 +1,5 @@
 /** A new CronWorkflow: a form for when, and a manifest for what. */
+
 import { useQuery } from "@tanstack/react-query"
 import { Link, useNavigate } from "@tanstack/react-router"
 import { useDeferredValue, useState } from "react"
@@ -11,14 +12,15 @@ import { LeaveGuard } from "@/components/dialog"
 import { ProblemView } from "@/components/feedback"
 import { Field, Input, Select, Tick } from "@/components/form"
 import { DraftOffer, useFormDraft } from "@/components/form-draft"
+import { OwnTeamField } from "@/components/own-team-field"
 import { Page } from "@/components/page"
 import { note } from "@/components/toasts"
+import { commonTexts } from "@/i18n/common"
 import { editorTexts } from "@/i18n/editor"
 import { scheduleTexts } from "@/i18n/schedules"
 import { serverMessage } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
 import { moment } from "@/lib/times"
-import { TeamChoice } from "../jobs/new"
 
 const EXAMPLE = `apiVersion: argoproj.io/v1alpha1
 kind: Workflow
@@ -56,6 +58,7 @@ const EMPTY: Form = {
 
 export function NewSchedule() {
   const w = useTexts(scheduleTexts)
+  const c = useTexts(commonTexts)
   const e = useTexts(editorTexts)
   const language = usePreferences((all) => all.language)
   const navigate = useNavigate()
@@ -172,7 +175,7 @@ export function NewSchedule() {
               </Select>
             )}
           </Field>
-          <TeamChoice value={form.team} onChange={(team) => put({ team })} />
+          <OwnTeamField label={c("shareWith")} optional value={form.team} onChange={(team) => put({ team })} />
           <Tick
             label={w("startPaused")}
             checked={form.suspended}

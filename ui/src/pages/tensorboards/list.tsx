@@ -11,6 +11,7 @@ import { StateFilter } from "@/components/filters"
 import { Field, Input, Select } from "@/components/form"
 import { ListPage } from "@/components/list-page"
 import { usePage } from "@/components/listing"
+import { OwnTeamField } from "@/components/own-team-field"
 import { Owner } from "@/components/owner"
 import { Time } from "@/components/time"
 import { note } from "@/components/toasts"
@@ -19,7 +20,6 @@ import { useTexts } from "@/i18n/translate"
 import { notebookTexts, tensorBoardTexts, workspaceTexts } from "@/i18n/workspaces"
 import { listState } from "@/lib/pagination"
 import { OpenButton, STATES, WorkspaceActions, WorkspaceStatus } from "@/pages/notebooks/parts"
-import { OwnTeamField } from "@/pages/volumes/list"
 
 const route = getRouteApi("/shell/tensorboards")
 

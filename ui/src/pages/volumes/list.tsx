@@ -1,9 +1,6 @@
-import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import { CircleCheck, CircleDashed, CircleX, HardDrive, Trash2 } from "lucide-react"
 import { useMemo, useState } from "react"
-import { useMe } from "@/api/client"
-import { teamsQuery } from "@/api/options"
 import {
   type AccessMode,
   createVolume,
@@ -21,6 +18,7 @@ import { OwnerFilter } from "@/components/filters"
 import { Field, Input, Select } from "@/components/form"
 import { ListPage } from "@/components/list-page"
 import { usePage } from "@/components/listing"
+import { OwnTeamField } from "@/components/own-team-field"
 import { Owner } from "@/components/owner"
 import { Time } from "@/components/time"
 import { note } from "@/components/toasts"
@@ -134,30 +132,6 @@ function NewVolume({ close }: { close: () => void }) {
         </>
       )}
     </FormDialog>
-  )
-}
-
-/** One of the user's teams, to share something with. Hidden from users without a team. */
-export function OwnTeamField({ error, hint }: { error?: string; hint?: string }) {
-  const c = useTexts(commonTexts)
-  const mine = Object.keys(useMe().teams)
-  const teams = useQuery({ ...teamsQuery, enabled: mine.length > 0 })
-  if (mine.length === 0) return null
-  return (
-    <Field label={c("team")} hint={hint} error={error}>
-      {(field) => (
-        <Select {...field} name="team">
-          <option value="">{c("noTeam")}</option>
-          {teams.data?.items
-            .filter((team) => mine.includes(team.id))
-            .map((team) => (
-              <option key={team.id} value={team.id}>
-                {team.name}
-              </option>
-            ))}
-        </Select>
-      )}
-    </Field>
   )
 }
 

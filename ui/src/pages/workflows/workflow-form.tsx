@@ -1,14 +1,13 @@
 /** Name, description and team of a workflow, and the dialog to edit them. */
-import { useQuery } from "@tanstack/react-query"
+
 import { useState } from "react"
-import { useMe } from "@/api/client"
-import { teamsQuery } from "@/api/options"
 import { asProblem } from "@/api/problem"
 import { editWorkflow, type Workflow } from "@/api/workflows"
 import { Button } from "@/components/button"
 import { Dialog } from "@/components/dialog"
 import { ProblemView } from "@/components/feedback"
-import { Field, Input, Select, TextArea } from "@/components/form"
+import { Field, Input, TextArea } from "@/components/form"
+import { OwnTeamField } from "@/components/own-team-field"
 import { commonTexts } from "@/i18n/common"
 import { editorTexts } from "@/i18n/editor"
 import { useTexts } from "@/i18n/translate"
@@ -31,8 +30,6 @@ interface Props {
 export function WorkflowFields({ value, change, fault }: Props) {
   const w = useTexts(editorTexts)
   const c = useTexts(commonTexts)
-  const me = useMe()
-  const teams = (useQuery(teamsQuery).data?.items ?? []).filter((team) => team.id in me.teams || team.id === value.team)
   return (
     <>
       <Field label={w("workflowName")} error={fault("name") ?? fault("workflow.name")}>
@@ -56,20 +53,11 @@ export function WorkflowFields({ value, change, fault }: Props) {
           />
         )}
       </Field>
-      {teams.length > 0 && (
-        <Field label={c("team")} error={fault("team") ?? fault("workflow.team")}>
-          {(field) => (
-            <Select {...field} value={value.team} onChange={(event) => change({ ...value, team: event.target.value })}>
-              <option value="">{c("noTeam")}</option>
-              {teams.map((team) => (
-                <option key={team.id} value={team.id}>
-                  {team.name}
-                </option>
-              ))}
-            </Select>
-          )}
-        </Field>
-      )}
+      <OwnTeamField
+        error={fault("team") ?? fault("workflow.team")}
+        value={value.team}
+        onChange={(team) => change({ ...value, team })}
+      />
     </>
   )
 }
