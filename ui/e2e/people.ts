@@ -36,7 +36,7 @@ export function listen(page: Page): string[] {
 function withoutValue(address: string): string[] {
   if (!address.startsWith("http")) return []
   const { pathname } = new URL(address)
-  return /\/(undefined|null|NaN)?(\/|$)/.test(pathname.slice(1)) ? [`an address without a value: ${address}`] : []
+  return /\/\/|\/(undefined|null|NaN)(\/|$)/.test(pathname) ? [`an address without a value: ${address}`] : []
 }
 
 /** Signs in by the API; the page gets the session's cookies. */
