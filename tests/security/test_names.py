@@ -1,4 +1,4 @@
-"""Names that users choose, where others expect something else: the id of another thing."""
+"""Names: of users who choose the id of another thing, and of images that others could guess."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, select, update
 
 from muster.platform.database.database import Database
-from muster.platform.database.tables import users
-from muster.platform.permissions import SYSTEM
+from muster.platform.database.tables import module_versions, users
+from muster.platform.modules.modules import NewModule, create_category
+from muster.platform.modules.validation import ModuleSource
+from muster.platform.modules.versions import build_again, create_module
+from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.users.accounts import get_user, insert_user
 from muster.platform.users.openid import Person, sign_in_user
 from tests.platform.graphs.samples import graph, node
@@ -41,6 +44,24 @@ async def test_a_version_named_like_the_id_of_another(served: Served) -> None:
     wanted = first["version"]["id"]
     await ann.post("workflows/w/versions", {"name": wanted, "document": graph(node("two"))})
     assert (await ann.get(f"workflows/w/versions/{wanted}"))["number"] == 1
+
+
+async def test_the_image_of_a_version_that_is_not_published(database: Database) -> None:
+    """A member guesses the name of the image of another member's version, from that of a published one"""
+
+    def create(connection: Connection) -> list[str]:
+        create_category(connection, SYSTEM, "text")
+        user = insert_user(connection, SYSTEM, "ann")
+        ann = Actor(user.id, user.name)
+        create_module(connection, ann, NewModule("hash", "text"), ModuleSource("https://git.example/x", "main"))
+        build_again(connection, ann, "hash")
+        return list(connection.execute(select(module_versions.c.image).order_by(module_versions.c.number)).scalars())
+
+    first, second = await database.write(create)
+    name, _, tag = first.rpartition(":")
+    assert second.startswith(f"{name}:2-")
+    assert len(tag.removeprefix("1-")) == len(second.removeprefix(f"{name}:2-")) == 16
+    assert tag.removeprefix("1-") != second.removeprefix(f"{name}:2-")
 
 
 async def test_an_account_named_like_the_id_of_another(database: Database) -> None:
