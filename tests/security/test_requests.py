@@ -14,8 +14,9 @@ import pytest_asyncio
 
 from muster.kube import errors, quantity
 from muster.kube.builtin import CONFIG_MAP, POD, ROLE, SECRET
-from muster.kube.errors import closest_word, is_dns_name, is_label_value
+from muster.kube.errors import TooLarge, closest_word, is_dns_name, is_label_value
 from muster.kube.manifests import ManifestError, load_manifests, parse_mapping
+from muster.kube.patches import json_patch
 from muster.kube.quantity import QuantityError, parse_quantity
 from muster.kube.schema_validation import MOST_PROBLEMS, validate
 from muster.kube.selectors import parse_labels
@@ -309,6 +310,22 @@ def test_a_workflow_of_the_wrong_types_is_told_by_the_schema() -> None:
     """A template of the wrong type breaks the lint rules"""
     causes = validate(hello("a", templates=[{"name": "main", "dag": True}]), WORKFLOW.schema)
     assert [cause.field for cause in causes] == ["spec.templates[0].dag"]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "add", "path": "/args/0", "value": ""},
+        {"op": "remove", "path": "/args/0"},
+        {"op": "move", "from": "/args/0", "path": "/args/-"},
+        {"op": "copy", "from": "/args/0", "path": "/args/0"},
+    ],
+    ids=["add", "remove", "move", "copy"],
+)
+def test_a_patch_that_moves_a_long_list_again_and_again(operation: dict[str, Any]) -> None:
+    """A small JSON patch changes the start of a long list thousands of times, each of which moves all items"""
+    with pytest.raises(TooLarge, match="moves more than"):
+        json_patch({"args": [""] * 480_000}, [operation] * 1500)
 
 
 def _config_map(number: int, value: str = "v") -> dict[str, Any]:
