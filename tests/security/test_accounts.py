@@ -208,6 +208,25 @@ async def test_openid_answer_of_another_provider(database: Database, tmp_path: P
         assert reply.refused(401)["code"] == "openid.other"
 
 
+@pytest.mark.usefixtures("instant_hashes")
+async def test_lock_out_of_openid(database: Database, tmp_path: Path) -> None:
+    """A stranger keeps all users of a network from logging in with OpenID: a browser that was used before gets in"""
+    web = WebSettings(oidc=OidcSettings("http://127.0.0.1:9", "muster"))
+    async with serving(database, tmp_path / "home", web) as served:
+        await served.user("ann")
+        (await guess(owner := served.client(), "ann", PASSWORD)).ok()
+        answer, attempt = "openid/callback?state=x&code=c", Attempt("s", "n", "v", "/").encode()
+        stranger = [
+            (await served.client()("GET", answer, headers={"Cookie": f"muster_login={attempt}"})).status
+            for _ in range(PER_SECRET + 1)
+        ]
+        assert stranger == [401] * PER_SECRET + [429]
+        known = {"Cookie": f"muster_login={attempt}; muster_device={_device_cookie(owner)}"}
+        assert (await served.client()("GET", answer, headers=known)).refused(401)["code"] == "openid.other"
+        made_up = {"Cookie": f"muster_login={attempt}; muster_device=made-up"}
+        (await served.client()("GET", answer, headers=made_up)).refused(429)
+
+
 @pytest.mark.parametrize(
     "target",
     [

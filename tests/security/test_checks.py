@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import orjson
 import pytest
 
@@ -165,3 +166,26 @@ async def test_a_large_yaml_body_is_read_by_a_worker(kubernetes: ServedKubernete
         async with http.post(path, data=(text + "data: 1\n").encode()) as response:
             assert response.status == 400
             assert "already set" in await response.text()
+
+
+async def test_selectors_of_events_are_evaluated_by_a_worker(kubernetes: ServedKubernetes) -> None:
+    """A member has many WorkflowEventBindings with slow selectors, and sends one event"""
+    path = "/apis/argoproj.io/v1alpha1/namespaces/default/workfloweventbindings"
+    slow = {"event": {"selector": "len(filter(1..400, len(filter(1..400, # > 0)) > 0)) < 0"}}
+    async with kubernetes.session() as http:
+        for number in range(20):
+            async with http.post(path, json={"metadata": {"name": f"b{number}"}, "spec": slow}) as response:
+                assert response.status == 201, await response.text()
+        sent = asyncio.create_task(_post_event(http))
+        longest = 0.0
+        while not sent.done():
+            before = asyncio.get_running_loop().time()
+            await asyncio.sleep(0.01)
+            longest = max(longest, asyncio.get_running_loop().time() - before)
+    assert "takes more than 200000 steps" in await sent
+    assert longest < 1, "the server, which runs on this event loop, did nothing else meanwhile"
+
+
+async def _post_event(http: aiohttp.ClientSession) -> str:
+    async with http.post("/api/v1/events/default/x", json={"a": 1}) as response:
+        return await response.text()

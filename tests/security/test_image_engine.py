@@ -24,8 +24,10 @@ from muster.embedded.node.image_engine import (
     ImageNotReady,
     ImagePulls,
     engine_environment,
+    image_present,
     image_problem,
     prepare_engine_container,
+    pull,
 )
 from muster.embedded.node.pod_context import ContainerError
 from muster.embedded.node.supervisor.contract import Mount, PreparedContainer
@@ -179,6 +181,8 @@ IMAGES = {
     "a template of the format option": "{{.Id}}",
     "no image": "",
     "a name of a megabyte": "a" * 1_000_000,
+    "the id of an image of another user": "sha256:" + "a" * 64,
+    "the beginning of such an id": "sha256:a",
 }
 
 
@@ -197,6 +201,20 @@ def test_an_image_name_is_an_option_or_a_file(tmp_path: Path, image: str) -> Non
 def test_honest_image_names_pass(image: str) -> None:
     """Kept working: an honest image name"""
     assert image_problem(image) == ""
+
+
+@pytest.mark.parametrize("image", ["a", "deadbeef", "c0ffee", "a" * 64])
+async def test_an_image_name_is_the_beginning_of_an_id(tmp_path: Path, image: str) -> None:
+    """A member runs an image of another user's module by the beginning of its id"""
+    line = ParsedRun(command_line(tmp_path, {"image": image})["argv"])
+    assert line.image == f"{image}:latest"
+    log = tmp_path / "called"
+    program = tmp_path / "engine"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    program.chmod(0o755)
+    await image_present(ImageEngine("podman", str(program)), image)
+    await pull(ImageEngine("podman", str(program)), image)
+    assert all(called.endswith(f" {image}:latest") for called in log.read_text().splitlines())
 
 
 async def test_an_image_name_is_an_option_of_pull(tmp_path: Path) -> None:

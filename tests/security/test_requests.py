@@ -13,12 +13,14 @@ import pytest
 import pytest_asyncio
 
 from muster.kube import errors, quantity
-from muster.kube.builtin import POD, ROLE, SECRET
-from muster.kube.errors import closest_word, is_dns_name, is_label_value
+from muster.kube.builtin import CONFIG_MAP, POD, ROLE, SECRET
+from muster.kube.errors import TooLarge, closest_word, is_dns_name, is_label_value
 from muster.kube.manifests import ManifestError, load_manifests, parse_mapping
+from muster.kube.patches import json_patch
 from muster.kube.quantity import QuantityError, parse_quantity
 from muster.kube.schema_validation import MOST_PROBLEMS, validate
 from muster.kube.selectors import parse_labels
+from muster.kube.server_side_apply import TooManyFields, server_side_apply, track_update
 from muster.workflows.kinds import WORKFLOW
 from tests.fuzz.mutation import FuzzRequest
 from tests.fuzz.wire import Wire
@@ -308,3 +310,52 @@ def test_a_workflow_of_the_wrong_types_is_told_by_the_schema() -> None:
     """A template of the wrong type breaks the lint rules"""
     causes = validate(hello("a", templates=[{"name": "main", "dag": True}]), WORKFLOW.schema)
     assert [cause.field for cause in causes] == ["spec.templates[0].dag"]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "add", "path": "/args/0", "value": ""},
+        {"op": "remove", "path": "/args/0"},
+        {"op": "move", "from": "/args/0", "path": "/args/-"},
+        {"op": "copy", "from": "/args/0", "path": "/args/0"},
+    ],
+    ids=["add", "remove", "move", "copy"],
+)
+def test_a_patch_that_moves_a_long_list_again_and_again(operation: dict[str, Any]) -> None:
+    """A small JSON patch changes the start of a long list thousands of times, each of which moves all items"""
+    with pytest.raises(TooLarge, match="moves more than"):
+        json_patch({"args": [""] * 480_000}, [operation] * 1500)
+
+
+def _config_map(number: int, value: str = "v") -> dict[str, Any]:
+    data = {f"k{each}": value for each in range(number)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}, "data": data}
+
+
+@pytest.mark.parametrize("current", [None, _config_map(60_000)], ids=["a new object", "an object that is not applied"])
+def test_apply_of_many_fields(current: dict[str, Any] | None) -> None:
+    """A member applies an object with 60,000 fields, whose owners are compared on the event loop of all members"""
+    with pytest.raises(TooManyFields):
+        server_side_apply(current, _config_map(60_000), CONFIG_MAP.schema, "eve", True, "")
+
+
+def test_many_owners_of_many_fields() -> None:
+    """A member applies an object under many names, so that each of them owns all its fields"""
+    applied: dict[str, Any] = {}
+    with pytest.raises(TooManyFields):
+        for number in range(10):
+            applied = server_side_apply(applied or None, _config_map(3_000), CONFIG_MAP.schema, str(number), True, "")
+    assert len(applied["metadata"]["managedFields"]) == 3
+
+
+def test_updates_of_an_applied_object_with_many_fields() -> None:
+    """A member applies an object once and lets it grow: each small change of it would read the owners of all fields"""
+    applied = server_side_apply(None, _config_map(1), CONFIG_MAP.schema, "eve", False, "")
+    grown = {**applied, "data": _config_map(60_000)["data"]}
+    stored = track_update(applied, grown, CONFIG_MAP.schema, "eve", "")
+    assert "managedFields" not in stored["metadata"]
+    fields: dict[str, Any] = {"f:data": {f"f:k{number}": {} for number in range(60_000)}}
+    sent = {**applied["metadata"], "managedFields": [{"manager": "x", "operation": "Apply", "fieldsV1": fields}]}
+    stored = track_update(applied, {**applied, "metadata": sent}, CONFIG_MAP.schema, "eve", "")
+    assert "managedFields" not in stored["metadata"]

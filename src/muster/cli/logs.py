@@ -4,7 +4,6 @@ too."""
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.errors import CommandError
-from muster.cli.output import colorize, echo, pick_color, supports_color, warn
+from muster.cli.output import LogWriter, colorize, echo, pick_color, supports_color, warn
 from muster.cli.pod_logs import LogFollower, LogLine, LogSource, split_timestamp
 from muster.cli.selection import format_nothing_found, list_objects, watch_object
 from muster.cli.session import LATEST, LabelSelector, Session, on_cluster, parse_duration
@@ -153,7 +152,7 @@ async def _print_deleted_pod(session: Session, name: str, query: LogQuery, missi
 
 async def _copy(session: Session, name: str, query: LogQuery, prefix: str) -> None:
     """Copies the log byte by byte."""
-    out = sys.stdout.buffer
+    out = LogWriter()
     at_start = True
     mark = prefix.encode()
     async for chunk in session.cluster.logs(name, session.namespace, query):
@@ -163,7 +162,6 @@ async def _copy(session: Session, name: str, query: LogQuery, prefix: str) -> No
             chunk += b"\n" if ends else b""
             at_start = ends
         out.write(chunk)
-        out.flush()
 
 
 async def _wait_until_has_started(session: Session, pod: Object, container: str) -> None:

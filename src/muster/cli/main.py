@@ -412,5 +412,6 @@ def _words_before_dashes(arguments: Sequence[str]) -> list[str]:
 
 
 def _print_error(message: str) -> None:
-    sys.stdout.flush()
-    sys.stderr.write(message if message.endswith("\n") else f"{message}\n")
+    from muster.cli.output import warn
+
+    warn(message.removesuffix("\n"))

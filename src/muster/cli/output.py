@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
@@ -19,6 +20,10 @@ _STYLES = {
 PREFIX_COLOURS = ("cyan", "yellow", "green", "magenta", "blue",
                   "bright_cyan", "bright_yellow", "bright_green", "bright_magenta", "bright_blue")  # fmt: skip
 _MIN_WIDTH, _PADDING = 6, 3
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters except tab and line break, and those that change the direction of text."""
+_NO_COLOR = re.compile(rf"(?!\x1b\[[0-9;]*m){_CONTROL.pattern}")
+_BEGUN_COLOR = re.compile(r"\x1b(\[[0-9;]{0,30})?\Z")
 
 
 def supports_color(stream: IO[str] | None = None) -> bool:
@@ -36,17 +41,52 @@ def pick_color(number: int) -> str:
     return PREFIX_COLOURS[number % len(PREFIX_COLOURS)]
 
 
+def escape_controls(text: str, *, colors: bool = False) -> str:
+    """Makes characters visible that would control the terminal: names, messages and logs come from other users, and a
+    terminal does what they say (move the cursor, set the clipboard, send its title as input). With `colors`, sequences
+    that only set colors stay."""
+    return (_NO_COLOR if colors else _CONTROL).sub(_show_control, text)
+
+
+def _show_control(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"^{chr(code ^ 64)}" if code < 128 else f"<U+{code:04X}>"
+
+
 def echo(text: str = "") -> None:
     """Prints a line of output and flushes it, so that a reader of a pipe does not wait."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    _write(f"{text}\n", sys.stdout)
 
 
 def warn(text: str) -> None:
     """Prints a line to stderr, which is not part of the output."""
     sys.stdout.flush()
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    _write(f"{text}\n", sys.stderr)
+
+
+def _write(text: str, out: IO[str]) -> None:
+    out.write(escape_controls(text, colors=True) if out.isatty() else text)
+    out.flush()
+
+
+class LogWriter:
+    """Writes a log as it is, or to a terminal without what controls it, except for colors and carriage returns."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stdout.isatty()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+
+    def write(self, chunk: bytes) -> None:
+        if not self._is_terminal:
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            return
+        text = self._rest + self._decoder.decode(chunk)
+        begun = _BEGUN_COLOR.search(text)  # the rest of the sequence is in the next chunk
+        text, self._rest = (text[: begun.start()], begun[0]) if begun else (text, "")
+        sys.stdout.write("\r".join(escape_controls(part, colors=True) for part in text.split("\r")))
+        sys.stdout.flush()
 
 
 class TableWriter:
@@ -82,7 +122,7 @@ def _cell(value: Any) -> str:
         return str(value).lower()
     # A cell is one line; `describe` shows the whole text.
     first, newline, _ = str(value).partition("\n")
-    return f"{first}..." if newline else first
+    return escape_controls(f"{first}..." if newline else first)
 
 
 def _width(text: str) -> int:

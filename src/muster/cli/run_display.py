@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from muster.cli.output import pick_color, supports_color
+from muster.cli.output import echo, escape_controls, pick_color, supports_color
 from muster.cli.pod_logs import LogLine, LogSource
 from muster.cli.run_objects import find_outcome, is_workload
 from muster.cli.session import type_name
@@ -271,12 +271,11 @@ class PlainDisplay:
         sys.stdout.flush()
 
     def logs(self, source: LogSource, lines: list[LogLine]) -> None:
-        sys.stdout.write("".join(f"{source} | {line.text}\n" for line in lines))
-        sys.stdout.flush()
+        if lines:
+            echo("\n".join(f"{source} | {line.text}" for line in lines))
 
     def say(self, text: str, style: str = "") -> None:
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
+        echo(text)
 
     def wait(self, text: str) -> None:
         return
@@ -335,13 +334,13 @@ class LiveDisplay:
             if count:
                 text.append("\n")
             text.append(f"{source!s:<{self._width}} │ ", pick_color(number))
-            text.append_text(Text.from_ansi(line.text))
+            text.append_text(Text.from_ansi(escape_controls(line.text, colors=True)))
         self._console.print(text, soft_wrap=True)
 
     def say(self, text: str, style: str = "") -> None:
         from rich.text import Text
 
-        self._console.print(Text(text, style), soft_wrap=True)
+        self._console.print(Text(escape_controls(text), style), soft_wrap=True)
 
     def wait(self, text: str) -> None:
         from rich.text import Text
@@ -382,7 +381,7 @@ class LiveDisplay:
                 Text(f"{'  ' * depth}{_MARKS.get(row.stage, ' ')} {row.title}", style if row.stage == "Failed" else ""),
                 Text(row.state, style),
                 Text(format_elapsed(row, now), "dim"),
-                Text(" ".join(row.note.split()), "dim"),
+                Text(escape_controls(" ".join(row.note.split())), "dim"),
             )
         parts: list[RenderableType] = [Rule(format_counts(board.rows.values()), style="dim", align="left"), table]
         if rest:

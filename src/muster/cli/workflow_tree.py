@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from muster.cli.output import TableWriter, colorize, echo, supports_color
+from muster.cli.output import TableWriter, colorize, echo, escape_controls, supports_color
 from muster.cli.selection import watch_object
 from muster.cli.session import Session
 from muster.cli.workflow_objects import (
@@ -400,7 +400,7 @@ def format_live(workflow: Object, now: datetime, room: int) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     for label, value in head:
         text.append(f"{label + ':':<20} ", "dim")
-        text.append(f"{value}\n", STYLES.get(phase_of(workflow), "") if label == "Status" else "")
+        text.append(f"{escape_controls(str(value))}\n", STYLES.get(phase_of(workflow), "") if label == "Status" else "")
     text.append("\n")
     text.append_text(format_live_tree(workflow, now, max(room - len(head) - 3, 5)))
     return text

@@ -21,6 +21,8 @@ from muster.kube.errors import Step, split_path
 from muster.kube.objects import Object
 
 MAX_VALUES = 2_000_000
+MAX_SETTING = 32 * 1024
+"""Characters of a setting that is YAML inside of another object, and its values once its aliases are written out."""
 """How many values a document may have after its aliases are expanded. A long text counts as several."""
 CHARACTERS_PER_VALUE = 64
 MAX_WARNINGS = 100
@@ -82,7 +84,7 @@ def load_manifests(text: str, source: str, *, named: bool = True) -> list[Docume
     for node in _compose(text, source):
         if isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == _PLAIN:
             continue
-        values = _Values(text, source)
+        values = _Values(text, source, letters=True)
         found = list(_objects(values.of(node), node, source, text, named))
         if values.warnings and found:
             found[0] = replace(found[0], warnings=tuple(values.warnings))
@@ -125,6 +127,20 @@ def parse_values(text: str, source: str) -> list[Any]:
     """Returns the documents of a text, whatever they are; empty ones are skipped."""
     nodes = [n for n in _compose(text, source) if not (isinstance(n, yaml.ScalarNode) and n.value == "")]
     return [_Values(text, source).of(node) for node in nodes]
+
+
+def parse_setting(text: str, source: str) -> Any:
+    """Returns the value of a setting that users write as YAML inside of an object, such as podSpecPatch; None if it is
+    empty. It is short enough to be read on the event loop. Raises ManifestError."""
+    if len(text) > MAX_SETTING:
+        raise ManifestError(f"it has {len(text):,} characters; at most {MAX_SETTING:,} are allowed", source)
+    for node in _compose(text, source):
+        values = _Values(text, source, letters=True)
+        value = values.of(node)
+        if values.sizes.get(id(node), 1) > MAX_SETTING:
+            raise ManifestError(f"it has more than {MAX_SETTING:,} values once its aliases are written out", source)
+        return None if value == "" else value
+    return None
 
 
 def load_manifest_files(paths: Iterable[str | Path], *, named: bool = True) -> list[Document]:

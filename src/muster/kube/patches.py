@@ -17,6 +17,9 @@ MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 """The maximum total size of the `copy` operations of one patch. A few dozen could double a document into terabytes."""
 
+MAX_MOVED_ITEMS = 100_000_000
+"""The maximum number of list items that one patch moves. An insertion at the start of a list moves all others."""
+
 
 def merge_patch(target: Any, patch: Any) -> Any:
     """Returns `target` with `patch` merged in: null removes, objects merge, everything else replaces. Neither is
@@ -74,7 +77,7 @@ class _JsonPatch:
 
     def __init__(self, target: Any) -> None:
         self.document = _copy(target)
-        self._copied = 0
+        self._copied = self._moved = 0
         self._where = ""
 
     def apply(self, number: int, operation: Any) -> None:
@@ -136,7 +139,9 @@ class _JsonPatch:
         if isinstance(parent, dict):
             parent[last] = value
         elif isinstance(parent, list):
-            parent.insert(len(parent) if last == "-" else self._index(last, len(parent), path), value)
+            place = len(parent) if last == "-" else self._index(last, len(parent), path)
+            self._count_moves(len(parent) - place)
+            parent.insert(place, value)
         else:
             self._fail(path, f"its parent is {_name_of_type(parent)}, which takes no fields")
 
@@ -152,7 +157,16 @@ class _JsonPatch:
             self._fail(path, "the whole document cannot be removed")
         parent = self._get(path[:-1])
         self._child(parent, path[-1], path)
-        del parent[path[-1] if isinstance(parent, dict) else int(path[-1])]
+        if isinstance(parent, dict):
+            del parent[path[-1]]
+        else:
+            self._count_moves(len(parent) - int(path[-1]))
+            del parent[int(path[-1])]
+
+    def _count_moves(self, items: int) -> None:
+        self._moved += items
+        if self._moved > MAX_MOVED_ITEMS:
+            raise TooLarge(f"{self._where} of the JSON patch: it moves more than {MAX_MOVED_ITEMS:,} items of lists")
 
     def _transfer(self, op: str, source: list[str], path: list[str]) -> None:
         value = self._get(source)

@@ -7,8 +7,10 @@ missing is added, and what differs is reported.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import os
 import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -98,14 +100,12 @@ def read_archive(path: Path) -> Archive:
     """Reads at most MOST_BYTES. Raises ArchiveError."""
     parts: dict[str, list[Record]] = {part: [] for part in _PARTS}
     about: Record | None = None
-    left = MOST_BYTES
     try:
-        with tarfile.open(path, mode="r:gz") as tar:
+        with _LimitedGzip(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as tar:
             for number, member in enumerate(tar):
                 if number >= MOST_FILES:
                     raise ArchiveError(f"{path}: more than {MOST_FILES} files")
-                left -= member.size
-                if member.size > LARGEST_FILE or left < 0:
+                if not 0 <= member.size <= LARGEST_FILE:
                     raise ArchiveError(f"{path}: {member.name[:200]} is too large")
                 part = member.name.partition("/")[0]
                 content = tar.extractfile(member) if member.isreg() else None
@@ -131,10 +131,29 @@ def read_archive(path: Path) -> Archive:
     return archive
 
 
+class _LimitedGzip(gzip.GzipFile):
+    """Unpacks at most MOST_BYTES: what `tarfile` reads by itself, such as long names, counts as well."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._left = MOST_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        content = super().read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise ArchiveError(f"{self.name}: it is too large: more than {MOST_BYTES >> 20} MB when unpacked")
+        return content
+
+
 def write_secrets(secrets: Secrets, path: Path) -> None:
     rows = [{**key._asdict(), "value": value} for key, value in sorted(secrets.items())]
-    path.touch(mode=0o600)
-    path.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+    # A new file: one that is there may be readable for others, or be a link of theirs.
+    draft = path.with_name(f"{path.name}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+        file.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+    draft.replace(path)
 
 
 def read_secrets(path: Path) -> dict[SecretKey, str]:

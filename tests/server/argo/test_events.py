@@ -10,7 +10,7 @@ from muster.kube.builtin import CONFIG_MAP
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, labels_of
 from muster.kube.rbac import AUTHENTICATED, Action, User
-from muster.server.argo.events import matches_event, workflow_for_event
+from muster.workflows.event_bindings import matches_event, workflow_for_event
 from muster.workflows.kinds import WORKFLOW
 from tests.embedded.waiting import wait_until
 from tests.server.argo.served import Argo, hello

@@ -174,7 +174,7 @@ def run_command(
     if command:
         # With --entrypoint the engine ignores the image's CMD, as Kubernetes requires.
         options += ["--entrypoint", command[0]]
-    return engine.command("run", *options, "--", str(spec.get("image") or ""), *command[1:], *args)
+    return engine.command("run", *options, "--", image_reference(str(spec.get("image") or "")), *command[1:], *args)
 
 
 class PullError(Exception):
@@ -182,12 +182,12 @@ class PullError(Exception):
 
 
 async def image_present(engine: ImageEngine, image: str) -> bool:
-    code, _ = await _run(engine.command("image", "inspect", "--format", "{{.Id}}", "--", image))
+    code, _ = await _run(engine.command("image", "inspect", "--format", "{{.Id}}", "--", image_reference(image)))
     return code == 0
 
 
 async def pull(engine: ImageEngine, image: str) -> None:
-    code, output = await _run(engine.command("pull", "--quiet", "--", image), timeout=3600.0)
+    code, output = await _run(engine.command("pull", "--quiet", "--", image_reference(image)), timeout=3600.0)
     if code != 0:
         raise PullError(f'failed to pull image "{image}": {_last_line(output)}')
 
@@ -196,9 +196,8 @@ def pull_policy(container: Mapping[str, Any]) -> str:
     """Returns the policy with Kubernetes' default: Always for `latest`, otherwise IfNotPresent."""
     if container.get("imagePullPolicy"):
         return str(container["imagePullPolicy"])
-    image = str(container.get("image") or "")
-    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    return "Always" if tag in ("", "latest") and "@" not in image else "IfNotPresent"
+    image = image_reference(str(container.get("image") or ""))
+    return "Always" if image.endswith(":latest") else "IfNotPresent"
 
 
 class ImageNotReady(NotReady):
@@ -259,11 +258,20 @@ class ImagePulls:
         recorder.event(pod, "Normal", "Pulled", f'Successfully pulled image "{image}" in {took}')
 
 
+def image_reference(image: str) -> str:
+    """Returns the name with its tag. Engines take a name without one also for the beginning of an image's id, so that
+    `a` would run any image of this machine: one of another user's module, or of a registry that they log in to."""
+    has_tag = ":" in image.rpartition("/")[2] or "@" in image
+    return image if has_tag else f"{image}:latest"
+
+
 def image_problem(image: str) -> str:
     """Returns why this is not the name of an image in a registry or of a local one, or ''. podman reads `dir:PATH` and
     the like from files of this machine."""
     if len(image) > _LONGEST_IMAGE or not _IMAGE.fullmatch(image):
         return "couldn't parse image name: invalid reference format"
+    if image.startswith("sha256:"):
+        return "it is the id of an image; use the name of an image"
     transport, colon, _ = image.partition(":")
     if colon and transport in _TRANSPORTS:
         return f'"{transport}:" names files of this machine; use the name of an image'

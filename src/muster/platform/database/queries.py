@@ -51,6 +51,13 @@ def as_record(row: AnyRow, record: type[T], **other: Any) -> T:
     return record(**{name: row[place] for name, place in places if name not in other}, **other)
 
 
+def find_row(connection: Connection, query: Select[Any], table: Table, id_or_name: str) -> AnyRow | None:
+    """Returns the row of `table` with this id, or else the one with this name. Users choose names: the name of one row
+    may be the id of another, and an id must always find its own row."""
+    found = query.where(or_(table.c.id == id_or_name, table.c.name == id_or_name))
+    return connection.execute(found.order_by(table.c.id != id_or_name).limit(1)).first()
+
+
 def record_columns(record: type[Any], table: Table, **others: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     """Returns the columns to select for a record: those of `table` with the names of its fields, and `others` by field
     name. Fields with neither are set by `as_record`."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Connection, Table, or_, select
+from sqlalchemy import Connection, Table, select
 
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Informer, OnChange
@@ -27,7 +27,7 @@ from muster.kube.objects import (
     status_of,
     uid_of,
 )
-from muster.platform.database.queries import PageRequest, paginate
+from muster.platform.database.queries import PageRequest, find_row, paginate
 from muster.platform.database.tables import runs, teams, users
 from muster.platform.errors import InvalidProblem
 from muster.platform.namespaces import OWNER_LABEL, TEAM_LABEL, NamespaceOwner
@@ -312,8 +312,8 @@ def find_names(
 
 
 def user_ids(connection: Connection, id_or_name: str) -> tuple[str, ...]:
-    query = select(users.c.id).where(or_(users.c.id == id_or_name, users.c.name == id_or_name))
-    return tuple(connection.execute(query).scalars())
+    found = find_row(connection, select(users.c.id), users, id_or_name)
+    return () if found is None else (found.id,)
 
 
 def _names(connection: Connection, table: Table, identifiers: Iterable[str | None]) -> dict[str, str]:

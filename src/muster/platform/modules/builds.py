@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -246,10 +247,39 @@ class Claim(NamedTuple):
     order: BuildRequest
 
 
-def find_waiting_builds(connection: Connection) -> list[str]:
-    """The versions that wait for a build, the oldest first."""
-    query = select(module_versions.c.id).where(module_versions.c.state == "building").order_by(module_versions.c.id)
-    return list(connection.execute(query).scalars())
+class WaitingBuild(NamedTuple):
+    version_id: str
+    author_id: str
+    by_admin: bool
+
+
+def find_waiting_builds(connection: Connection) -> list[WaitingBuild]:
+    """The versions that wait for a build, and those that are being built, the oldest first."""
+    query = (
+        select(module_versions.c.id, module_versions.c.author_id, users.c.admin)
+        .join(users, users.c.id == module_versions.c.author_id)
+        .where(module_versions.c.state == "building")
+        .order_by(module_versions.c.id)
+    )
+    return [WaitingBuild(*row) for row in connection.execute(query)]
+
+
+def next_build(
+    waiting: Sequence[WaitingBuild], running: Mapping[str, str], at_once: int, last_author: str
+) -> WaitingBuild | None:
+    """Returns the build to start next; None if there is none, or no place. `running` has the authors by version.
+
+    A repository may be as slow as its author likes. So authors take turns, and one who is not an admin gets all places
+    but one. A pure function."""
+    busy = Counter(running.values())
+    free = [
+        each
+        for each in waiting
+        if each.version_id not in running and busy[each.author_id] < (at_once if each.by_admin else max(1, at_once - 1))
+    ]
+    if len(running) >= at_once:
+        return None
+    return min(free, key=lambda each: (busy[each.author_id], each.author_id == last_author), default=None)
 
 
 def resume_builds(connection: Connection, was_put_off: Callable[[str, int], bool]) -> list[str]:
@@ -384,6 +414,9 @@ class Builds:
         self._engines = engines
         self._builder: ImageBuilder | JobBuilder | None = job_builder
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._authors: dict[str, str] = {}
+        """The author of each version that is being built, and who started the last build."""
+        self._last_author = ""
         self._modules: dict[str, str] = {}
         """The module of each version that is being built."""
         self._news = asyncio.Event()
@@ -458,18 +491,18 @@ class Builds:
             await asyncio.sleep(_READ_SECONDS)
 
     async def _start_more(self) -> None:
-        for version_id in await self._database.read(find_waiting_builds):
-            if len(self._running) >= self._settings.at_once:
-                return
-            if version_id in self._running:
-                continue
+        waiting = await self._database.read(find_waiting_builds)
+        while build := next_build(waiting, self._authors, self._settings.at_once, self._last_author):
+            version_id = build.version_id
             task = asyncio.create_task(self._build(version_id), name=f"build {version_id}")
             self._running[version_id] = task
+            self._authors[version_id] = self._last_author = build.author_id
             task.add_done_callback(self._ended(version_id))
 
     def _ended(self, version_id: str) -> Callable[[asyncio.Task[None]], None]:
         def ended(task: asyncio.Task[None]) -> None:
             self._running.pop(version_id, None)
+            self._authors.pop(version_id, None)
             self._modules.pop(version_id, None)
             self._news.set()
             if not task.cancelled() and task.exception() is not None:

@@ -28,6 +28,7 @@ from muster.platform.database.queries import (
     PageRequest,
     as_record,
     contains_words,
+    find_row,
     new_id,
     record_columns,
     select_page,
@@ -122,8 +123,7 @@ def create_category(connection: Connection, actor: Actor, name: str, description
 
 def get_category(connection: Connection, actor: Actor, id_or_name: str) -> Category:
     require(actor, "view", Subject("category"))
-    found = _CATEGORIES.where(or_(categories.c.id == id_or_name, categories.c.name == id_or_name))
-    row = connection.execute(found).first()
+    row = find_row(connection, _CATEGORIES, categories, id_or_name)
     if row is None:
         raise NotFoundProblem.named("category", id_or_name)
     return as_record(row, Category)
@@ -238,7 +238,7 @@ def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Modul
 
 
 def get_module(connection: Connection, actor: Actor, id_or_name: str) -> Module:
-    row = connection.execute(_MODULES.where(or_(modules.c.id == id_or_name, modules.c.name == id_or_name))).first()
+    row = find_row(connection, _MODULES, modules, id_or_name)
     if row is None:
         raise NotFoundProblem.named("module", id_or_name)
     module = _module(row)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
@@ -254,8 +255,9 @@ def _added(
             attempts=0,
             interruptions=0,
             git_commit="",
-            # Names of modules can be reused, and servers may share an engine, so the id makes the image unique.
-            image=f"localhost/muster-modules/{module.name}-{module.id[-8:]}:{number}",
+            # Names of modules can be reused, and servers may share an engine, so the id makes the image unique. Any Pod
+            # can run an image whose name it knows, so that of a version which is not published cannot be guessed.
+            image=f"localhost/muster-modules/{module.name}-{module.id[-8:]}:{number}-{token_hex(8)}",
             entrypoint=[],
             working_dir="",
             image_env={},

@@ -14,7 +14,15 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or
 from muster.kube.objects import Object, labels_of
 from muster.kube.pod_security import RUN_LABEL
 from muster.platform.database.database import RUN, announce
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, record_columns, select_page
+from muster.platform.database.queries import (
+    AnyRow,
+    PageRequest,
+    as_record,
+    contains_words,
+    find_row,
+    record_columns,
+    select_page,
+)
 from muster.platform.database.tables import (
     now,
     run_attempts,
@@ -226,8 +234,8 @@ def workflow_ids(connection: Connection, id_or_name: str) -> list[str]:
 
 
 def _ids(connection: Connection, table: Any, id_or_name: str) -> list[str]:
-    query = select(table.c.id).where(or_(table.c.id == id_or_name, table.c.name == id_or_name))
-    return list(connection.execute(query).scalars())
+    found = find_row(connection, select(table.c.id), table, id_or_name)
+    return [] if found is None else [found.id]
 
 
 def _version_ids(connection: Connection, only: RunFilter) -> list[str]:

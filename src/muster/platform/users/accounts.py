@@ -7,9 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, case, func, insert, or_, select, update
+from sqlalchemy import Connection, case, func, insert, select, update
 
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import (
+    AnyRow,
+    PageRequest,
+    as_record,
+    contains_words,
+    find_row,
+    new_id,
+    select_page,
+)
 from muster.platform.database.tables import memberships, now, sessions, users
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
 from muster.platform.messages import field_error
@@ -86,7 +94,7 @@ def insert_user(
 
 
 def get_user(connection: Connection, id_or_name: str) -> User:
-    row = connection.execute(_USERS.where(or_(users.c.id == id_or_name, users.c.name == id_or_name))).first()
+    row = find_row(connection, _USERS, users, id_or_name)
     if row is None:
         raise NotFoundProblem.named("user", id_or_name)
     return _user(row)

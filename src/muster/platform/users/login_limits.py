@@ -68,8 +68,14 @@ class LoginLimits:
         return self._count(login_counters(account, place), now)
 
     def begin_secret(self, kind: str, network: Network, now: float) -> Counted | float:
-        """Counts the use of a one-time link or of an OpenID code."""
+        """Counts the use of a one-time link."""
         return self._count([{f"{kind} {network}": PER_SECRET}], now)
+
+    def begin_openid(self, network: Network, device: str, now: float) -> Counted | float:
+        """Counts the use of an OpenID code. `device` is the id of a browser that has logged in before, to any account:
+        failures of others in its network do not hold it up."""
+        ways = [{f"openid device {device}": PER_DEVICE}] if device else []
+        return self._count([*ways, {f"openid {network}": PER_SECRET}], now)
 
     def begin_password_change(self, session: str, now: float) -> Counted | float:
         """Counts an attempt to name the old password. It is counted per session: a stolen session
@@ -193,6 +199,13 @@ def find_place(connection: Connection, user_id: str, secret: str, network: Netwo
     device = secret and connection.execute(select(known.hash).where(fresh, known.hash == hashed).limit(1)).first()
     address = connection.execute(select(known.hash).where(fresh, known.network == network).limit(1)).first()
     return LoginPlace(network, hashed if device else "", address is not None)
+
+
+def find_device(connection: Connection, secret: str) -> str:
+    """Returns the id of a browser from which any account was logged in to before; or ''. `secret` is its cookie."""
+    known, hashed = known_devices.c, hash_secret(secret)
+    fresh = (known.hash == hashed) & (known.last_used > now() - DEVICE_LIFETIME)
+    return hashed if secret and connection.execute(select(known.hash).where(fresh).limit(1)).first() else ""
 
 
 def remember_device(connection: Connection, user_id: str, secret: str, network: Network) -> str:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import (
+    AnyRow,
+    PageRequest,
+    as_record,
+    contains_words,
+    find_row,
+    new_id,
+    select_page,
+)
 from muster.platform.database.tables import memberships, now, teams, users
 from muster.platform.errors import (
     ForbiddenProblem,
@@ -39,7 +47,7 @@ def create_team(connection: Connection, actor: Actor, name: str, description: st
 
 
 def get_team(connection: Connection, id_or_name: str) -> Team:
-    row = connection.execute(_TEAMS.where(or_(teams.c.id == id_or_name, teams.c.name == id_or_name))).first()
+    row = find_row(connection, _TEAMS, teams, id_or_name)
     if row is None:
         raise NotFoundProblem.named("team", id_or_name)
     return _team(row)

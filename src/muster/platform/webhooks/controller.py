@@ -70,16 +70,23 @@ class WebhookController:
             self._sending.clear()
 
     async def _send_due(self) -> None:
-        """Starts to send: one message of a webhook at a time, and a few of a user."""
+        """Starts to send: one message of a webhook at a time, and a few of a user. Other messages of such a user are
+        not selected, so that they never hide those of others."""
         at = now()
-        for delivery in await self._database.read(lambda connection: find_due(connection, at, 2 * _AT_ONCE)):
+        while len(self._sending) < _AT_ONCE:
             busy = Counter(owner for owner, _ in self._sending.values())
-            if len(self._sending) >= _AT_ONCE:
+            excluded = {
+                "without_webhooks": list(self._sending),
+                "without_owners": [owner for owner, number in busy.items() if number >= _AT_ONCE_PER_USER],
+            }
+            found = await self._database.read(lambda connection: find_due(connection, at, _AT_ONCE, **excluded))  # noqa: B023
+            if not found:
                 return
-            if delivery.webhook_id in self._sending or busy[delivery.owner_id] >= _AT_ONCE_PER_USER:
-                continue
-            task = asyncio.create_task(self._deliver(delivery))
-            self._sending[delivery.webhook_id] = (delivery.owner_id, task)
+            for delivery in found:
+                if len(self._sending) < _AT_ONCE and busy[delivery.owner_id] < _AT_ONCE_PER_USER:
+                    busy[delivery.owner_id] += 1
+                    task = asyncio.create_task(self._deliver(delivery))
+                    self._sending[delivery.webhook_id] = (delivery.owner_id, task)
 
     async def _deliver(self, delivery: DueDelivery) -> None:
         try:

@@ -6,6 +6,7 @@ at least once; its id is the same at every attempt, so that a receiver can tell 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -140,14 +141,25 @@ def check_message(webhook: Webhook) -> dict[str, Any]:
     return {"type": "test", "text": f"Muster: a test of the webhook {webhook.name}", "run": None}
 
 
-def find_due(connection: Connection, at: datetime, limit: int) -> list[DueDelivery]:
-    """The oldest message of each webhook that has one to send."""
+def find_due(
+    connection: Connection,
+    at: datetime,
+    limit: int,
+    *,
+    without_webhooks: Collection[str] = (),
+    without_owners: Collection[str] = (),
+) -> list[DueDelivery]:
+    """The oldest message of each webhook that has one to send, except for some webhooks, and webhooks of some users."""
     pending = and_(webhook_deliveries.c.state == "pending", webhook_deliveries.c.due <= at)
     oldest = select(func.min(webhook_deliveries.c.id)).where(pending).group_by(webhook_deliveries.c.webhook_id)
     query = (
         select(webhook_deliveries, webhooks.c.owner_id, webhooks.c.target)
         .join(webhooks, webhooks.c.id == webhook_deliveries.c.webhook_id)
-        .where(webhook_deliveries.c.id.in_(oldest))
+        .where(
+            webhook_deliveries.c.id.in_(oldest),
+            webhooks.c.id.not_in(without_webhooks),
+            webhooks.c.owner_id.not_in(without_owners),
+        )
         .order_by(webhook_deliveries.c.due, webhook_deliveries.c.id)
         .limit(limit)
     )

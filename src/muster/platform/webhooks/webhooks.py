@@ -14,7 +14,15 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from muster.platform.database.encrypted_columns import keys_of, seal, unseal, webhook_place
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, new_id, record_columns, select_page
+from muster.platform.database.queries import (
+    AnyRow,
+    PageRequest,
+    as_record,
+    find_row,
+    new_id,
+    record_columns,
+    select_page,
+)
 from muster.platform.database.tables import now, teams, users, webhooks, workflows
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem
 from muster.platform.messages import FieldError, field_error
@@ -194,11 +202,10 @@ def _sealed(connection: Connection, identifier: str, target: Target) -> dict[str
 def _workflow_id(connection: Connection, id_or_name: str) -> str | None:
     if not id_or_name:
         return None
-    query = select(workflows.c.id).where(or_(workflows.c.id == id_or_name, workflows.c.name == id_or_name))
-    found: str | None = connection.execute(query).scalars().first()
+    found = find_row(connection, select(workflows.c.id), workflows, id_or_name)
     if found is None:
         raise InvalidProblem.field("workflow", "missing", kind="workflow", name=id_or_name)
-    return found
+    return str(found.id)
 
 
 _WEBHOOKS = (

@@ -9,7 +9,15 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import Connection, insert, select, update
 
 from muster.platform.database.encrypted_columns import keys_of, seal_document, unseal_document
-from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import (
+    AnyRow,
+    PageRequest,
+    as_record,
+    contains_words,
+    find_row,
+    new_id,
+    select_page,
+)
 from muster.platform.database.tables import now, users, versions
 from muster.platform.errors import InvalidProblem, NotFoundProblem, PreconditionFailedProblem, conflict_on_duplicate
 from muster.platform.graphs.argo_import import from_manifest
@@ -156,12 +164,12 @@ def find_version(connection: Connection, workflow: Workflow, word: str) -> Versi
     """Finds a version by number, name or id, or `latest`: the newest one that is not archived."""
     query = _VERSIONS.where(versions.c.workflow_id == workflow.id)
     if word == LATEST:
-        query = query.where(versions.c.archived.is_(None)).order_by(versions.c.number.desc()).limit(1)
+        newest = query.where(versions.c.archived.is_(None)).order_by(versions.c.number.desc()).limit(1)
+        row = connection.execute(newest).first()
     elif word.isdecimal() and len(word) < 10:
-        query = query.where(versions.c.number == int(word))
+        row = connection.execute(query.where(versions.c.number == int(word))).first()
     else:
-        query = query.where((versions.c.name == word) | (versions.c.id == word))
-    row = connection.execute(query).first()
+        row = find_row(connection, query, versions, word)
     if row is None:
         raise NotFoundProblem.of("version.missing", workflow=workflow.name, name=word)
     return _version(row)

@@ -13,6 +13,7 @@ from muster.platform.database.queries import (
     PageRequest,
     as_record,
     contains_words,
+    find_row,
     new_id,
     record_columns,
     select_page,
@@ -80,8 +81,7 @@ def create_workflow(connection: Connection, actor: Actor, new: NewWorkflow) -> W
 
 
 def get_workflow(connection: Connection, actor: Actor, id_or_name: str) -> Workflow:
-    found = connection.execute(_WORKFLOWS.where(or_(workflows.c.id == id_or_name, workflows.c.name == id_or_name)))
-    row = found.first()
+    row = find_row(connection, _WORKFLOWS, workflows, id_or_name)
     if row is None:
         raise NotFoundProblem.named("workflow", id_or_name)
     workflow = _workflow(row)

@@ -30,6 +30,7 @@ from muster.platform.users.login_limits import (
     DEVICE_LIFETIME,
     Counted,
     LoginPlace,
+    find_device,
     find_place,
     network_of,
     remember_device,
@@ -290,7 +291,9 @@ async def openid_callback(
     provider = _provider(here)
     attempt = Attempt.decode(request.cookies.get(_LOGIN_COOKIE, ""))
     said = {"state": state, "code": code, "iss": iss}
-    counted = _allowed(here.logins.begin_secret("openid", network_of(client_address(request)), time.monotonic()))
+    cookie = request.cookies.get(DEVICE_COOKIE, "")
+    device = await here.database.read(lambda connection: find_device(connection, cookie))
+    counted = _allowed(here.logins.begin_openid(network_of(client_address(request)), device, time.monotonic()))
     if error:
         said.update(error=error, error_description=error_description)
     person = await provider.finish(attempt, said)

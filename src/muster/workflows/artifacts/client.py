@@ -12,14 +12,13 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-import yaml
-
 from muster.kube import beneath
 from muster.kube.beneath import Folder
 from muster.kube.budgets import Budgets
 from muster.kube.builtin import CONFIG_MAP, NAMESPACE, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
+from muster.kube.manifests import ManifestError, parse_setting
 from muster.kube.objects import Key, Object, annotations_of, name_of, namespace_of, spec_of, status_of
 from muster.kube.pod_security import is_restricted, is_run_secret
 from muster.kube.service_names import resolve_service
@@ -112,9 +111,9 @@ async def _parse_repository(cluster: Cluster, namespace: str, wanted: Mapping[st
     if text is None:
         return None
     try:
-        repository = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ArtifactError(f'ConfigMap "{name}", key "{key}": invalid YAML: {error}') from None
+        repository = parse_setting(text, f'ConfigMap "{name}", key "{key}"')
+    except ManifestError as error:
+        raise ArtifactError(str(error)) from None
     if not isinstance(repository, dict):
         raise ArtifactError(
             f'ConfigMap "{name}", key "{key}": expected an artifact repository such as s3: {{bucket: ...}}'

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-import yaml
 
 from muster.kube.builtin import POD_SPEC_SCHEMA
 from muster.kube.cluster import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
 from muster.kube.errors import ApiError
+from muster.kube.manifests import ManifestError, parse_setting
 from muster.kube.objects import Object, meta, name_of, namespace_of, owner_reference, spec_of, status_of, uid_of
 from muster.kube.patches import strategic_merge
 from muster.workflows.lang.errors import ExpressionError
@@ -455,11 +455,11 @@ def _apply_patches(body: dict[str, Any], launch: Launch) -> dict[str, Any]:
         if not patch:
             continue
         try:
-            parsed = yaml.safe_load(str(patch))
+            parsed = parse_setting(str(patch), "podSpecPatch")
             if not isinstance(parsed, dict):
                 raise CannotRun("podSpecPatch must be a Pod's spec in JSON or YAML")
             body = _without_argo_containers(strategic_merge(body, parsed, POD_SPEC_SCHEMA))
-        except (yaml.YAMLError, ApiError) as error:
+        except (ManifestError, ApiError) as error:
             raise CannotRun(f"Error applying PodSpecPatch: {error}") from None
     return body
 
