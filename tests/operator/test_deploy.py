@@ -115,6 +115,13 @@ def test_versions(text: str, version: tuple[int, int] | None) -> None:
         ({"artifacts": {"s3": {"endpoint": "http://minio"}}}, (), (80, 443, 5432, 6443)),
         ({"oidc": {"issuer": "https://id:8443/x"}}, (), (443, 5432, 6443, 8443)),
         ({"kubernetes": {"argoServer": "https://argo-server.argo:2746"}}, (), (443, 2746, 5432, 6443)),
+        ({"dispatch": {"timaker": {"address": "http://10.0.0.1:31425"}}}, (), (443, 5432, 6443, 31425)),
+        ({"dispatch": {"aihc": {"endpoint": "http://aihc"}}}, (), (80, 443, 5432, 6443)),
+        (
+            {"webhooks": {"addresses": ["10.0.0.0/8", "hooks.local:8080", "hooks.local", "fd00::1", "[fd00::1]:81"]}},
+            (),
+            (81, 443, 5432, 6443, 8080),
+        ),
     ],
 )
 def test_the_servers_may_connect_to_what_the_settings_name(
