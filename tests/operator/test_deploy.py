@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from muster.operator.deploy import Check, DeployOptions, Facts, check_cluster, parse_version
+from muster.operator.deploy import Check, DeployOptions, Facts, check_cluster, parse_version, secret_faults
 from muster.operator.install_manifests import InstallOptions
 from muster.operator.platform_manifests import PlatformOptions, build_platform, egress_ports, rules
 from muster.platform.namespace_objects import run_rules
@@ -50,6 +51,7 @@ def test_a_good_cluster_needs_nothing() -> None:
         ({"database_port": 6432}, "Secret", "warning", "add --egress-port 6432"),
         ({"shared_class": "nfs"}, "storage class", "error", "use one of fast, usual, with ReadWriteMany"),
         ({"denied": ("patch clusterroles",)}, "permissions", "error", "cluster admin"),
+        ({"secret_faults": ("encryption-key is wrong",)}, "Secret", "error", "kubectl edit secret muster"),
         ({"secret_keys": None}, "Secret", "error", "kubectl create secret generic muster --namespace muster-system"),
         ({"secret_keys": None, "namespace_exists": False}, "Secret", "error", "kubectl create namespace"),
         ({"secret_keys": frozenset({"database-url"})}, "Secret", "error", "add encryption-key to it"),
@@ -105,6 +107,32 @@ def test_a_gang_scheduler_that_is_wanted_must_be_there() -> None:
 )
 def test_versions(text: str, version: tuple[int, int] | None) -> None:
     assert parse_version(text) == version
+
+
+GOOD_KEY = b64encode(bytes(32)).decode()
+
+
+@pytest.mark.parametrize(
+    ("values", "faults"),
+    [
+        ({}, []),
+        ({"database-url": "postgresql://muster:x%40y@db.example/muster", "encryption-key": GOOD_KEY}, []),
+        ({"database-url": "postgresql://a:1,b:2/muster", "encryption-key": f"{GOOD_KEY},{GOOD_KEY}"}, []),
+        ({"database-url": "postgresql://muster@/muster?host=/run/postgresql"}, []),
+        ({"database-url": "postgresql//muster:secret@db/muster"}, ["database-url is not postgresql://"]),
+        ({"database-url": "postgresql://muster:se#cret@db/muster"}, ["database-url is not postgresql://"]),
+        ({"database-url": "sqlite:////tmp/x.db"}, ["database-url is not postgresql://"]),
+        ({"database-url": "db.example"}, ["database-url is not postgresql://"]),
+        ({"encryption-key": "secret"}, ["encryption-key is not 32 random bytes"]),
+        ({"s3-access-key": "a", "s3-secret-key": " "}, ["s3-secret-key is empty"]),
+    ],
+)
+def test_values_of_the_secret_that_the_server_cannot_use(values: dict[str, str], faults: list[str]) -> None:
+    data = {name: b64encode(value.encode()).decode() for name, value in values.items()}
+    found = secret_faults({"data": data})
+    assert len(found) == len(faults)
+    assert all(text.startswith(fault) for text, fault in zip(found, faults, strict=True))
+    assert "cret" not in "".join(found).replace("secret-key", ""), "values are not shown"
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,8 @@ async def test_kill_9_loses_no_acknowledged_write_and_no_transaction_is_partial(
     ("url", "message"),
     [
         ("mysql://root@localhost/x", '"mysql" is not supported; use sqlite:///PATH or postgresql://'),
-        ("nonsense", '"nonsense" is not a database URL; use sqlite:///PATH'),
+        ("nonsense", "is not a URL; use sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME"),
+        ("postgresql//muster:hunter2@db/muster", "is not a URL; use sqlite:///PATH"),
         ("sqlite://", "SQLite needs a file"),
         ("sqlite:////proc/nowhere/platform.db", "the database /proc/nowhere/platform.db cannot be used: No such file"),
         ("postgresql://ann:hunter2@127.0.0.1:1/x", r"postgresql://ann:\*\*\*@127.0.0.1:1/x cannot be used: .*refused"),

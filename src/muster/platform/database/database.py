@@ -388,8 +388,10 @@ def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
+        # Not its text: it may have a password.
         raise DatabaseError(
-            f'"{url}" is not a database URL; use sqlite:///PATH or postgresql://USER@HOST/NAME'
+            "what is set as the database (MUSTER_DATABASE, or `database` in the settings) is not a URL; use "
+            "sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME"
         ) from None
     if parsed.drivername in {"postgresql", "postgres"}:
         return parsed.set(drivername="postgresql+psycopg")
