@@ -48,6 +48,13 @@ def test_a_good_cluster_needs_nothing() -> None:
         ({"argo_images": ("a:v4.0.0", "b:v4.0.0")}, "Argo Workflows", "warning", "argoInstanceId"),
         ({"groups": frozenset()}, "gang scheduling", "warning", "install Volcano or Kueue"),
         ({"storage_classes": {"fast": False}}, "storage class", "warning", "mark one as the default"),
+        ({"storage_classes": {}}, "storage class", "warning", "install a provisioner"),
+        (
+            {"secret_hidden": True, "secret_keys": None},
+            "Secret",
+            "warning",
+            "check that it exists, with database-url, encryption-key",
+        ),
         ({"database_port": 6432}, "Secret", "warning", "add --egress-port 6432"),
         ({"shared_class": "nfs"}, "storage class", "error", "use one of fast, usual, with ReadWriteMany"),
         ({"denied": ("patch clusterroles",)}, "permissions", "error", "cluster admin"),

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from muster.kube.builtin import NAMESPACE, SECRET, STORAGE_CLASS
 from muster.kube.encryption import EncryptionError, KeyRing
-from muster.kube.errors import ApiError, NotFound
+from muster.kube.errors import ApiError, Forbidden, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of
 from muster.kube.remote.client import RemoteCluster
@@ -69,6 +69,8 @@ class Facts:
     namespace_exists: bool = False
     secret_keys: frozenset[str] | None = None
     """The keys of the Secret; None if it does not exist."""
+    secret_hidden: bool = False
+    """Whether the caller may not read the Secret."""
     secret_faults: tuple[str, ...] = ()
     """What is wrong with values of the Secret, without the values."""
     database_port: int | None = None
@@ -175,10 +177,13 @@ def _check_storage(classes: Mapping[str, bool], shared: str) -> Check:
     default = [name for name, is_default in classes.items() if is_default]
     if default:
         return Check("storage class", "ok", f"{default[0]} (default)" + (f", {shared} (shared)" if shared else ""))
+    if not classes:
+        fix = "install a provisioner with a default class: notebooks, and training nodes with files, need volumes"
+        return Check("storage class", "warning", "none", fix)
     fix = "mark one as the default, or name a class in every volume: kubectl annotate storageclass NAME " + (
         f"{_DEFAULT_CLASS}=true"
     )
-    return Check("storage class", "warning", ", ".join(classes) or "none", fix)
+    return Check("storage class", "warning", ", ".join(classes), fix)
 
 
 def _check_permissions(denied: Sequence[str]) -> Check:
@@ -196,6 +201,9 @@ def _check_secret(facts: Facts, options: PlatformOptions) -> Check:
     missing = [key for key in needed_keys(options.config) if key not in (facts.secret_keys or ())]
     name = f"{options.namespace}/{options.secret}"
     port = facts.database_port
+    if facts.secret_hidden:
+        fix = f"check that it exists, with {', '.join(needed_keys(options.config))}"
+        return Check("Secret", "warning", f"{name}: you may not read it", fix)
     if not missing and facts.secret_faults:
         fix = f"correct it: kubectl edit secret {options.secret} --namespace {options.namespace} (values are in base64)"
         return Check("Secret", "error", f"{name}: {'; '.join(facts.secret_faults)}", fix)
@@ -241,7 +249,7 @@ async def gather_facts(cluster: RemoteCluster, options: DeployOptions) -> Facts:
     """The cluster's kinds have been discovered. What the caller may not read counts as missing."""
     cluster.catalogue.register(_REVIEW)  # it cannot be listed, so it is not discovered
     version = await cluster.version()
-    secret = await _get(cluster, SECRET, options.platform.secret, options.platform.namespace)
+    secret, secret_hidden = await _read_secret(cluster, options.platform)
     config = options.platform.config
     others = [] if options.operator is None else await _other_operators(cluster)
     classes = await _list(cluster, STORAGE_CLASS)
@@ -254,6 +262,7 @@ async def gather_facts(cluster: RemoteCluster, options: DeployOptions) -> Facts:
         denied=tuple(await _denied(cluster, options.objects())),
         namespace_exists=await _get(cluster, NAMESPACE, options.platform.namespace, "") is not None,
         secret_keys=None if secret is None else frozenset(secret.get("data") or {}),
+        secret_hidden=secret_hidden,
         secret_faults=() if secret is None else secret_faults(secret),
         database_port=None if secret is None else _database_port(secret),
         other_operators=tuple(others),
@@ -299,6 +308,16 @@ def _database_port(secret: Object) -> int | None:
         return (url.port or 5432) if url.hostname else None
     except ValueError:
         return None
+
+
+async def _read_secret(cluster: RemoteCluster, options: PlatformOptions) -> tuple[Object | None, bool]:
+    """Returns the Secret, and whether it is hidden from the caller."""
+    try:
+        return await cluster.get(SECRET, options.secret, options.namespace), False
+    except Forbidden:
+        return None, True
+    except ApiError:
+        return None, False
 
 
 async def _get(cluster: RemoteCluster, kind: Kind, name: str, namespace: str) -> Object | None:
