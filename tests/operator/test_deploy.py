@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from muster.operator.deploy import Check, DeployOptions, Facts, check_cluster, parse_version
+from muster.operator.deploy import Check, DeployOptions, Facts, check_cluster, parse_version, secret_faults
 from muster.operator.install_manifests import InstallOptions
 from muster.operator.platform_manifests import PlatformOptions, build_platform, egress_ports, rules
 from muster.platform.namespace_objects import run_rules
@@ -47,9 +48,17 @@ def test_a_good_cluster_needs_nothing() -> None:
         ({"argo_images": ("a:v4.0.0", "b:v4.0.0")}, "Argo Workflows", "warning", "argoInstanceId"),
         ({"groups": frozenset()}, "gang scheduling", "warning", "install Volcano or Kueue"),
         ({"storage_classes": {"fast": False}}, "storage class", "warning", "mark one as the default"),
+        ({"storage_classes": {}}, "storage class", "warning", "install a provisioner"),
+        (
+            {"secret_hidden": True, "secret_keys": None},
+            "Secret",
+            "warning",
+            "check that it exists, with database-url, encryption-key",
+        ),
         ({"database_port": 6432}, "Secret", "warning", "add --egress-port 6432"),
         ({"shared_class": "nfs"}, "storage class", "error", "use one of fast, usual, with ReadWriteMany"),
         ({"denied": ("patch clusterroles",)}, "permissions", "error", "cluster admin"),
+        ({"secret_faults": ("encryption-key is wrong",)}, "Secret", "error", "kubectl edit secret muster"),
         ({"secret_keys": None}, "Secret", "error", "kubectl create secret generic muster --namespace muster-system"),
         ({"secret_keys": None, "namespace_exists": False}, "Secret", "error", "kubectl create namespace"),
         ({"secret_keys": frozenset({"database-url"})}, "Secret", "error", "add encryption-key to it"),
@@ -107,6 +116,32 @@ def test_versions(text: str, version: tuple[int, int] | None) -> None:
     assert parse_version(text) == version
 
 
+GOOD_KEY = b64encode(bytes(32)).decode()
+
+
+@pytest.mark.parametrize(
+    ("values", "faults"),
+    [
+        ({}, []),
+        ({"database-url": "postgresql://muster:x%40y@db.example/muster", "encryption-key": GOOD_KEY}, []),
+        ({"database-url": "postgresql://a:1,b:2/muster", "encryption-key": f"{GOOD_KEY},{GOOD_KEY}"}, []),
+        ({"database-url": "postgresql://muster@/muster?host=/run/postgresql"}, []),
+        ({"database-url": "postgresql//muster:secret@db/muster"}, ["database-url is not postgresql://"]),
+        ({"database-url": "postgresql://muster:se#cret@db/muster"}, ["database-url is not postgresql://"]),
+        ({"database-url": "sqlite:////tmp/x.db"}, ["database-url is not postgresql://"]),
+        ({"database-url": "db.example"}, ["database-url is not postgresql://"]),
+        ({"encryption-key": "secret"}, ["encryption-key is not 32 random bytes"]),
+        ({"s3-access-key": "a", "s3-secret-key": " "}, ["s3-secret-key is empty"]),
+    ],
+)
+def test_values_of_the_secret_that_the_server_cannot_use(values: dict[str, str], faults: list[str]) -> None:
+    data = {name: b64encode(value.encode()).decode() for name, value in values.items()}
+    found = secret_faults({"data": data})
+    assert len(found) == len(faults)
+    assert all(text.startswith(fault) for text, fault in zip(found, faults, strict=True))
+    assert "cret" not in "".join(found).replace("secret-key", ""), "values are not shown"
+
+
 @pytest.mark.parametrize(
     ("config", "more", "ports"),
     [
@@ -115,6 +150,13 @@ def test_versions(text: str, version: tuple[int, int] | None) -> None:
         ({"artifacts": {"s3": {"endpoint": "http://minio"}}}, (), (80, 443, 5432, 6443)),
         ({"oidc": {"issuer": "https://id:8443/x"}}, (), (443, 5432, 6443, 8443)),
         ({"kubernetes": {"argoServer": "https://argo-server.argo:2746"}}, (), (443, 2746, 5432, 6443)),
+        ({"dispatch": {"timaker": {"address": "http://10.0.0.1:31425"}}}, (), (443, 5432, 6443, 31425)),
+        ({"dispatch": {"aihc": {"endpoint": "http://aihc"}}}, (), (80, 443, 5432, 6443)),
+        (
+            {"webhooks": {"addresses": ["10.0.0.0/8", "hooks.local:8080", "hooks.local", "fd00::1", "[fd00::1]:81"]}},
+            (),
+            (81, 443, 5432, 6443, 8080),
+        ),
     ],
 )
 def test_the_servers_may_connect_to_what_the_settings_name(

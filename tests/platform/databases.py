@@ -59,7 +59,7 @@ class PostgresServer:
 def postgres_server(address: str = "", port: int = 5432) -> Iterator[PostgresServer]:
     """Runs in its own directory and listens on a socket there, and at an address if one is given. Skips the test if
     PostgreSQL cannot run."""
-    programs = _programs()
+    programs = installed_programs()
     # A short path: sockets have a length limit, and pytest's directories come close to it.
     folder = Path(mkdtemp(prefix="pg-", dir="/tmp"))
     user = _account()
@@ -101,7 +101,7 @@ def migrated(url: str) -> None:
         runner.run(open_and_close())
 
 
-def _programs() -> Path:
+def installed_programs() -> Path:
     found = _installed()
     if found is None:
         done = subprocess.run([_INSTALL, "postgresql"], capture_output=True, text=True, check=False)

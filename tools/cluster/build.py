@@ -65,7 +65,9 @@ def module_file(source: Source, upstream: dict[str, Any]) -> str:
     """Returns the go.mod of a module that requires the source, with upstream's replacements: `go install` ignores
     them, and folders of the repository are not in the module."""
     lines = [f"module build/{source.name}", "", f"go {upstream.get('Go', '1.25')}", ""]
-    lines += [f"require {source.module} {source.version}", ""]
+    lines += [f"require {source.fork_of or source.module} {source.version}", ""]
+    if source.fork_of:
+        lines.append(f"replace {source.fork_of} => {source.module} {source.version}")
     for replacement in upstream.get("Replace") or ():
         old, new = replacement["Old"]["Path"], replacement["New"]
         if old in source.instead:

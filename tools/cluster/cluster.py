@@ -22,6 +22,7 @@ from tools.cluster.sources import (
     ARGO_3,
     COREDNS,
     ETCD,
+    KUBE_ROUTER,
     KUBERNETES,
     KUBERNETES_NODE,
     KUEUE,
@@ -38,7 +39,7 @@ CORE = ("iproute2", "util-linux")
 CONTROLLERS = (
     "kube-controller-manager", "kube-scheduler", "kwok", "vc-controller-manager", "vc-scheduler", "workflow-controller",
     "workflow-controller-3.7", "training-operator", "scheduler-plugins-controller", "scheduler-plugins-scheduler",
-    "kueue",
+    "kueue", "network-policy-controller",
 )  # fmt: skip
 
 
@@ -95,6 +96,13 @@ PARTS: Mapping[str, Part] = {
         on_demand=True,
     ),
     "kueue": Part({"kueue": gangs.kueue}, (KUEUE,), on_demand=True),
+    "network-policy": Part(
+        {"network-policy-controller": node.policy_controller},
+        (KUBE_ROUTER,),
+        node.POLICY_PACKAGES,
+        needs=("node",),
+        on_demand=True,
+    ),
 }
 USUAL = tuple(name for name, part in PARTS.items() if not part.on_demand)
 

@@ -21,7 +21,8 @@ COMPONENTS = "muster:components"
 from the server's priority and fairness."""
 
 _CONTROLLERS = (
-    "coredns", "kwok", "volcano", "argo", "training-operator", "scheduler-plugins", "kueue", "operator",
+    "coredns", "kwok", "volcano", "argo", "training-operator", "scheduler-plugins", "kueue", "network-policy",
+    "operator",
 )  # fmt: skip
 _DAYS = 365
 

@@ -10,14 +10,15 @@ import yaml
 
 from tools.cluster.build import program
 from tools.cluster.images import PAUSE
-from tools.cluster.layout import DOMAIN, NODE_ADDRESS, POD_RANGE, Layout
+from tools.cluster.layout import DOMAIN, NODE_ADDRESS, POD_RANGE, SERVICE_RANGE, Layout
 from tools.cluster.processes import CGROUPS, Component, Health, control_groups
-from tools.cluster.sources import COREDNS, KUBERNETES_NODE
+from tools.cluster.sources import COREDNS, KUBE_ROUTER, KUBERNETES_NODE
 
 PACKAGES = (
     "containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "iproute2", "debootstrap",
     "libcap2-bin",
 )  # fmt: skip
+POLICY_PACKAGES = ("ipset", "iptables")
 PLUGINS = Path("/usr/lib/cni")
 
 
@@ -125,6 +126,19 @@ def coredns(layout: Layout) -> Component:
     )
     command = [str(program(COREDNS, "coredns")), f"-conf={corefile}"]
     return Component("coredns", command, health=Health(8053, "/health"))
+
+
+def policy_controller(layout: Layout) -> Component:
+    """Enforces NetworkPolicies with iptables and ipset. The CNI plugins themselves let everything through."""
+    port = 20244
+    command = [
+        str(program(KUBE_ROUTER, "network-policy-controller")),
+        f"--kubeconfig={layout.kubeconfig_of('network-policy')}",
+        f"--hostname-override={layout.node}",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        f"--healthz-bind-address=127.0.0.1:{port}",
+    ]
+    return Component("network-policy-controller", command, health=Health(port))
 
 
 def make_control_groups(layout: Layout) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Source:
     built."""
     main: str = ""
     """A main package to build instead of upstream's, if only a part of a program is needed."""
+    fork_of: str = ""
+    """The path that the module's go.mod declares and that packages import it by, if it is a fork of that module."""
     symlinks: Mapping[str, str] = field(default_factory=dict)
     """Upstream's symlinks, which are not in the module zip either: link to target, both relative to the module."""
     test_files: tuple[str, ...] = ()
@@ -203,6 +206,18 @@ KUEUE = Source(
     manifests=("config",),
 )
 
+KUBE_ROUTER = Source(
+    name="kube-router",
+    # The fork that k3s uses: upstream's own releases are not in every proxy.
+    module="github.com/k3s-io/kube-router/v2",
+    version="v2.2.1",
+    programs={"network-policy-controller": ""},
+    fork_of="github.com/cloudnativelabs/kube-router/v2",
+    instead={f"k8s.io/{name}": "v0.35.4" for name in ("api", "apimachinery", "client-go")},  # the cluster's own
+    main=Path(__file__).with_name("network_policy_controller.go").read_text(),
+)
+"""Its controller of NetworkPolicies alone, as k3s has it: no routes and no proxy."""
+
 HELM = Source(
     name="helm",
     module="helm.sh/helm/v3",
@@ -227,4 +242,5 @@ SOURCES = (
     TRAINING_OPERATOR,
     SCHEDULER_PLUGINS,
     KUEUE,
+    KUBE_ROUTER,
 )

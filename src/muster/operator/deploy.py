@@ -13,14 +13,15 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from muster.kube.builtin import NAMESPACE, SECRET, STORAGE_CLASS
-from muster.kube.errors import ApiError, NotFound
+from muster.kube.encryption import EncryptionError, KeyRing
+from muster.kube.errors import ApiError, Forbidden, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, spec_of
 from muster.kube.remote.client import RemoteCluster
 from muster.operator import install_manifests, platform_manifests
 from muster.operator.install import Say, apply_object, find_other_operators, install, wait_available
 from muster.operator.install_manifests import InstallOptions, build_manifests
-from muster.operator.platform_manifests import PlatformOptions, build_platform, needed_keys
+from muster.operator.platform_manifests import OPTIONAL_KEYS, PlatformOptions, build_platform, needed_keys
 
 State: TypeAlias = Literal["ok", "warning", "error"]
 
@@ -32,6 +33,7 @@ _DEPLOYMENT: Final = ("apps/v1", "Deployment")
 _REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
+_POSTGRES_SCHEMES: Final = frozenset(("postgresql", "postgres", "postgresql+psycopg"))
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _SCHEDULERS: Final = {
     "Volcano": "scheduling.volcano.sh/",
@@ -67,6 +69,10 @@ class Facts:
     namespace_exists: bool = False
     secret_keys: frozenset[str] | None = None
     """The keys of the Secret; None if it does not exist."""
+    secret_hidden: bool = False
+    """Whether the caller may not read the Secret."""
+    secret_faults: tuple[str, ...] = ()
+    """What is wrong with values of the Secret, without the values."""
     database_port: int | None = None
     """The port in the Secret's database-url; None if it cannot be read."""
     other_operators: tuple[str, ...] = ()
@@ -171,10 +177,13 @@ def _check_storage(classes: Mapping[str, bool], shared: str) -> Check:
     default = [name for name, is_default in classes.items() if is_default]
     if default:
         return Check("storage class", "ok", f"{default[0]} (default)" + (f", {shared} (shared)" if shared else ""))
+    if not classes:
+        fix = "install a provisioner with a default class: notebooks, and training nodes with files, need volumes"
+        return Check("storage class", "warning", "none", fix)
     fix = "mark one as the default, or name a class in every volume: kubectl annotate storageclass NAME " + (
         f"{_DEFAULT_CLASS}=true"
     )
-    return Check("storage class", "warning", ", ".join(classes) or "none", fix)
+    return Check("storage class", "warning", ", ".join(classes), fix)
 
 
 def _check_permissions(denied: Sequence[str]) -> Check:
@@ -192,6 +201,12 @@ def _check_secret(facts: Facts, options: PlatformOptions) -> Check:
     missing = [key for key in needed_keys(options.config) if key not in (facts.secret_keys or ())]
     name = f"{options.namespace}/{options.secret}"
     port = facts.database_port
+    if facts.secret_hidden:
+        fix = f"check that it exists, with {', '.join(needed_keys(options.config))}"
+        return Check("Secret", "warning", f"{name}: you may not read it", fix)
+    if not missing and facts.secret_faults:
+        fix = f"correct it: kubectl edit secret {options.secret} --namespace {options.namespace} (values are in base64)"
+        return Check("Secret", "error", f"{name}: {'; '.join(facts.secret_faults)}", fix)
     if not missing and port is not None and port not in options.egress_ports:
         fix = f"add --egress-port {port}, or networkPolicy.egressPorts in the chart"
         return Check("Secret", "warning", f"{name}: the NetworkPolicy does not allow port {port} of database-url", fix)
@@ -234,7 +249,7 @@ async def gather_facts(cluster: RemoteCluster, options: DeployOptions) -> Facts:
     """The cluster's kinds have been discovered. What the caller may not read counts as missing."""
     cluster.catalogue.register(_REVIEW)  # it cannot be listed, so it is not discovered
     version = await cluster.version()
-    secret = await _get(cluster, SECRET, options.platform.secret, options.platform.namespace)
+    secret, secret_hidden = await _read_secret(cluster, options.platform)
     config = options.platform.config
     others = [] if options.operator is None else await _other_operators(cluster)
     classes = await _list(cluster, STORAGE_CLASS)
@@ -247,6 +262,8 @@ async def gather_facts(cluster: RemoteCluster, options: DeployOptions) -> Facts:
         denied=tuple(await _denied(cluster, options.objects())),
         namespace_exists=await _get(cluster, NAMESPACE, options.platform.namespace, "") is not None,
         secret_keys=None if secret is None else frozenset(secret.get("data") or {}),
+        secret_hidden=secret_hidden,
+        secret_faults=() if secret is None else secret_faults(secret),
         database_port=None if secret is None else _database_port(secret),
         other_operators=tuple(others),
         s3=bool((config.get("artifacts") or {}).get("s3")),
@@ -255,12 +272,52 @@ async def gather_facts(cluster: RemoteCluster, options: DeployOptions) -> Facts:
     )
 
 
+def secret_faults(secret: Object) -> tuple[str, ...]:
+    """What would keep the server from starting. Keys that are missing are not listed."""
+    found = []
+    data = secret.get("data") or {}
+    if "database-url" in data and not _is_postgres_url(_value(secret, "database-url")):
+        found.append(
+            "database-url is not postgresql://USER:PASSWORD@HOST/NAME (in a password, / is written as %2F, @ as %40)"
+        )
+    if "encryption-key" in data:
+        try:
+            KeyRing(None, _value(secret, "encryption-key").replace(",", " ").split(), source="encryption-key")
+        except (EncryptionError, ValueError):
+            found.append("encryption-key is not 32 random bytes in base64 (openssl rand -base64 32)")
+    found += [f"{key} is empty" for key in OPTIONAL_KEYS if key in data and not _value(secret, key).strip()]
+    return tuple(found)
+
+
+def _is_postgres_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+        # Several hosts, each with its port, are for PostgreSQL's own library to read.
+        return url.scheme in _POSTGRES_SCHEMES and ("," in url.netloc or bool(url.port or url.hostname or url.query))
+    except ValueError:
+        return False
+
+
+def _value(secret: Object, key: str) -> str:
+    return b64decode((secret.get("data") or {}).get(key) or "").decode()
+
+
 def _database_port(secret: Object) -> int | None:
     try:
-        url = urlsplit(b64decode((secret.get("data") or {}).get("database-url") or "").decode())
+        url = urlsplit(_value(secret, "database-url"))
         return (url.port or 5432) if url.hostname else None
     except ValueError:
         return None
+
+
+async def _read_secret(cluster: RemoteCluster, options: PlatformOptions) -> tuple[Object | None, bool]:
+    """Returns the Secret, and whether it is hidden from the caller."""
+    try:
+        return await cluster.get(SECRET, options.secret, options.namespace), False
+    except Forbidden:
+        return None, True
+    except ApiError:
+        return None, False
 
 
 async def _get(cluster: RemoteCluster, kind: Kind, name: str, namespace: str) -> Object | None:

@@ -105,16 +105,27 @@ def needed_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 def egress_ports(config: Mapping[str, Any], more: Sequence[int] = ()) -> tuple[int, ...]:
     """The ports that the server needs: the usual ones, those of addresses in the settings, and `more`."""
+    dispatch = config.get("dispatch") or {}
     addresses = [
         ((config.get("artifacts") or {}).get("s3") or {}).get("endpoint"),
         (config.get("oidc") or {}).get("issuer"),
         (config.get("kubernetes") or {}).get("argoServer"),
+        (dispatch.get("aihc") or {}).get("endpoint"),
+        (dispatch.get("timaker") or {}).get("address"),
     ]
     named = {
         address.port or (443 if address.scheme == "https" else 80)
         for address in (urlsplit(each) for each in addresses if each)
     }
+    named |= {port for each in (config.get("webhooks") or {}).get("addresses") or () if (port := _port_of(each))}
     return tuple(sorted({*PlatformOptions().egress_ports, *named, *more}))
+
+
+def _port_of(address: str) -> int | None:
+    """The port of `hooks.local:8080`; None for a host without a port, an IPv6 address or a network."""
+    host, _, port = address.rpartition(":")
+    is_port = bool(host) and port.isdigit() and (":" not in host or host.endswith("]"))
+    return int(port) if is_port else None
 
 
 def account(options: PlatformOptions) -> Object:

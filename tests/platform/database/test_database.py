@@ -10,12 +10,18 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.exc import DBAPIError
 
+from muster.kube.encryption import KeyRing
+from muster.platform.database import database as database_module
 from muster.platform.database.database import Database, DatabaseError
+from muster.platform.database.queries import new_id
 from muster.platform.database.tables import settings
 from tests.platform.databases import PostgresServer
 
@@ -136,6 +142,51 @@ asyncio.run(main())
 """
 
 
+async def test_a_transaction_on_postgresql_is_one(
+    postgres: PostgresServer, migrated_postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections of the pool are not tested by a transaction of their own, unless they were idle for long."""
+    asked = Counter[str]()
+    ping: Any = PGDialect_psycopg.do_ping
+
+    def count(dialect: PGDialect_psycopg, connection: Any) -> bool:
+        asked["ping"] += 1
+        return bool(ping(dialect, connection))
+
+    monkeypatch.setattr(PGDialect_psycopg, "do_ping", count)
+    url = postgres.url(postgres.new_database(migrated_postgres))
+    keys = KeyRing.load(tmp_path / "key")
+    database = await Database.open(url, keys=keys)
+    try:
+        for _ in range(20):
+            await database.read(lambda connection: value_of(connection, "k"))
+            await database.write(lambda connection: connection.execute(update(settings).values(value=1)))
+        assert not asked
+        monkeypatch.setattr(database_module, "_IDLE_SECONDS", 0.0)
+        await database.read(lambda connection: value_of(connection, "k"))
+        assert asked["ping"] == 1
+    finally:
+        database.close()
+
+
+async def test_connections_that_postgresql_has_ended_are_replaced(
+    postgres: PostgresServer, migrated_postgres: str, tmp_path: Path
+) -> None:
+    name = postgres.new_database(migrated_postgres)
+    database = await Database.open(postgres.url(name), keys=KeyRing.load(tmp_path / "key"))
+    end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+    count_all = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+    try:
+        await asyncio.gather(*(database.read(lambda connection: value_of(connection, "k")) for _ in range(8)))
+        with psycopg.connect(f"host={postgres.socket_folder} user=muster dbname=postgres", autocommit=True) as admin:
+            assert admin.execute(end_all, [name]).fetchall()
+            while admin.execute(count_all, [name]).fetchone() != (0,):  # noqa: ASYNC110 (processes end)
+                await asyncio.sleep(0.01)
+        await asyncio.gather(*(database.write(lambda connection: put(connection, new_id(), 1)) for _ in range(8)))
+    finally:
+        database.close()
+
+
 async def test_kill_9_loses_no_acknowledged_write_and_no_transaction_is_partial(database_url: str) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _WRITER, database_url, stdout=asyncio.subprocess.PIPE
@@ -161,7 +212,8 @@ async def test_kill_9_loses_no_acknowledged_write_and_no_transaction_is_partial(
     ("url", "message"),
     [
         ("mysql://root@localhost/x", '"mysql" is not supported; use sqlite:///PATH or postgresql://'),
-        ("nonsense", '"nonsense" is not a database URL; use sqlite:///PATH'),
+        ("nonsense", "is not a URL; use sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME"),
+        ("postgresql//muster:hunter2@db/muster", "is not a URL; use sqlite:///PATH"),
         ("sqlite://", "SQLite needs a file"),
         ("sqlite:////proc/nowhere/platform.db", "the database /proc/nowhere/platform.db cannot be used: No such file"),
         ("postgresql://ann:hunter2@127.0.0.1:1/x", r"postgresql://ann:\*\*\*@127.0.0.1:1/x cannot be used: .*refused"),

@@ -16,7 +16,7 @@ from muster.platform.database.announcements import Announced, announcements, rea
 from muster.platform.database.database import RUN, Database, announce
 from muster.platform.database.leases import LeaseLost, Leases
 from muster.platform.database.tables import leases as table
-from muster.platform.database.tables import settings, users
+from muster.platform.database.tables import settings, teams
 from tests.platform.databases import PostgresServer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -101,6 +101,43 @@ async def test_a_server_writes_nothing_under_a_lease_that_it_has_lost(shared: Da
     assert "stale" not in stored
 
 
+async def test_new_work_is_stored_together_with_its_lease(database: Database) -> None:
+    server, is_shared = Leases(database), database.dialect == "postgresql"
+
+    def put(connection: Connection) -> str:
+        connection.execute(insert(settings).values(key="k", value="stored"))
+        return "stored"
+
+    def fail(connection: Connection) -> str:
+        put(connection)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        async with server.hold_new("run/1", fail):
+            pass
+    assert await holders(database) == {}
+    async with server.hold_new("run/1", put) as (stored, lease):
+        assert stored == "stored"
+        assert await holders(database) == ({"run/1": server.holder} if is_shared else {})
+        done = update(settings).where(settings.c.key == "k").values(value="done")
+        await server.write_last(lease, lambda connection: connection.execute(done))
+        assert await holders(database) == {}
+    async with server.hold_new("run/2", lambda _: None):
+        pass
+    assert await holders(database) == {}, "it is given back even if nothing is written"
+
+
+async def test_new_work_is_not_finished_under_a_lease_that_was_lost(shared: Database) -> None:
+    paused, other = Leases(shared), Leases(shared)
+    put = insert(settings).values(key="k", value="stale")
+    async with paused.hold_new("run/1", lambda _: None) as (_, lease):
+        await expire(shared, paused.holder)
+        async with other.hold("run/1"):
+            with pytest.raises(LeaseLost, match="another server has taken over run/1"):
+                await paused.write_last(lease, lambda connection: connection.execute(put))
+            assert await holders(shared) == {"run/1": other.holder}
+
+
 async def test_tasks_of_the_work_are_fenced_too(shared: Database) -> None:
     server, outcome = Leases(shared), asyncio.Event()
 
@@ -174,6 +211,8 @@ def test_announcements_of_others(said: list[str], found: Announced) -> None:
 
 async def test_changes_of_another_server_arrive_after_its_commit(shared: Database, shared_url: str) -> None:
     other = await Database.open(shared_url)
+    team = {"id": "crew", "name": "crew", "description": "", "created": EPOCH, "revision": 1}
+    await other.write(lambda connection: connection.execute(insert(teams).values(**team)))
     heard: list[Announced] = []
 
     async def listen() -> None:
@@ -185,7 +224,7 @@ async def test_changes_of_another_server_arrive_after_its_commit(shared: Databas
 
         def store(connection: Connection) -> None:
             announce(connection, RUN, "17")
-            connection.execute(update(users).values(revision=users.c.revision + 1))
+            connection.execute(update(teams).values(revision=teams.c.revision + 1))
 
         async with asyncio.timeout(30):
             while not heard:  # until it listens

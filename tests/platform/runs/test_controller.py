@@ -6,18 +6,23 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
+from sqlalchemy import event
 
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from muster.platform.database.database import Database
+from muster.platform.graphs.bindings import TOKEN
+from muster.platform.graphs.context import Context
 from muster.platform.permissions import Actor
 from muster.platform.records.runs import Run
-from muster.platform.runs.controller import RunController, is_final
+from muster.platform.runs.controller import RunController, is_final, is_stored
+from muster.platform.runs.create import NewRun, PreparedRun, find_requests, prepare_run
 from muster.platform.runs.runs import StoredRun, find_removals
-from tests.platform.runs.test_runs_persist import begun, new_actor, with_workflow
+from muster.platform.runs.status import RunStatus
+from tests.platform.runs.test_runs_persist import T, begun, new_actor, with_workflow
 
 STARTING = 'workflows.argoproj.io "run-1" is forbidden: User "muster" cannot get resource "workflows"'
 
@@ -105,3 +110,65 @@ async def test_a_deleted_run_is_removed_when_the_cluster_lets_it(database: Datab
     assert await database.read(find_removals) == [run.id], "what is left to remove"
     await runs._delete(run.id)
     assert await database.read(find_removals) == []
+
+
+async def prepared(database: Database) -> tuple[Actor, PreparedRun]:
+    def prepare(connection: Any) -> tuple[Actor, PreparedRun]:
+        ann = new_actor(connection, "ann")
+        with_workflow(connection, ann)
+        return ann, prepare_run(connection, ann, NewRun("w"), lambda c, a, d: Context())
+
+    return await database.write(prepare)
+
+
+async def test_a_run_is_created_in_two_transactions(database: Database, tmp_path: Path) -> None:
+    """One before and one after what the cluster is asked for. With leases, there were seven."""
+    cluster, backend, namespaces, order = AsyncMock(), AsyncMock(), AsyncMock(), list[str]()
+    runs = RunController(database, cluster, tmp_path, lambda _: None, backend, namespaces)
+    ann, made = await prepared(database)
+    backend.submit.side_effect = lambda _: order.append("submitted")
+    for engine in {database._readers, database._writers}:
+        event.listen(engine, "begin", lambda _: order.append("transaction"))
+    run = await runs.create(ann, made)
+    assert order == ["transaction", "submitted", "transaction"]
+    assert run.state == "waiting"
+    (secret,) = cluster.create.await_args.args
+    assert secret["data"][TOKEN]
+    backend.submit.assert_awaited_once_with(made.workflow_object)
+    assert await database.read(find_requests) == []
+    assert await runs.namespace(run.id) == made.namespace
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "requests"),
+    [(Unavailable("the API server is away"), "waiting", 1), (Invalid("spec: Required value"), "failed", 0)],
+)
+async def test_a_run_that_the_cluster_refuses(
+    database: Database, tmp_path: Path, error: ApiError, state: str, requests: int
+) -> None:
+    backend = AsyncMock()
+    runs = RunController(database, AsyncMock(), tmp_path, lambda _: None, backend, AsyncMock())
+    ann, made = await prepared(database)
+    backend.submit.side_effect = error
+    run = await runs.create(ann, made)
+    assert run.state == state
+    assert len(await database.read(find_requests)) == requests
+
+
+def status(state: str = "running", version: str = "1", message: str = "") -> RunStatus:
+    return RunStatus(cast(Any, state), message, T, None, 0, (), version)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stored"),
+    [
+        (None, status(), False),
+        (status(), status(version="2"), True),
+        (status(), status(version="2", message="waits"), False),
+        (status(), status("failed", version="2"), False),
+        # A restarted server knows an ended run by the version that is stored.
+        (status("failed"), status("failed", version="2"), False),
+    ],
+)
+def test_what_only_argo_reads_is_not_stored(before: RunStatus | None, after: RunStatus, stored: bool) -> None:
+    assert is_stored(before, after) == stored

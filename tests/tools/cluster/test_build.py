@@ -51,6 +51,12 @@ def test_a_module_in_another_version_than_upstreams() -> None:
     ]
 
 
+def test_a_fork_is_required_by_the_path_that_it_declares() -> None:
+    lines = module_file(source(fork_of="a.dev/original"), {"Go": "1.25.0"}).splitlines()
+    assert "require a.dev/original v1.2.3" in lines
+    assert "replace a.dev/original => x.dev/thing v1.2.3" in lines
+
+
 def test_every_program_has_one_place() -> None:
     places = [(source.key, name) for source in SOURCES for name in source.programs]
     assert len(places) == len(set(places))

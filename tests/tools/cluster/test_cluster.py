@@ -14,6 +14,7 @@ from tools.cluster.cluster import PARTS, USUAL, ClusterError, chosen
         (["argo"], ["control-plane", "node", "argo"]),
         (["kueue", "scheduler-plugins"], ["control-plane", "scheduler-plugins", "kueue"]),
         (["argo-3.7"], ["control-plane", "node", "argo-3.7"]),
+        (["network-policy"], ["control-plane", "node", "network-policy"]),
         (list(USUAL), list(USUAL)),
     ],
 )

@@ -16,6 +16,7 @@ import logging
 import random
 import re
 import secrets
+import select
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +30,15 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import orjson
 from sqlalchemy import Connection, Delete, Engine, Update, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    InvalidatePoolError,
+    NoSuchModuleError,
+    OperationalError,
+)
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from muster.kube.budgets import Budgets
 from muster.kube.encryption import KEY_FILE, EncryptionError, KeyRing
@@ -140,9 +149,11 @@ ACCESS, RUN = "access", "run"
 """What is announced."""
 
 
-def _note_access_change(connection: Connection, statement: Any, *_: Any) -> None:
+def _note_access_change(connection: Connection, statement: Any, *more: Any) -> None:
     if isinstance(statement, (Update, Delete)) and getattr(statement.table, "name", "") in ACCESS_TABLES:
-        connection.info[_CHANGED] = True
+        *_, result = more
+        if result.rowcount:  # -1 if it is not known
+            connection.info[_CHANGED] = True
 
 
 T = TypeVar("T")
@@ -154,6 +165,9 @@ FENCE: ContextVar[Fence | None] = ContextVar("fence", default=None)
 _READERS = 4
 _SERVER_THREADS = 8
 _BUSY_SECONDS = 15.0
+_USED = "used"
+_IDLE_SECONDS = 30.0
+"""A connection that was not used for this long is tested before it is used again."""
 _ATTEMPTS = 12
 _ATTEMPTS_SIDE_BY_SIDE = 3
 _TRY_AGAIN = {"40001", "40P01"}
@@ -374,8 +388,10 @@ def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
+        # Not its text: it may have a password.
         raise DatabaseError(
-            f'"{url}" is not a database URL; use sqlite:///PATH or postgresql://USER@HOST/NAME'
+            "what is set as the database (MUSTER_DATABASE, or `database` in the settings) is not a URL; use "
+            "sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME"
         ) from None
     if parsed.drivername in {"postgresql", "postgres"}:
         return parsed.set(drivername="postgresql+psycopg")
@@ -399,16 +415,45 @@ def _connected(url: URL, survives_power_cut: bool, options: Mapping[str, Any]) -
         engine = create_engine(
             url,
             pool_size=_SERVER_THREADS,
-            pool_pre_ping=True,
             execution_options=dict(options),
             json_serializer=_to_json,
             json_deserializer=_from_json,
         )
     except (ModuleNotFoundError, NoSuchModuleError):
         raise DatabaseError("PostgreSQL needs its driver: pip install 'muster-ml[postgres]'") from None
+    _replace_lost_connections(engine)
     logging.getLogger("psycopg").addFilter(_is_news)
     pool = ThreadPoolExecutor(_SERVER_THREADS, thread_name_prefix="database")
     return Database(engine, engine, pool, pool)
+
+
+def _replace_lost_connections(engine: Engine) -> None:
+    """Makes the pool check a connection before it is used. SQLAlchemy's own check (pool_pre_ping) asks PostgreSQL every
+    time: as many transactions again. A connection that PostgreSQL has closed can be read from, which the kernel knows.
+    Only one that something between us may have dropped, because it was not used for a while, has to be asked."""
+
+    def checked_in(_: Any, record: ConnectionPoolEntry) -> None:
+        record.info[_USED] = time.monotonic()
+
+    def checked_out(connection: Any, record: ConnectionPoolEntry, _: Any) -> None:
+        used = record.info.get(_USED)
+        if used is None:
+            return  # it is new
+        try:
+            if time.monotonic() - used > _IDLE_SECONDS or _is_readable(connection.fileno()):
+                engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error:
+            record.info.pop(_USED)
+            raise InvalidatePoolError from None  # all others are as old: the pool connects anew
+
+    event.listen(engine, "checkin", checked_in)
+    event.listen(engine, "checkout", checked_out)
+
+
+def _is_readable(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -20,7 +20,8 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from sqlalchemy import (
@@ -46,6 +47,8 @@ from muster.platform.errors import UnavailableProblem
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 LEASE_SECONDS: Final = 10.0
 _RENEW_SECONDS: Final = 2.0
 _RETRY_SECONDS: Final = 1.0
@@ -62,6 +65,12 @@ _NOW: Final = cast(extract("epoch", func.clock_timestamp()) * 1_000_000, BigInte
 
 class LeaseLost(UnavailableProblem):
     """Another server may be doing the same by now. Nothing was written."""
+
+
+@dataclass(slots=True)
+class HeldLease:
+    name: str
+    is_given_back: bool = False
 
 
 class Leases:
@@ -107,10 +116,7 @@ class Leases:
     async def hold(self, name: str) -> AsyncIterator[None]:
         """Waits until no other task, and no other server, holds the lease, and holds it for the block. Transactions of
         the block raise LeaseLost once it is lost."""
-        lock = self._locks.get(name)
-        if lock is None:
-            lock = self._locks[name] = asyncio.Lock()
-        async with lock:
+        async with self._lock(name):
             if not self._shared:
                 yield
                 return
@@ -118,14 +124,27 @@ class Leases:
             while not await self._take(name):
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
-            token = FENCE.set(self._fence(name))
-            try:
+            async with self._fenced(HeldLease(name)):
                 yield
-            finally:
-                FENCE.reset(token)
-                # The task may have been cancelled. If this does not arrive, the lease ends by itself.
-                with suppress(DBAPIError):
-                    await asyncio.shield(self._give_back(name))
+
+    @asynccontextmanager
+    async def hold_new(self, name: str, store: Callable[[Connection], T]) -> AsyncIterator[tuple[T, HeldLease]]:
+        """As `hold`, for work that no other server knows before `store` has stored it: one transaction stores it and
+        takes the lease."""
+        held = HeldLease(name)
+
+        def store_and_take(connection: Connection) -> T:
+            if self._shared:
+                connection.execute(insert(leases).values(name=name, holder=self.holder, until=_after(LEASE_SECONDS)))
+            return store(connection)
+
+        async with self._lock(name):
+            stored = await self._database.write(store_and_take)
+            if not self._shared:
+                yield stored, held
+                return
+            async with self._fenced(held):
+                yield stored, held
 
     async def lead(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs `work` whenever this server holds the lease, until it is cancelled. If the lease is lost, `work` is
@@ -163,6 +182,38 @@ class Leases:
         except DBAPIError as error:
             log.warning("the lease of the %s cannot be taken: %s", name, error.orig)
             return False
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        lock = self._locks.get(name)
+        if lock is None:
+            lock = self._locks[name] = asyncio.Lock()
+        return lock
+
+    @asynccontextmanager
+    async def _fenced(self, held: HeldLease) -> AsyncIterator[None]:
+        """Gives the lease back at the end."""
+        token = FENCE.set(self._fence(held.name))
+        try:
+            yield
+        finally:
+            FENCE.reset(token)
+            if not held.is_given_back:
+                # The task may have been cancelled. If this does not arrive, the lease ends by itself.
+                with suppress(DBAPIError):
+                    await asyncio.shield(self._give_back(held.name))
+
+    async def write_last(self, held: HeldLease, function: Callable[[Connection], T]) -> T:
+        """Writes, and gives the lease back in the same transaction."""
+
+        def write(connection: Connection) -> T:
+            result = function(connection)
+            if self._shared:
+                connection.execute(delete(leases).where(self._own(held.name)))
+            return result
+
+        result = await self._database.write(write)
+        held.is_given_back = True
+        return result
 
     def _drop(self, names: set[str]) -> None:
         for name in names & self._led.keys():

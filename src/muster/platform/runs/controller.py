@@ -10,10 +10,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, update
+from sqlalchemy.exc import DBAPIError
 
 from muster.kube import errors as cluster_errors
 from muster.kube.budgets import Budgets
@@ -24,13 +26,13 @@ from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Forbidden, I
 from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of, version_of
 from muster.kube.pod_security import RUN_LABEL
 from muster.platform.database.database import Database
-from muster.platform.database.leases import Leases
+from muster.platform.database.leases import LeaseLost, Leases
 from muster.platform.database.tables import now, run_removals, runs
 from muster.platform.errors import ConflictProblem
 from muster.platform.namespaces import Namespaces
 from muster.platform.permissions import Actor
 from muster.platform.records.runs import Run, RunState, run_object_name
-from muster.platform.runs.create import RunRequest, close_request, find_requests
+from muster.platform.runs.create import PreparedRun, RunRequest, close_request, find_requests, store_run
 from muster.platform.runs.logs import LogSource, delete_logs, save_logs
 from muster.platform.runs.runs import (
     StoredRun,
@@ -143,22 +145,55 @@ class RunController:
             found = await self._database.read(lambda connection: find_namespace(connection, run_id))
             if found is None:
                 raise NotFound(f'the run "{run_id}" does not exist')
-            if len(self._namespaces_of_runs) >= _MOST_REMEMBERED:
-                self._namespaces_of_runs.clear()
-            self._namespaces_of_runs[run_id] = found
+            self._remember_namespace(run_id, found)
         return found
 
+    def _remember_namespace(self, run_id: str, namespace: str) -> None:
+        if len(self._namespaces_of_runs) >= _MOST_REMEMBERED:
+            self._namespaces_of_runs.clear()
+        self._namespaces_of_runs[run_id] = namespace
+
+    async def create(self, actor: Actor, made: PreparedRun) -> Run:
+        """Stores a new run, and creates its Workflow. If that fails, it is tried again: the run is stored."""
+
+        def store(connection: Connection) -> tuple[Run, str]:
+            run = store_run(connection, actor, made)
+            return run, issue_run_token(connection, run.owner_id, run.id)
+
+        async with self._leases.hold_new(f"run/{made.id}", store) as ((run, token), lease):
+            self._remember_namespace(run.id, made.namespace)
+
+            def close(connection: Connection) -> Run:
+                close_request(connection, run.id)
+                return get_run(connection, actor, run.id)
+
+            try:
+                try:
+                    await self._submit(RunRequest(run.id, made.workflow_object, made.secret), token)
+                except ApiError as error:
+                    await self._note_refusal(run.id, error)
+                    return await self._database.read(lambda connection: get_run(connection, actor, run.id))
+                return await self._leases.write_last(lease, close)
+            except (DBAPIError, LeaseLost) as error:
+                # A client that is refused now would create it again.
+                log.warning("run %s is stored, and starts later: %s", run.id, error)
+                return run
+
     async def begin(self, run_id: str) -> None:
-        """Creates the Workflow of a new run. If that fails, it is tried again."""
+        """Creates the Workflow of a stored run. If that fails, it is tried again."""
         async with self._leases.hold(f"run/{run_id}"):
             for order in await self._database.read(lambda connection: find_requests(connection, run_id)):
                 try:
                     await self._carry_out(order)
                 except ApiError as error:
-                    if is_final(error):
-                        await self._end(run_id, "failed", f"the cluster refused it: {error}")
-                    else:
-                        _log_delay(run_id, error)
+                    await self._note_refusal(run_id, error)
+
+    async def _note_refusal(self, run_id: str, error: ApiError) -> None:
+        """Ends the run if trying again does not help."""
+        if is_final(error):
+            await self._end(run_id, "failed", f"the cluster refused it: {error}")
+        else:
+            _log_delay(run_id, error)
 
     async def stop(self, actor: Actor, run_id: str) -> Run:
         """Stops the run: no node starts any more, and running nodes are stopped."""
@@ -245,10 +280,13 @@ class RunController:
             if not token:
                 await self._end(order.run_id, "stopped")
                 return
-            await self._namespaces.ensure(namespace_of(order.workflow))
-            await self._put_secret(with_token(order.secret, token))
-            await self._backend.submit(order.workflow)
+            await self._submit(order, token)
         await self._database.write(lambda connection: close_request(connection, order.run_id))
+
+    async def _submit(self, order: RunRequest, token: str) -> None:
+        await self._namespaces.ensure(namespace_of(order.workflow))
+        await self._put_secret(with_token(order.secret, token))
+        await self._backend.submit(order.workflow)
 
     async def _put_secret(self, secret: Object) -> None:
         try:
@@ -301,6 +339,7 @@ class RunController:
 
     async def _record_now(self, run_id: str, workflow: Object) -> Run | None:
         """Stores the status at once, so that the caller sees the result."""
+        self._last.pop(run_id, None)  # what the watch reports next is compared with what is stored
         told = await self._record({run_id: await self._masked(run_id, await self._read(run_id, workflow))})
         return told[0].run if told else None
 
@@ -384,7 +423,7 @@ class RunController:
             # At the same time: each may wait for the Argo server.
             read = await asyncio.gather(*(self._read(run_id, workflow) for run_id, workflow in present.items()))
             found = dict(zip(present, read, strict=True))
-            new = {run_id: each for run_id, each in found.items() if self._last.get(run_id) != each}
+            new = {run_id: each for run_id, each in found.items() if not is_stored(self._last.get(run_id), each)}
             masked = {run_id: await self._masked(run_id, each) for run_id, each in new.items()}
             if not masked:
                 continue
@@ -416,6 +455,12 @@ class RunController:
 
 def _log_delay(run_id: str, error: ApiError) -> None:
     log.warning("run %s: %s; trying again in %.0f s", run_id, error, _AGAIN_SECONDS)
+
+
+def is_stored(before: RunStatus | None, after: RunStatus) -> bool:
+    """Whether there is nothing new to store: Argo also writes what only Argo reads. The end of a run is stored with its
+    version, by which a restarted server knows that it has seen it."""
+    return before is not None and after.state not in ENDED and replace(before, version=after.version) == after
 
 
 def is_final(error: ApiError) -> bool:

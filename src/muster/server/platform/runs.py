@@ -11,16 +11,14 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from muster.kube.errors import NotFound
-from muster.platform.database.leases import LeaseLost
 from muster.platform.graphs.document import mask_secrets
 from muster.platform.graphs.model import is_graph
 from muster.platform.permissions import Actor, may
 from muster.platform.records.common import Page, Subject
 from muster.platform.records.runs import Run, RunDetail, RunNode, RunState, TagCount
-from muster.platform.runs.create import NewRun, PreparedRun, compile_source, load_copy, load_run, store_run
+from muster.platform.runs.create import NewRun, PreparedRun, compile_source, load_copy, load_run
 from muster.platform.runs.runs import (
     RunFilter,
     StoredRun,
@@ -155,7 +153,7 @@ async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> Ru
     look, new = look_of(here), body.run()
     source = await here.database.read(lambda connection: load_run(connection, who, new, look))
     made = await here.checked(who, compile_source, source)
-    return await _begun(here, who, made, response)
+    return await _create(here, who, made, response)
 
 
 @router.get("/events", operation_id="watch_runs", response_class=Response, responses=EVENTS)
@@ -231,7 +229,7 @@ async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Re
     look, changes = look_of(here), body.run()
     source = await here.database.read(lambda connection: load_copy(connection, who, run, changes, look))
     made = await here.checked(who, compile_source, source)
-    return await _begun(here, who, made, response)
+    return await _create(here, who, made, response)
 
 
 @router.post("/{run}/stop", operation_id="stop_run")
@@ -271,16 +269,10 @@ async def events_of_run(
     return event_stream(request, _run_changes(here, who, run, last_event_id(request) or after), check)
 
 
-async def _begun(here: Services, who: Actor, made: PreparedRun, response: Response) -> Run:
-    run = await here.database.write(lambda connection: store_run(connection, who, made))
+async def _create(here: Services, who: Actor, made: PreparedRun, response: Response) -> Run:
+    run = await here.runs.create(who, made)
     response.headers["Location"] = f"/api/v1/runs/{run.id}"
-    try:
-        await here.runs.begin(run.id)
-        return await here.database.read(lambda connection: get_run(connection, who, run.id))
-    except (DBAPIError, LeaseLost) as error:
-        # A client that is refused now would create it again. It is stored: the run controller does the rest.
-        log.warning("run %s is stored, and starts later: %s", run.id, error)
-        return run
+    return run
 
 
 def _told(run: Run, nodes: tuple[RunNode, ...]) -> dict[str, Any]:
