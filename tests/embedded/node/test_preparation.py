@@ -66,6 +66,7 @@ def test_a_plain_pod(bench: Bench) -> None:
     assert {"type": "tmpfs", "target": "/dev/shm"} in main["mounts"]
     assert stat.S_IMODE(os.stat(targets(main)["/tmp"]).st_mode) == 0o1777
     assert main["logDir"] == f"{bench.layout.logs}/main"
+    assert not os.path.exists(bench.layout.logs)
     assert prepared.notes == {"main": 'Running "img" in the environment of this machine (no image is pulled)'}
     assert prepared.ignored == ()
     assert stat.S_IMODE(os.stat(bench.layout.folder).st_mode) == 0o700
@@ -116,15 +117,16 @@ def test_containers_come_in_the_order_in_which_they_start(bench: Bench) -> None:
 
 
 def test_of_one_main_container_the_log_is_meant(bench: Bench) -> None:
-    bench.prepare(pod({"name": "m"}, initContainers=[{"name": "i", "image": "x", "command": ["a"]}]))
-    assert os.readlink(f"{bench.layout.logs}/.default") == "m"
+    found = bench.prepare(pod({"name": "m"}, initContainers=[{"name": "i", "image": "x", "command": ["a"]}])).pod
+    assert found["logLinks"] == {".default": "m"}
+    assert bench.prepare(pod({"name": "m"})).pod["logLinks"] == {}
 
 
 def test_the_logs_know_the_owner_of_the_pod(bench: Bench) -> None:
     owned = pod({"name": "m"})
     owner = {"apiVersion": "v1", "kind": "Workflow", "name": "w", "uid": "u", "controller": True}
-    bench.prepare({**owned, "metadata": {**owned["metadata"], "ownerReferences": [owner]}})
-    assert os.readlink(f"{bench.layout.logs}/.owner") == "Workflow@u"
+    found = bench.prepare({**owned, "metadata": {**owned["metadata"], "ownerReferences": [owner]}}).pod
+    assert found["logLinks"] == {".owner": "Workflow@u"}
 
 
 def test_limits_user_and_termination(bench: Bench) -> None:

@@ -67,6 +67,30 @@ def test_files_are_swapped_as_one(tmp_path: Path) -> None:
     assert not (tmp_path / first).exists()
 
 
+def test_files_are_replaced_one_by_one_if_they_need_not_change_together(tmp_path: Path) -> None:
+    def write(token: bytes) -> None:
+        payload = {"token": File(token, 0o600), "ca.crt": File(b"CA", 0o644)}
+        make_volume("v", Files(str(tmp_path), payload, is_atomic=False))
+
+    write(b"first")
+    assert read(tmp_path) == {"token": "first", "ca.crt": "CA"}
+    kept = (tmp_path / "ca.crt").stat().st_ino
+    (tmp_path / "token.new").write_text("left by a server that was killed")
+    opened = os.open(tmp_path / "token", os.O_RDONLY)
+    write(b"second")
+    assert read(tmp_path) == {"token": "second", "ca.crt": "CA"}
+    assert (tmp_path / "ca.crt").stat().st_ino == kept
+    assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
+    assert os.read(opened, 10) == b"first"
+    os.close(opened)
+
+
+def test_files_of_an_earlier_release_that_changed_together_are_replaced(tmp_path: Path) -> None:
+    write_payload(str(tmp_path), {"token": File(b"old", 0o600)})
+    make_volume("v", Files(str(tmp_path), {"token": File(b"new", 0o600)}, is_atomic=False))
+    assert (tmp_path / "token").read_text() == "new"
+
+
 def test_a_changed_mode_is_a_change(tmp_path: Path) -> None:
     write_payload(str(tmp_path), {"a": File(b"1", 0o644)})
     assert write_payload(str(tmp_path), {"a": File(b"1", 0o600)})

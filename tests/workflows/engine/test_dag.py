@@ -324,6 +324,18 @@ def test_what_runs_shows_the_progress_of_what_is_in_it() -> None:
     sim.step()
     nodes = {node["displayName"]: node["id"] for node in sim.run.nodes.values()}
     sim.step({nodes["a"]: Outcome("Running", progress="30/100")})
-    assert sim.run.refresh_progress() == [nodes["c"], nodes["wf"]]
+    assert sim.run.refresh_progress() == {nodes["c"], nodes["wf"]}
     assert [sim.run.nodes[nodes[name]]["progress"] for name in ("c", "wf")] == ["0/1", "30/101"]
-    assert sim.run.refresh_progress() == []
+    assert sim.run.refresh_progress() == set()
+
+
+def test_a_node_that_was_stored_with_its_progress_stays_as_it_was() -> None:
+    """The controller compares it with the node after the next step, for the events of nodes."""
+    sim = Simulation(dag("- {name: a, template: say}"))
+    sim.step()
+    nodes = {node["displayName"]: node["id"] for node in sim.run.nodes.values()}
+    sim.run.refresh_progress()
+    stored = sim.run.nodes[nodes["wf"]]
+    assert nodes["wf"] not in sim.step({nodes["a"]: Outcome("Running")}).changed
+    sim.step({nodes["a"]: Outcome("Failed")})
+    assert (stored["phase"], sim.run.nodes[nodes["wf"]]["phase"]) == ("Running", "Failed")

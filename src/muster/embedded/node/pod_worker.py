@@ -51,7 +51,7 @@ from muster.embedded.node.python_environments import PodEnvironment
 from muster.embedded.node.supervisor.contract import POD_FILE, JournalEntry, PreparedPod
 from muster.embedded.node.supervisor.output_files import remove_tree
 from muster.embedded.node.supervisor_client import SupervisorGone, ZygoteError, request_stop
-from muster.embedded.node.volumes import Files, plan_volumes, references_of, token_seconds, write_payload
+from muster.embedded.node.volumes import Files, plan_volumes, references_of, token_seconds, write_files
 from muster.embedded.node.worker_context import KeptPod, WorkerContext
 from muster.kube.builtin import POD
 from muster.kube.errors import ApiError, Conflict, NotFound
@@ -503,7 +503,7 @@ class PodWorker:
             return  # a running Pod keeps the files it has
         for volume in volumes.values():
             if isinstance(volume, Files):
-                write_payload(volume.path, volume.payload, group)
+                write_files(volume, group)
 
     def _schedule_token_refresh(self) -> None:
         """Tokens are renewed after four fifths of their lifetime, as kubelet does."""

@@ -169,8 +169,6 @@ def prepare(
     is_alone = len(resolved_containers) == 1
     if not is_alone:
         shared.append(SHARED_MEMORY)
-        _link_default_container(paths.logs, resolved_containers)
-    _link_owner(paths.logs, pod)
     containers = [
         prepare_container(
             pod,
@@ -203,6 +201,7 @@ def prepare(
         "notify": paths.notify,
         "logFileBytes": settings.logs.file_bytes,
         "logFiles": settings.logs.files,
+        "logLinks": _log_links(pod, resolved_containers),
         "limits": limits,
         "keepFailedSeconds": settings.keep_failed_seconds,
         "backoffBase": settings.backoff_base,
@@ -401,20 +400,18 @@ def _for_engine(pod: Object, name: str, volume: Volume) -> Volume:
     return EmptyDir(f"/dev/shm/muster-{uid_of(pod)}/{name}") if isinstance(volume, Memory) else volume
 
 
-def _link_default_container(logs: str, resolved_containers: list[ResolvedContainer]) -> None:
-    """Links the container whose log is meant by default, if there is only one main container. It outlives the Pod."""
+def _log_links(pod: Object, resolved_containers: list[ResolvedContainer]) -> dict[str, str]:
+    """Returns links that outlive the Pod: to the container whose log is meant by default, if there is only one main
+    container, and to the object that controls the Pod. Its logs are deleted with it, even if the Pod was deleted
+    before."""
+    links = {}
     mains = [resolved.name for resolved in resolved_containers if resolved.role == "main"]
-    if len(mains) == 1 and not os.path.islink(f"{logs}/{DEFAULT_CONTAINER_LINK}"):
-        os.makedirs(logs, exist_ok=True)
-        os.symlink(mains[0], f"{logs}/{DEFAULT_CONTAINER_LINK}")
-
-
-def _link_owner(logs: str, pod: Object) -> None:
-    """Links the object that controls the Pod. Its logs are deleted with it, even if the Pod was deleted before."""
+    if len(resolved_containers) > 1 and len(mains) == 1:
+        links[DEFAULT_CONTAINER_LINK] = mains[0]
     owner = controller_of(pod)
-    if owner is not None and not os.path.islink(f"{logs}/{OWNER_LINK}"):
-        os.makedirs(logs, exist_ok=True)
-        os.symlink(f"{owner.get('kind')}@{owner.get('uid')}", f"{logs}/{OWNER_LINK}")
+    if owner is not None:
+        links[OWNER_LINK] = f"{owner.get('kind')}@{owner.get('uid')}"
+    return links
 
 
 def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str, account_home: str = "") -> list[Mount]:

@@ -74,6 +74,9 @@ class Files:
 
     path: str
     payload: Payload = field(hash=False)
+    is_atomic: bool = True
+    """Whether all files change at the same time. That takes a folder and a link for each name, which cost time on the
+    disk: those of the service account, which every Pod has, are replaced one by one."""
 
 
 Volume: TypeAlias = EmptyDir | Memory | HostPath | Files
@@ -87,7 +90,8 @@ def plan_volumes(pod: Object, context: PodContext, folder: str, nfs: Mapping[str
     if mounts_service_account(pod, context):
         source = {"projected": {"sources": _SERVICE_ACCOUNT_SOURCES}}
         path = f"{folder}/volumes/{SERVICE_ACCOUNT_VOLUME}"
-        volumes[SERVICE_ACCOUNT_VOLUME] = Files(path, payload_of(pod, SERVICE_ACCOUNT_VOLUME, source, context))
+        payload = payload_of(pod, SERVICE_ACCOUNT_VOLUME, source, context)
+        volumes[SERVICE_ACCOUNT_VOLUME] = Files(path, payload, is_atomic=False)
     return volumes
 
 
@@ -154,9 +158,9 @@ def make_volume(name: str, volume: Volume, group: int | None = None) -> Mount | 
             return mount
         case HostPath(path, kind):
             check_host_path(name, path, kind)
-        case Files(path, payload):
+        case Files(path):
             _make_folder(path, 0o755, group)
-            write_payload(path, payload, group)
+            write_files(volume, group)
     return None
 
 
@@ -256,12 +260,29 @@ def payload_of(pod: Object, volume: str, source: Mapping[str, Any], context: Pod
     return files
 
 
+def write_files(volume: Files, group: int | None = None) -> None:
+    """Brings the files of a volume up to date."""
+    if volume.is_atomic:
+        write_payload(volume.path, volume.payload, group)
+        return
+    for name, file in _for_group(volume.payload, group).items():
+        path = f"{volume.path}/{name}"
+        try:
+            _write_file(path, file.content, file.mode, group)
+        except FileExistsError:
+            if _read_file(path) != file:
+                fresh = f"{path}.new"
+                with suppress(FileNotFoundError):
+                    os.unlink(fresh)
+                _write_file(fresh, file.content, file.mode, group)
+                os.rename(fresh, path)
+
+
 def write_payload(folder: str, payload: Payload, group: int | None = None) -> bool:
     """Writes the files so that a reader sees either all old or all new ones: they are in a folder of their own, which
     the link `..data` points at, and each name is a link through it. Returns whether anything changed."""
     data = f"{folder}/{_DATA}"
-    if group is not None:
-        payload = {path: File(file.content, file.mode | 0o040) for path, file in payload.items()}
+    payload = _for_group(payload, group)
     if _read_payload(data) == payload:
         return False
     fresh = f"..{time.strftime('%Y_%m_%d_%H_%M_%S', time.gmtime())}.{time.monotonic_ns()}"
@@ -468,17 +489,28 @@ def _check_path(volume: str, path: str) -> str:
     return "/".join(parts)
 
 
-def _read_payload(data: str) -> dict[str, tuple[bytes, int]] | None:
+def _for_group(payload: Payload, group: int | None) -> Payload:
+    """The fsGroup may read the files."""
+    if group is None:
+        return payload
+    return {path: File(file.content, file.mode | 0o040) for path, file in payload.items()}
+
+
+def _read_payload(data: str) -> Payload | None:
     """Returns the current files as a payload."""
     if not os.path.isdir(data):
         return None
-    found: dict[str, tuple[bytes, int]] = {}
+    found: Payload = {}
     for folder, _, names in os.walk(data):
         for name in names:
             path = f"{folder}/{name}"
-            with open(path, "rb") as file:
-                found[os.path.relpath(path, data)] = (file.read(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+            found[os.path.relpath(path, data)] = _read_file(path)
     return found
+
+
+def _read_file(path: str) -> File:
+    with open(path, "rb") as file:
+        return File(file.read(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
 
 
 def _write_file(path: str, content: bytes, mode: int, group: int | None) -> None:

@@ -405,18 +405,16 @@ class Run:
             self._warned.add(reason)
             self.actions.news.append(WorkflowEvent("Warning", reason, message))
 
-    def refresh_progress(self) -> list[str]:
-        """Sets the progress of the steps and DAGs that run, the inner ones first. Returns the changed nodes. Not a part
-        of every step: the node of a large DAG is large."""
-        changed = []
+    def refresh_progress(self) -> set[str]:
+        """Sets the progress of the steps and DAGs that run, the inner ones first. Returns the changed nodes, which are
+        handed out as those of a step. Not a part of every step: the node of a large DAG is large."""
         for node_id in reversed(self.live):
             node, content = self.nodes.get(node_id), self.tree.counts.get(node_id)
             if node is None or content is None or node["type"] not in ("DAG", "Steps") or not content.progress:
                 continue
             if node.get("progress") != content.progress:
                 self.tree.change(node_id, progress=content.progress)
-                changed.append(node_id)
-        return changed
+        return self.tree.take_changed()
 
     def wake_all(self) -> None:
         for work in list(self.live.values()):

@@ -6,17 +6,19 @@ import json
 import os
 import re
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from muster.embedded.node.supervisor.contract import JOURNAL, JournalEntry
+from muster.embedded.node.supervisor.contract import JOURNAL, JournalEntry, PreparedPod
 from muster.embedded.node.supervisor.journal_and_logs import (
     PART_BYTES,
     JournalWriter,
     LogStream,
     LogWriter,
     format_timestamp,
+    make_log_folders,
     read_tail,
     short_socket_path,
 )
@@ -112,7 +114,6 @@ def joined(path: Path) -> bytes:
 @pytest.mark.parametrize(
     ("chunks", "lines"),
     [
-        ([], []),
         ([b"a\n"], [(b"F", b"a")]),
         ([b"a\nb\n\nc\n"], [(b"F", b"a"), (b"F", b"b"), (b"F", b""), (b"F", b"c")]),
         ([b"hel", b"lo\nwor", b"ld\n"], [(b"F", b"hello"), (b"F", b"world")]),
@@ -125,6 +126,30 @@ def joined(path: Path) -> bytes:
 def test_output_is_split_into_lines(tmp_path: Path, chunks: list[bytes], lines: list[tuple[bytes, bytes]]) -> None:
     write(tmp_path, *chunks)
     assert read(tmp_path / "0.log") == lines
+
+
+def test_only_a_repeated_attempt_has_a_file_without_output(tmp_path: Path) -> None:
+    for attempt in range(3):
+        LogWriter(str(tmp_path / "main"), attempt, 1 << 20, 2).close()
+    assert sorted(path.name for path in (tmp_path / "main").iterdir()) == ["1.log", "2.log"]
+
+
+def test_the_first_line_creates_the_folders_of_all_containers_and_the_links(tmp_path: Path) -> None:
+    folder = tmp_path / "team" / "pod" / "uid"
+    names = ("first", "second")
+    pod: PreparedPod = {
+        "containers": [{"name": name, "logDir": f"{folder}/{name}"} for name in names],
+        "logLinks": {".default": "second", ".owner": "Workflow@1"},
+    }
+    logs = [LogWriter(f"{folder}/{name}", 0, 1 << 20, 2, partial(make_log_folders, pod)) for name in names]
+    assert list(tmp_path.iterdir()) == []
+    logs[1].write(b"a\n")
+    assert sorted(path.name for path in folder.iterdir()) == [".default", ".owner", *names]
+    assert os.readlink(folder / ".owner") == "Workflow@1"
+    assert [path.name for path in (folder / "second").iterdir()] == ["0.log"]
+    assert list((folder / "first").iterdir()) == []
+    logs[0].write(b"b\n")
+    assert [path.name for path in (folder / "first").iterdir()] == ["0.log"]
 
 
 @pytest.mark.parametrize("size", [PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES, 3 * PART_BYTES + 7])

@@ -55,8 +55,10 @@ async def run(zygote, name, container):
         if entries and entries[-1]["e"] == "finished":
             break
         await asyncio.sleep(0.01)
-    with open(f"{folder}/logs/0.log") as file:
-        log = [line.rstrip("\\n").split(" ", 3)[3] for line in file]
+    log = []
+    if os.path.exists(f"{folder}/logs/0.log"):
+        with open(f"{folder}/logs/0.log") as file:
+            log = [line.rstrip("\\n").split(" ", 3)[3] for line in file]
     end = next(e for e in entries if e["e"] == "exited")
     return {"log": log, "code": end["code"], "reason": end["reason"], "message": end.get("message")}
 

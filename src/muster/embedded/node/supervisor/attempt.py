@@ -7,13 +7,14 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from muster.embedded.node.supervisor import output_files, resource_limits
 from muster.embedded.node.supervisor.attachments import AttachedClient, Attachments, ContainerInput
 from muster.embedded.node.supervisor.contract import EngineCommands, PreparedContainer, PreparedPod
 from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
-from muster.embedded.node.supervisor.journal_and_logs import LogStream, LogWriter, read_tail
+from muster.embedded.node.supervisor.journal_and_logs import LogStream, LogWriter, make_log_folders, read_tail
 from muster.embedded.node.supervisor.probes import CheckKind, ProbeRun, ProbeRunner, start_probe
 from muster.embedded.node.supervisor.processes import Processes, ProgramMissing, StartError, host_pid, send_signal
 from muster.embedded.node.supervisor.resource_limits import ResourceLimits
@@ -98,7 +99,9 @@ class Attempt:
 
     def start(self) -> None:
         pod, container = self._host.pod, self.container
-        self._log = LogWriter(container["logDir"], self.number, pod["logFileBytes"], pod["logFiles"])
+        self._log = LogWriter(
+            container["logDir"], self.number, pod["logFileBytes"], pod["logFiles"], partial(make_log_folders, pod)
+        )
         clear_termination_message(container.get("terminationMessageFile"), self.number)
         memory, cpu = container.get("memoryLimit"), container.get("cpuLimit")
         if (memory or cpu) and not self._engine:

@@ -169,6 +169,7 @@ class PreparedPod(TypedDict, total=False):
     notify: str  # path of the agent's datagram socket; the datagram is the Pod's uid, at its end with ` finished`
     logFileBytes: int
     logFiles: int
+    logLinks: dict[str, str]  # links beside the folders of the containers' logs, created with the first line
     limits: PodLimits
     keepFailedSeconds: float  # how long the files of a Pod that failed are kept, so that commands can be run among them
     backoffBase: float  # seconds; doubles with each restart up to backoffMax

@@ -16,10 +16,10 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from muster.embedded.node.supervisor.contract import JOURNAL, JournalEntry
+from muster.embedded.node.supervisor.contract import JOURNAL, JournalEntry, PreparedPod
 
 _MAX_SOCKET_PATH = 107
 _dump = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would create an encoder for each entry
@@ -150,10 +150,15 @@ _TAIL_BYTES, _TAIL_LINES = 2048, 80
 
 class LogWriter:
     """The log of one attempt, to which both of its streams are written. Never raises: what does not fit on the disk is
-    dropped, and the log says so as soon as it can."""
+    dropped, and the log says so as soon as it can. The first attempt has no file before its first line: many Pods write
+    nothing, and every file and folder takes the disk some time."""
 
-    def __init__(self, folder: str, attempt: int, max_bytes: int, files: int) -> None:
+    def __init__(
+        self, folder: str, attempt: int, max_bytes: int, files: int, make_folders: Callable[[], None] | None = None
+    ) -> None:
+        """`make_folders` creates the folder and those of the other containers, if given."""
         self.path = f"{folder}/{attempt}.log"
+        self._make_folders = make_folders
         self._max_bytes, self._older = max(max_bytes, 1), max(files - 1, 0)
         self._descriptor = -1
         self._size = 0
@@ -161,8 +166,8 @@ class LogWriter:
         self._dropped = 0
         if attempt:
             drop_attempts(folder, self._max_bytes * (self._older + 1))
-        with suppress(OSError):
-            self._open()
+            with suppress(OSError):
+                self._open()
 
     def write(self, lines: bytes) -> None:
         """Takes complete lines only, so that a file never ends within a line."""
@@ -186,6 +191,9 @@ class LogWriter:
             self._descriptor = -1
 
     def _open(self) -> None:
+        if self._make_folders is not None:
+            self._make_folders()
+            self._make_folders = None
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             self._descriptor = os.open(self.path, flags, 0o640)
@@ -221,6 +229,16 @@ class LogWriter:
             with open(f"{note}.new", "w") as file:
                 file.write(f"{self._dropped} {self._max_bytes} {self._older + 1}\n")
             os.replace(f"{note}.new", note)
+
+
+def make_log_folders(pod: PreparedPod) -> None:
+    """Creates the folders of all containers, so that those without output are known, too, and the links beside them."""
+    folders = [container["logDir"] for container in pod["containers"]]
+    for folder in folders:
+        os.makedirs(folder, exist_ok=True)
+    for name, target in (pod.get("logLinks") or {}).items():
+        with suppress(FileExistsError):
+            os.symlink(target, f"{os.path.dirname(folders[0])}/{name}")
 
 
 def drop_attempts(folder: str, most_bytes: int) -> None:
