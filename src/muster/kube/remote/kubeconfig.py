@@ -78,7 +78,9 @@ def load_kubeconfig(path: str | Path | Sequence[str | Path], context: str = "") 
     paths = [Path(path)] if isinstance(path, str | Path) else [Path(p) for p in path]
     existing = [p.expanduser() for p in paths if p.expanduser().exists()]
     if not existing:
-        raise KubeconfigError(f"there is no kubeconfig at {', '.join(str(p) for p in paths)}")
+        raise KubeconfigError(
+            f"there is no kubeconfig at {', '.join(str(p) for p in paths)}; name one with --kubeconfig or KUBECONFIG"
+        )
     config = _merge([(p, _read(p)) for p in existing])
     return access_of(config, context, ", ".join(str(p) for p in existing))
 

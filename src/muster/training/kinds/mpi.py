@@ -244,6 +244,7 @@ def _kubectl_container(job: TrainingJob, image: str, mounts: Sequence[Object]) -
     }
 
 
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _SHELL_OPTION = re.compile(r"-[el]*c")
 
 _SLEEP = "trap 'exit 143' TERM; sleep 365d & wait"
@@ -252,13 +253,16 @@ for half a minute after the job has ended."""
 
 
 def _with_sleep_command(role: Role) -> Role:
-    """A worker without a command, or whose command is an ssh daemon, sleeps until mpirun runs a command in it."""
+    """A worker without a command, or whose command is an ssh daemon, sleeps until mpirun runs a command in it. It
+    has no probes: nothing listens at the daemon's port, so the worker would never be ready."""
     spec = role.template.get("spec") or {}
-    containers = [
-        {**c, "command": ["sh", "-c", _SLEEP], "args": []} if not _command_of(c) or _is_ssh_daemon(c) else c
-        for c in spec.get("containers") or ()
-    ]
+    containers = [_sleeping(c) if not _command_of(c) or _is_ssh_daemon(c) else c for c in spec.get("containers") or ()]
     return replace(role, template={**role.template, "spec": {**spec, "containers": containers}})
+
+
+def _sleeping(container: Mapping[str, Any]) -> Object:
+    rest = {field: value for field, value in container.items() if field not in _PROBES}
+    return {**rest, "command": ["sh", "-c", _SLEEP], "args": []}
 
 
 def _command_of(container: Mapping[str, Any]) -> list[str]:
@@ -274,7 +278,7 @@ def _is_ssh_daemon(container: Mapping[str, Any]) -> bool:
             return False
         with suppress(ValueError):  # an open quote
             words = shlex.split(words[2])
-    if words[:1] == ["exec"]:
+    if words[:1] == ["exec"] or (words and words[0].endswith("entrypoint.sh")):
         words = words[1:]
     return bool(words) and words[0].rpartition("/")[2] == "sshd"
 
