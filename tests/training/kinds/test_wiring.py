@@ -149,6 +149,12 @@ def test_an_mpi_launcher_can_reach_its_workers_and_both_find_the_agent() -> None
     assert files["discover_hosts.sh"].splitlines()[1:] == ["echo job-worker-0:2", "echo job-worker-1:2"]
 
 
+def test_the_role_of_an_mpi_replica_is_in_its_environment_as_in_mpi_operator() -> None:
+    obj = {**job(Mpi(), {"Launcher": 1, "Worker": 1}), "apiVersion": "kubeflow.org/v2beta1"}
+    envs = [Mpi().wiring(Mpi().read(obj), Replica(role, 0), {}).env for role in ("Launcher", "Worker")]
+    assert [env["K_MPI_JOB_ROLE"] for env in envs] == ["launcher", "worker"]
+
+
 def test_an_mpi_worker_without_a_command_waits_and_ends_on_sigterm() -> None:
     worker = {"replicas": 1, "template": {"spec": {"containers": [{"name": "mpi", "image": "i"}]}}}
     role = Mpi().read(job(Mpi(), {"Launcher": 1, "Worker": worker})).role("Worker")
