@@ -109,6 +109,8 @@ def access_of(config: Mapping[str, Any], context: str = "", source: str = "kubec
     """The same for a kubeconfig that is already parsed. Its paths must be absolute."""
     wanted = context or config.get("current-context") or ""
     contexts = _by_name(config, "contexts", "context")
+    if not contexts:
+        raise KubeconfigError(f"{source}: this is not a kubeconfig: it has no contexts")
     if not wanted:
         raise KubeconfigError(f"{source}: no current-context is set; name one of: {_names(contexts)}")
     chosen = _pick(contexts, wanted, "context", source)
