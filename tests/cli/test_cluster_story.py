@@ -87,6 +87,18 @@ def test_invalid_arguments_are_explained(cluster: Muster, words: list[str], comp
     assert "Traceback" not in refused.err
 
 
+def test_the_logs_of_a_job_without_its_kind(cluster: Muster) -> None:
+    pod = "{restartPolicy: Never, containers: [{name: a, image: busybox, command: ['true']}]}"
+    spec = f"{{suspend: true, template: {{spec: {pod}}}}}"
+    job = f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: nightly}}\nspec: {spec}\n"
+    cluster("apply", "-f", cluster.file("job.yaml", job)).ok()
+    told = cluster("logs", "nightly")
+    assert told.code == 1
+    assert told.err.startswith('error: there is no Pod "nightly" in namespace default')
+    assert told.err.endswith("muster logs job/nightly\n")
+    cluster("delete", "-f", "job.yaml").ok()
+
+
 def test_several_kinds_and_forms(cluster: Muster) -> None:
     both = pod("form", "true") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: form}\n"
     cluster("apply", "-f", cluster.file("form.yaml", both)).ok()

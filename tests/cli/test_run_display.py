@@ -19,6 +19,7 @@ from tests.cli.workflow_objects import node, workflow
 
 POD = Kind("", "v1", "Pod", "pods")
 JOB = Kind("batch", "v1", "Job", "jobs")
+PYTORCH = Kind("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
 WORKFLOW = Kind("argoproj.io", "v1alpha1", "Workflow", "workflows")
 APPROVE = node("approve", "Suspend", "Running", templateName="approve")
 RESUME = "continue with `muster resume wf`"
@@ -110,6 +111,14 @@ def beside_executor() -> dict[str, Any]:
         ),
         (WORKFLOW, workflow(APPROVE, progress="1/2"), "Suspended", "Running", f"waits at approve; {RESUME}"),
         (WORKFLOW, workflow(spec={"suspend": True}), "Suspended", "Pending", f"suspended; {RESUME}"),
+        (
+            PYTORCH,
+            {"kind": "PyTorchJob", "metadata": {"name": "a"}, "spec": {"runPolicy": {"suspend": True}}},
+            "Suspended",
+            "Pending",
+            "spec.runPolicy.suspend is true; to resume: kubectl patch pytorchjob a --type merge"
+            """ -p '{"spec": {"runPolicy": {"suspend": false}}}'""",
+        ),
         (
             WORKFLOW,
             workflow(

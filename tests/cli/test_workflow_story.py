@@ -62,6 +62,12 @@ def test_latest_needs_a_workflow(muster: Muster) -> None:
         assert "@latest: there are no workflows in namespace" in told.err
 
 
+def test_a_parameter_that_the_workflow_does_not_have(box: Muster) -> None:
+    told = box("submit", "story.yaml", "-o", "name", "-p", "ends=false", "-p", "end=true").ok()
+    assert told.err == 'Warning: story.yaml: has no parameter "ends" in spec.arguments; did you mean "end"?\n'
+    box("delete", told.out.strip()).ok()
+
+
 def test_submit_and_get(box: Muster) -> None:
     done = box("submit", "story.yaml", "--watch").ok()
     assert "prepare Running" in done.out or "prepare Succeeded" in done.out

@@ -54,7 +54,12 @@ def test_causes_read_as_kubernetes_writes_them(cause: Cause, message: str, reaso
         ({"name": "x"}, "array", 'expected a list, got an object with name; put "- " before its first field'),
         ({}, "array", "expected a list, got an empty object"),
         (1, "string", 'expected a string, got the number 1; put it in quotes: "1"'),
-        (True, "string", 'expected a string, got the boolean true; put it in quotes: "true"'),
+        (
+            True,
+            "string",
+            'expected a string, got the boolean true; put it in quotes: "true", or "y", "yes" or "on" if that'
+            " is what you wrote (without quotes, YAML reads true)",
+        ),
         (["x"], "string", 'expected a string, got a list ["x"]; leave out the "- " before it'),
         ("3", "integer", 'expected an integer, got a string "3"; write it without quotes: 3'),
         ("three", "integer", 'expected an integer, got a string "three"'),

@@ -172,6 +172,7 @@ NO_LIST = (
         ("a: b: c\n", 1, 5, COLON),
         ("l:\n- a\nc\nd: 1\n", 3, 1, 'a key without a ":" after it'),
         ("a: 'x\nb: 2\n", 1, 4, "this quote is never closed"),
+        ("a: [\n", 2, 1, "a value is missing; look for a [ or { above that is not closed"),
         ("x: @foo\n", 1, 4, 'a value cannot begin with "@"; put it in quotes'),
         ("a: [1, 2\nb: 3\n", 2, 2, "',' or ']' is missing in what begins in line 1"),
         ("a: *b\n", 1, 4, "undefined alias; an anchor (&name) has to come before it"),

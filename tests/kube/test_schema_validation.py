@@ -108,7 +108,8 @@ def test_what_fits(schema: Schema, value: Any) -> None:
             [
                 (
                     "spec.nodeSelector[a.b/c]",
-                    'expected a string, got the boolean true; put it in quotes: "true"',
+                    'expected a string, got the boolean true; put it in quotes: "true", or "y", "yes" or "on" if that'
+                    " is what you wrote (without quotes, YAML reads true)",
                     "FieldValueTypeInvalid",
                 )
             ],

@@ -43,7 +43,7 @@ def test_the_last_port_is_tried_before_the_default(tmp_path: Path) -> None:
 def test_a_configured_port_is_used_or_an_error(tmp_path: Path) -> None:
     with open_listener("127.0.0.1", 0, tmp_path / "a") as taken:
         port = port_of(taken)
-        told = rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"
+        told = rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use; choose another port"
         with pytest.raises(ServerError, match=told), open_listener("127.0.0.1", port, tmp_path / "b"):
             pass
     with open_listener("127.0.0.1", port, tmp_path / "b") as got:

@@ -183,6 +183,18 @@ def test_all_restarts_count_towards_the_backoff_limit(
         assert not decided.progress.has("Restarting")
 
 
+@pytest.mark.parametrize("field", ["containerStatuses", "initContainerStatuses"])
+@pytest.mark.parametrize(("limit", "restarts", "fails"), [(0, 0, True), (2, 1, False), (2, 2, True)])
+def test_a_job_fails_when_a_container_needs_one_restart_too_many_and_not_only_after_it(
+    pytorch_job: MakeJob, field: str, limit: int, restarts: int, fails: bool
+) -> None:
+    crashing = pod("Worker", 0, "Running")
+    state = {"waiting": {"reason": "CrashLoopBackOff"}}
+    crashing["status"][field] = [{"name": "pytorch", "state": state, "restartCount": restarts}]
+    decided = decide(with_policy(pytorch_job(), backoffLimit=limit), [*running(("Master", 0)), crashing])
+    assert decided.progress.has("Failed") == fails
+
+
 def test_what_a_node_restarted_in_place_still_counts_when_its_pod_is_replaced(pytorch_job: MakeJob) -> None:
     decided = decide(pytorch_job(), [*running(("Master", 0)), pod("Worker", 0, "Failed", code=1, restarts=2)])
     assert decided.annotations == {RESTARTS_ANNOTATION: '{"worker-0":3}'}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
@@ -14,12 +15,13 @@ import typer
 from muster.cli.errors import CommandError
 from muster.cli.output import LogWriter, colorize, echo, pick_color, supports_color, warn
 from muster.cli.pod_logs import LogFollower, LogLine, LogSource, split_timestamp
+from muster.cli.run_objects import is_workload
 from muster.cli.selection import format_nothing_found, list_objects, watch_object
 from muster.cli.session import LATEST, LabelSelector, Session, on_cluster, parse_duration
 from muster.cli.workflow_objects import find_workflow, strip_workflow_type, workflow_kind
 from muster.kube.cluster import LogQuery
 from muster.kube.controller import Informer
-from muster.kube.errors import BadRequest, NotFound
+from muster.kube.errors import ApiError, BadRequest, NotFound
 from muster.kube.objects import (
     Object,
     labels_of,
@@ -147,7 +149,23 @@ async def _print_deleted_pod(session: Session, name: str, query: LogQuery, missi
     try:
         await _copy(session, name, replace(query, follow=False), "")
     except (NotFound, BadRequest):
+        other = await _find_workload(session, name)
+        if other:
+            raise CommandError(
+                f'error: there is no Pod "{name}" in namespace {session.namespace}; for the logs of all its Pods: '
+                f"muster logs {other}"
+            ) from None
         raise missing from None
+
+
+async def _find_workload(session: Session, name: str) -> str:
+    """Returns KIND/NAME of a training job or Job with this name, or ""."""
+    for kind in session.cluster.catalogue:
+        if kind.namespaced and is_workload({"apiVersion": kind.api_version, "kind": kind.kind}):
+            with suppress(ApiError):
+                await session.cluster.get(kind, name, session.namespace)
+                return f"{kind.singular}/{name}"
+    return ""
 
 
 async def _copy(session: Session, name: str, query: LogQuery, prefix: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from muster.cli.errors import CommandError
-from muster.cli.output import echo, format_table
+from muster.cli.output import echo, format_table, warn
 
 if TYPE_CHECKING:
     from muster.sdk import Muster
@@ -214,7 +214,15 @@ def print_records(records: list[Any], headers: list[str], rows: list[tuple[Any, 
     if as_json:
         print_json([asdict(record) for record in records])
     else:
+        print_rows(headers, rows)
+
+
+def print_rows(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Prints a table. Without rows, it says so, and stdout stays empty for scripts."""
+    if rows:
         echo("\n".join(format_table(headers, rows)))
+    else:
+        warn("Nothing found")
 
 
 def print_json(value: Any) -> None:

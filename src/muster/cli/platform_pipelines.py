@@ -10,8 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from muster.cli.errors import CommandError, CommandExit
-from muster.cli.output import echo, format_table, warn
-from muster.cli.platform import JsonOption, LimitOption, command_group, connect_platform, parse_pairs, print_json
+from muster.cli.output import echo, format_table
+from muster.cli.platform import (
+    JsonOption,
+    LimitOption,
+    command_group,
+    connect_platform,
+    parse_pairs,
+    print_json,
+    print_rows,
+)
 
 pipelines_app = command_group("Manage Kubeflow pipelines, their versions and runs.")
 experiments_app = command_group("Manage experiments, which group the runs of Kubeflow pipelines.")
@@ -219,11 +227,9 @@ def list_recurring_runs(namespace: _Space = "", most: LimitOption = 100, as_json
         found = list(muster.pipelines.recurring_runs(namespace=namespace, most=most))
     if as_json:
         print_json(found)
-    elif not found:
-        warn("Nothing found")
     else:
         rows = [(r["display_name"], r["recurring_run_id"], r["status"], _trigger(r["trigger"])) for r in found]
-        echo("\n".join(format_table(["NAME", "ID", "STATUS", "TRIGGER"], rows)))
+        print_rows(["NAME", "ID", "STATUS", "TRIGGER"], rows)
 
 
 @recurring_app.command("get")
@@ -291,11 +297,8 @@ def _print(found: Iterable[Mapping[str, Any]], columns: Mapping[str, str], as_js
     items = list(found)
     if as_json:
         print_json(items)
-    elif not items:
-        warn("Nothing found")
     else:
-        rows = [tuple(each.get(field, "") for field in columns.values()) for each in items]
-        echo("\n".join(format_table(list(columns), rows)))
+        print_rows(list(columns), [tuple(each.get(field, "") for field in columns.values()) for each in items])
 
 
 def _values(given: list[str] | None) -> dict[str, Any]:

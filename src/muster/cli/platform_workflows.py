@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.errors import CommandError, CommandExit
-from muster.cli.output import echo, format_table, warn
+from muster.cli.output import echo, warn
 from muster.cli.platform import (
     JsonOption,
     LimitOption,
@@ -56,13 +56,8 @@ def list_workflows(
                 q=q, owner=owner, team=team, archived="only" if archived else "no", sort=sort, most=most
             )
         )
-    if as_json:
-        print_json([asdict(workflow) for workflow in found])
-    elif not found:
-        warn("No workflows found")
-    else:
-        rows = ((w.name, w.versions, w.owner_name, w.team_name or "", format_time(w.updated)) for w in found)
-        echo("\n".join(format_table(["NAME", "VERSIONS", "OWNER", "TEAM", "UPDATED"], rows)))
+    rows = [(w.name, w.versions, w.owner_name, w.team_name or "", format_time(w.updated)) for w in found]
+    print_records(found, ["NAME", "VERSIONS", "OWNER", "TEAM", "UPDATED"], rows, as_json)
 
 
 @workflows_app.command("versions")

@@ -203,6 +203,8 @@ def _workload_state(obj: Mapping[str, Any]) -> tuple[str, str, str]:
         return "Suspended", "Pending" if spec_of(obj).get("suspend") else "Running", held
     if spec_of(obj).get("suspend"):
         return "Suspended", "Pending", "spec.suspend is true"
+    if (spec_of(obj).get("runPolicy") or {}).get("suspend"):
+        return "Suspended", "Pending", _format_resume(obj)
     if is_deleting(obj):
         return "Terminating", "Running", ""
     phase = str(status.get("phase") or "")
@@ -210,6 +212,12 @@ def _workload_state(obj: Mapping[str, Any]) -> tuple[str, str, str]:
         true = [c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"]
         phase = "Running" if status.get("active") or "Running" in true else "Pending"
     return phase or "Applied", "Pending" if phase in ("", "Pending") else "Running", _job_counts(obj)
+
+
+def _format_resume(job: Mapping[str, Any]) -> str:
+    patch = '{"spec": {"runPolicy": {"suspend": false}}}'
+    kind, name = str(job.get("kind")).lower(), name_of(dict(job))
+    return f"spec.runPolicy.suspend is true; to resume: kubectl patch {kind} {name} --type merge -p '{patch}'"
 
 
 def _job_counts(obj: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ class Session:
     namespace: str
     """The namespace of objects that do not name one."""
     remote: RemoteCluster | None = None
-    """The same cluster, if it is reached over HTTP; for requests that only a server answers."""
+    """The same cluster, if it is reached over HTTP; for requests that only a server can handle."""
     box: EmbeddedCluster | None = None
     """The same cluster, if it runs in this process."""
     in_the_box: bool = False
@@ -370,7 +370,7 @@ def parse_targets(words: Sequence[str], catalogue: Catalogue) -> list[Target]:
     """Parses TYPE[,TYPE...] [NAME...] or TYPE/NAME... as kubectl does. Adjacent words of one kind become one target."""
     words = [word for word in words if word]
     if not words:
-        raise CommandError("specify what to show: a type (`pods`), a type and a name (`pod x`), or TYPE/NAME (`pod/x`)")
+        raise CommandError("specify the objects: a type (`pods`), a type and a name (`pod x`), or TYPE/NAME (`pod/x`)")
     if any("/" in word for word in words):
         return _merge_adjacent([_parse_slashed(word, catalogue) for word in words])
     kinds = [kind for word in words[0].split(",") if word for kind in find_kinds(word, catalogue)]

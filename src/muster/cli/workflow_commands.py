@@ -28,7 +28,7 @@ from muster.cli.workflow_objects import (
     workflow_kind,
 )
 from muster.cli.workflow_tree import print_workflow
-from muster.kube.errors import ApiError
+from muster.kube.errors import ApiError, closest_word
 from muster.kube.objects import (
     Object,
     creation_order,
@@ -189,12 +189,30 @@ async def _create_from_resource(session: Session, resource: str, options: Submit
 async def _create_document(session: Session, document: Document, options: SubmitOptions, dry_run: bool) -> Object:
     from muster.workflows.submit import SubmissionError, apply_options
 
+    for warning in find_unknown_parameters(document.object, options.parameters):
+        warn(f"Warning: {document.source}: {warning}")
     try:
         return await _create(session, apply_options(document.object, options), dry_run)
     except SubmissionError as error:
         raise CommandError(f"error: {error}") from None
     except ApiError as error:
         raise CommandError(format_document_error(error, document)) from None
+
+
+def find_unknown_parameters(workflow: Object, given: Iterable[str]) -> list[str]:
+    """Returns a warning for each NAME=VALUE whose name the workflow does not have. Argo adds such a parameter, and
+    nothing uses it. A workflow that refers to a template has the parameters of that, too, so nothing is said of it."""
+    spec = spec_of(workflow)
+    if spec.get("workflowTemplateRef") or workflow.get("kind") != "Workflow":
+        return []
+    known = [str(parameter.get("name")) for parameter in (spec.get("arguments") or {}).get("parameters") or ()]
+    warnings = []
+    for name in (pair.partition("=")[0] for pair in given):
+        if name not in known:
+            near = closest_word(name, known)
+            hint = f'; did you mean "{near}"?' if near else ""
+            warnings.append(f'has no parameter "{name}" in spec.arguments{hint}')
+    return warnings
 
 
 async def _create(session: Session, workflow: Object, dry_run: bool) -> Object:

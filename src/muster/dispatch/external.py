@@ -1,6 +1,6 @@
 """A base for clusters that are reached by an HTTP API: connections, adoption, and what an answer means.
 
-A subclass maps jobs to requests and answers to states. It implements `create`, `describe_one` (or `describe`, if the
+A subclass maps jobs to requests and responses to states. It implements `create`, `describe_one` (or `describe`, if the
 cluster can list many jobs at once), `stop` and `request`, and `find` if the cluster can be asked for a name.
 """
 

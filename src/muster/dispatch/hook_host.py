@@ -1,7 +1,7 @@
 """The process that forks a child for every hook: `python -m muster.dispatch.hook_host`.
 
 It imports the shop's module once. A child that raises, hangs or calls `os._exit` takes neither this process nor the
-dispatcher down. Requests and answers are lines of JSON on stdin and stdout:
+dispatcher down. Requests and responses are lines of JSON on stdin and stdout:
 
     {"id": 7, "target": "shop.jobs:Train", "hook": "prepare", "job": {...}, "errors": "shop.jobs:errors"}
     {"started": 7}

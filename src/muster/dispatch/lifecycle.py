@@ -404,7 +404,7 @@ def _stop_sent(job: Job, error: DispatchError | None, now: datetime) -> Job:
 
 
 def _priority_sent(job: Job, sent: PrioritySent, now: datetime) -> Job:
-    """A cluster that cannot be reached is told later; one that refuses is not asked again."""
+    """If the cluster cannot be reached, the call is repeated later; if it refuses, it is not."""
     if job.state not in {"preparing", "running"}:
         return job
     if isinstance(sent.error, Transient | Unclear):

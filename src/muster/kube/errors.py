@@ -282,6 +282,10 @@ def _suggest_fix(value: Any, wanted: str) -> str:
         if scalar:
             return f'write it as "- {value if isinstance(value, str) else format_value(value)}"'
         return 'put "- " before its first field' if isinstance(value, dict) and value else ""
+    if wanted == "string" and isinstance(value, bool):
+        others = '"y", "yes" or "on"' if value else '"n", "no" or "off"'
+        text = format_value(value)
+        return f'put it in quotes: "{text}", or {others} if that is what you wrote (without quotes, YAML reads {text})'
     if wanted == "string" and scalar:
         return f'put it in quotes: "{format_value(value)}"'
     if wanted in ("integer", "number") and isinstance(value, str) and _is_number(value, wanted):

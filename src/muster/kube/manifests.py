@@ -448,6 +448,8 @@ def _explain_error(error: yaml.MarkedYAMLError, text: str, source: str) -> Manif
     elif "unexpected end of stream" in problem and "quoted" in (error.context or ""):
         problem = "this quote is never closed"
         line, column = (error.context_mark.line, error.context_mark.column) if error.context_mark else (line, column)
+    elif "did not find expected node content" in problem and not here.strip():
+        problem = "a value is missing; look for a [ or { above that is not closed"
     elif "undefined alias" in problem:
         problem = f"{problem.removeprefix('found ')}; an anchor (&name) has to come before it"
     elif "did not find expected ',' or" in problem:

@@ -53,7 +53,7 @@ class InstallOptions:
     arguments: tuple[str, ...] = ()
     """Further arguments of `muster operator`."""
     failure_policy: str = "Ignore"
-    """What happens to jobs while no replica answers. `Ignore` accepts them: the controller finds the same mistakes
+    """What happens to jobs while no replica is available. `Ignore` accepts them: the controller finds the same mistakes
     later and fails the job with the same message. `Fail` rejects all changes of jobs until then."""
     issuer: Any = None
     """A cert-manager issuer for the webhook's certificate; without one the operator issues its own."""

@@ -95,7 +95,7 @@ def check_interval(connection: Connection, actor: Actor, trigger: Trigger) -> No
 
 
 def stored_trigger(trigger: Trigger) -> dict[str, Any]:
-    """Returns the trigger as the API answers it, which `read_trigger` reads."""
+    """Returns the trigger as the API returns it, which `read_trigger` reads."""
     times = {"start_time": trigger.start, "end_time": trigger.end}
     written = {name: timestamp(moment) for name, moment in times.items() if moment is not None}
     if trigger.cron:

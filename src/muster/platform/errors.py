@@ -1,4 +1,4 @@
-"""Errors of the platform, in the form of the API's answers (problem+json, RFC 9457)."""
+"""Errors of the platform, in the form of the API's responses (problem+json, RFC 9457)."""
 
 from __future__ import annotations
 

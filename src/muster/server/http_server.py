@@ -5,6 +5,7 @@ many there are, and how long a client may take to send a request or to read the 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections import Counter
@@ -249,7 +250,8 @@ def _first_free(listen: Callable[[str, int], list[socket.socket]], host: str, po
             return listen(host, port)
         except OSError as error:
             if number == len(ports):
-                raise ServerError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+                hint = "; choose another port, or 0 for any free one" if error.errno == errno.EADDRINUSE else ""
+                raise ServerError(f"cannot listen on {host}:{port}: {error.strerror}{hint}") from None
     raise ValueError("no port to try")
 
 

@@ -52,6 +52,7 @@ from muster.training.replicas import (
     backoff_left,
     count_container_restarts,
     count_failures,
+    count_pending_restarts,
     describe_failure,
     find_end_time,
     find_exit_code,
@@ -245,11 +246,14 @@ class _Planner:
 
     def _check_backoff_limit(self) -> JobOutcome | None:
         limit = self.job.policy.backoff_limit
-        if limit is None or self._count_restarts() <= limit:
+        if limit is None:
             return None
-        return self._backoff_exceeded(
-            limit, (pod for pod in self.replicas.pods.values() if count_container_restarts(pod))
-        )
+        # A container that waits for a restart beyond the limit need not get it: the job has failed already.
+        pending = sum(count_pending_restarts(pod) for pod in self.replicas.present().values())
+        if self._count_restarts() + pending <= limit:
+            return None
+        culprits = [p for p in self.replicas.pods.values() if count_container_restarts(p) or count_pending_restarts(p)]
+        return self._backoff_exceeded(limit, culprits)
 
     def _count_restarts(self) -> int:
         """Counts our restarts, and those that the node did in place."""

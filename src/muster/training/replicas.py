@@ -177,5 +177,16 @@ def backoff_left(attempt: int, ended: datetime | None, now: datetime) -> float:
 
 
 def count_container_restarts(pod: Object) -> int:
-    """Counts the restarts that the node did in place."""
-    return sum(container.get("restartCount", 0) for container in status_of(pod).get("containerStatuses") or ())
+    """Counts the restarts that the node did in place, of init containers, too."""
+    return sum(container.get("restartCount", 0) for container in _container_statuses(pod))
+
+
+def count_pending_restarts(pod: Object) -> int:
+    """Counts the containers that have failed and that the node is about to start again."""
+    waiting = ((container.get("state") or {}).get("waiting") or {} for container in _container_statuses(pod))
+    return sum(1 for state in waiting if state.get("reason") == "CrashLoopBackOff")
+
+
+def _container_statuses(pod: Object) -> Iterator[Mapping[str, Any]]:
+    for field in ("initContainerStatuses", "containerStatuses"):
+        yield from status_of(pod).get(field) or ()

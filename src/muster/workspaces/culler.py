@@ -78,7 +78,7 @@ class CullDecision:
 
 
 def read_activity(kernels: Any, terminals: Any) -> Activity:
-    """Reads the answers of /api/kernels and /api/terminals, which a user's program may have written."""
+    """Reads the responses of /api/kernels and /api/terminals, which a user's program may have written."""
     found: list[datetime] = []
     busy = False
     for each in (*_entries(kernels), *_entries(terminals)):

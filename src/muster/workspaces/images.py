@@ -18,7 +18,7 @@ from muster.kube.schema import NUMBER, STRING, STRINGS, integer, list_of, obj
 JUPYTER_PORT: Final = 8888
 TENSORBOARD_PORT: Final = 6006
 HOME: Final = "/home/jovyan"
-"""Where Kubeflow's images, and thus our environments, have the user's files."""
+"""Where Kubeflow's images, and therefore our environments, have the user's files."""
 TENSORBOARD_IMAGE: Final = "muster.dev/tensorboard"
 """The image of TensorBoards in the sandbox: it stands for an environment."""
 

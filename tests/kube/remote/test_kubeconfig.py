@@ -122,6 +122,8 @@ def test_an_unreadable_file_is_named_but_not_quoted(tmp_path: Path, text: str) -
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(KubeconfigError, match="not a kubeconfig: it has no contexts"):
+        access_of({"apiVersion": "kubeflow.org/v1"})
     with pytest.raises(KubeconfigError, match="there is no kubeconfig"):
         load_kubeconfig(tmp_path / "nothing")
 

@@ -149,6 +149,12 @@ def test_an_mpi_launcher_can_reach_its_workers_and_both_find_the_agent() -> None
     assert files["discover_hosts.sh"].splitlines()[1:] == ["echo job-worker-0:2", "echo job-worker-1:2"]
 
 
+def test_the_role_of_an_mpi_replica_is_in_its_environment_as_in_mpi_operator() -> None:
+    obj = {**job(Mpi(), {"Launcher": 1, "Worker": 1}), "apiVersion": "kubeflow.org/v2beta1"}
+    envs = [Mpi().wiring(Mpi().read(obj), Replica(role, 0), {}).env for role in ("Launcher", "Worker")]
+    assert [env["K_MPI_JOB_ROLE"] for env in envs] == ["launcher", "worker"]
+
+
 def test_an_mpi_worker_without_a_command_waits_and_ends_on_sigterm() -> None:
     worker = {"replicas": 1, "template": {"spec": {"containers": [{"name": "mpi", "image": "i"}]}}}
     role = Mpi().read(job(Mpi(), {"Launcher": 1, "Worker": worker})).role("Worker")
@@ -173,6 +179,7 @@ def test_an_mpi_worker_without_a_command_waits_and_ends_on_sigterm() -> None:
         (["/usr/sbin/sshd", "-De"], None, True),
         (None, ["/usr/sbin/sshd", "-De"], True),
         (["bash", "-c", "exec /usr/sbin/sshd -De"], None, True),
+        (["/entrypoint.sh"], ["/usr/sbin/sshd", "-De"], True),
         (["sh", "-c", "/usr/sbin/sshd; python train.py"], None, False),
         (["sh", "-c", "echo 'sshd"], None, False),
         (["python", "train.py"], ["/usr/sbin/sshd"], False),
@@ -186,6 +193,7 @@ def test_an_mpi_worker_that_would_only_run_an_ssh_daemon_waits_instead(
         "image": "i",
         **({"command": command} if command else {}),
         **({"args": args} if args else {}),
+        "readinessProbe": {"tcpSocket": {"port": 2222}},
     }
     worker = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
     obj = job(Mpi(), {"Launcher": 1, "Worker": worker})
@@ -193,5 +201,6 @@ def test_an_mpi_worker_that_would_only_run_an_ssh_daemon_waits_instead(
     assert role is not None
     found = role.template["spec"]["containers"][0]
     assert (found.get("command") != command or found.get("args") != args) == sleeps
+    assert ("readinessProbe" not in found) == sleeps, "nothing listens at the port of the daemon"
     warned = [cause.field for cause in Mpi().warnings(obj)]
     assert warned == (["spec.mpiReplicaSpecs.Worker.template.spec.containers[0].command"] if sleeps else [])

@@ -77,6 +77,16 @@ def told(text: str) -> list[tuple[str, str]]:
             "did you mean {{inputs.parameters.x}}?",
         ),
         (
+            "{templates: [{container: {args: ['{{=fromJson(inputs.parameters.x).a}}']}}]}",
+            f"{T}.container.args[0]",
+            "is not substituted: there is no function fromJson; did you mean fromJSON?",
+        ),
+        (
+            "{templates: [{container: {args: ['{{=sprig.fromJason(inputs.parameters.x)}}']}}]}",
+            f"{T}.container.args[0]",
+            "there is no function sprig.fromJason; did you mean sprig.fromJson?",
+        ),
+        (
             "{templates: [{container: {args: ['{{inputs.parameters.x}} {{inputs.parameters.x']}}]}",
             f"{T}.container.args[0]",
             "never closed",
@@ -101,7 +111,10 @@ def test_an_old_spelling_of_a_schedule() -> None:
         "{templates: [{container: {args: ['{{ .Values.x }} {{foo}} {{item}} {{inputs.parameters.x}}']}}]}",
         "{volumeClaimTemplates: [{metadata: {name: a}}], templates: [{volumes: [{name: b}], container: {volumeMounts: "
         "[{name: a, mountPath: /a}, {name: b, mountPath: /b}, {name: '{{item}}', mountPath: /c}]}}]}",
+        "{templates: [{container: {args: ['{{=let up = 1; asInt(\"1\") + up}} {{=now().Year()}}']}}]}",
+        "{templates: [{container: {args: ['{{=sprig.upper(inputs.parameters.x)}}']}}]}",
         "{podSpecPatch: '{}', templates: [{container: {volumeMounts: [{name: a, mountPath: /a}]}}]}",
+        "{arguments: {parameters: [{name: kubeflow-pipeline}]}, templates: [{plugin: {kubeflow-importer: {}}}]}",
         "{templates: [{steps: [[{template: elsewhere, arguments: {parameters: [{name: a}]}}]]}]}",
     ],
 )

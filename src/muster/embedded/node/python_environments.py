@@ -418,7 +418,7 @@ def _publish(building: Path, path: Path) -> None:
 
 
 def _discard(place: Path) -> None:
-    """The name disappears first, so that nobody enters what is being removed."""
+    """The name disappears first, so that no task enters what is being removed."""
     aside = place.with_name(f"{_REMOVING}{place.name}-{time.time_ns()}")
     with suppress(OSError):
         place.rename(aside)

@@ -78,7 +78,9 @@ def load_kubeconfig(path: str | Path | Sequence[str | Path], context: str = "") 
     paths = [Path(path)] if isinstance(path, str | Path) else [Path(p) for p in path]
     existing = [p.expanduser() for p in paths if p.expanduser().exists()]
     if not existing:
-        raise KubeconfigError(f"there is no kubeconfig at {', '.join(str(p) for p in paths)}")
+        raise KubeconfigError(
+            f"there is no kubeconfig at {', '.join(str(p) for p in paths)}; name one with --kubeconfig or KUBECONFIG"
+        )
     config = _merge([(p, _read(p)) for p in existing])
     return access_of(config, context, ", ".join(str(p) for p in existing))
 
@@ -107,6 +109,8 @@ def access_of(config: Mapping[str, Any], context: str = "", source: str = "kubec
     """The same for a kubeconfig that is already parsed. Its paths must be absolute."""
     wanted = context or config.get("current-context") or ""
     contexts = _by_name(config, "contexts", "context")
+    if not contexts:
+        raise KubeconfigError(f"{source}: this is not a kubeconfig: it has no contexts")
     if not wanted:
         raise KubeconfigError(f"{source}: no current-context is set; name one of: {_names(contexts)}")
     chosen = _pick(contexts, wanted, "context", source)

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS: Final = 1.0
 _COLLECT_SECONDS: Final = 0.02
-"""Announcements that come together are answered with one look at the database."""
+"""Announcements that arrive together cause a single query."""
 _ALIVE_SECONDS: Final = 15.0
 
 

@@ -72,7 +72,7 @@ def workspace_actor(
 
 
 def touch_workspace_login(connection: Connection, actor: Actor) -> None:
-    """Whoever works in a workspace uses the session."""
+    """Working in a workspace keeps the session alive."""
     (touch_session if actor.via == "session" else touch_token)(connection, actor.credential)
 
 

@@ -144,11 +144,11 @@ _PREFIX = "workflows.argoproj.io"
 
 
 def label_creator(user: User, obj: Object) -> Object:
-    return _labelled(obj, {f"{_PREFIX}/creator": label_value(user.name)})
+    return _add_labels(obj, {f"{_PREFIX}/creator": label_value(user.name)})
 
 
 def label_actor(user: User, obj: Object, deed: UserAction) -> Object:
-    return _labelled(obj, {f"{_PREFIX}/actor": label_value(user.name), f"{_PREFIX}/action": deed})
+    return _add_labels(obj, {f"{_PREFIX}/actor": label_value(user.name), f"{_PREFIX}/action": deed})
 
 
 def label_value(text: str) -> str:
@@ -156,7 +156,7 @@ def label_value(text: str) -> str:
     return re.sub(r"^[^a-zA-Z0-9]+|[^a-zA-Z0-9]+$", "", re.sub(r"[^-_.a-zA-Z0-9]", "-", text)[-63:])
 
 
-def _labelled(obj: Object, labels: Mapping[str, str]) -> Object:
+def _add_labels(obj: Object, labels: Mapping[str, str]) -> Object:
     return {**obj, "metadata": {**meta(obj), "labels": {**labels_of(obj), **labels}}}
 
 

@@ -34,7 +34,7 @@ ACTION = obj(
 async def retry(request: Request) -> ApiResponse:
     body = await request.body(ACTION)
     api = request.api
-    workflow = await _found(request)
+    workflow = await _get_workflow(request)
     api.require("delete", builtin.POD, namespace_of(workflow))
     api.require("update", WORKFLOW, namespace_of(workflow), name_of(workflow))
     await apply.retry(
@@ -44,37 +44,39 @@ async def retry(request: Request) -> ApiResponse:
         node_field_selector=_text(body, "nodeFieldSelector"),
         parameters=_parameters(body),
     )
-    return request.answer(await _marked(request, workflow, "Retry"))
+    return request.answer(await _label_actor(request, workflow, "Retry"))
 
 
 async def resubmit(request: Request) -> ApiResponse:
-    return await _resubmitted(request, await _found(request))
+    return await _create_resubmission(request, await _get_workflow(request))
 
 
 async def resubmit_archived(request: Request) -> ApiResponse:
     namespace, name = await workflows.archived_name(request)
-    return await _resubmitted(request, request.api.with_nodes(await request.api.find(name, namespace)))
+    return await _create_resubmission(request, request.api.with_nodes(await request.api.find(name, namespace)))
 
 
 async def suspend(request: Request) -> ApiResponse:
-    return await _changed(request, "Suspend", control.suspend)
+    return await _update_workflow(request, "Suspend", control.suspend)
 
 
 async def resume(request: Request) -> ApiResponse:
     selector = _text(await request.body(ACTION), "nodeFieldSelector")
     # As Argo writes it: what Go prints for a map.
     message = f"Resumed by: map[User:{request.api.user.name}]"
-    return await _changed(request, "Resume", lambda workflow: control.resume(workflow, selector, message=message))
+    return await _update_workflow(
+        request, "Resume", lambda workflow: control.resume(workflow, selector, message=message)
+    )
 
 
 async def stop(request: Request) -> ApiResponse:
     body = await request.body(ACTION)
     selector, message = _text(body, "nodeFieldSelector"), _text(body, "message")
-    return await _changed(request, "Stop", lambda workflow: control.stop(workflow, selector, message))
+    return await _update_workflow(request, "Stop", lambda workflow: control.stop(workflow, selector, message))
 
 
 async def terminate(request: Request) -> ApiResponse:
-    return await _changed(request, "Terminate", control.terminate)
+    return await _update_workflow(request, "Terminate", control.terminate)
 
 
 async def set_node(request: Request) -> ApiResponse:
@@ -84,7 +86,7 @@ async def set_node(request: Request) -> ApiResponse:
         raise BadRequest(f"{phase} is an invalid phase to set to; it must be one of {', '.join(_PHASES)}")
     outputs = _outputs(_text(body, "outputParameters"))
     selector = _text(body, "nodeFieldSelector")
-    return await _changed(
+    return await _update_workflow(
         request,
         "Update",
         lambda workflow: control.set_outputs(
@@ -93,15 +95,15 @@ async def set_node(request: Request) -> ApiResponse:
     )
 
 
-async def _changed(request: Request, deed: UserAction, operation: Callable[[Object], Object]) -> ApiResponse:
-    workflow = await _found(request)
+async def _update_workflow(request: Request, deed: UserAction, operation: Callable[[Object], Object]) -> ApiResponse:
+    workflow = await _get_workflow(request)
     request.api.require("update", WORKFLOW, namespace_of(workflow), name_of(workflow))
     await apply.write(request.api.cluster, workflow, label_actor(request.api.user, operation(workflow), deed))
     now = await request.api.cluster.get(WORKFLOW, name_of(workflow), namespace_of(workflow))
     return request.answer(request.api.with_nodes(now))
 
 
-async def _marked(request: Request, workflow: Object, deed: UserAction) -> Object:
+async def _label_actor(request: Request, workflow: Object, deed: UserAction) -> Object:
     """Returns the current workflow with a label that names the user of the action."""
     cluster = request.api.cluster
     where = (WORKFLOW, name_of(workflow), namespace_of(workflow))
@@ -109,7 +111,7 @@ async def _marked(request: Request, workflow: Object, deed: UserAction) -> Objec
     return request.api.with_nodes(await cluster.patch(*where, labels))
 
 
-async def _resubmitted(request: Request, workflow: Object) -> ApiResponse:
+async def _create_resubmission(request: Request, workflow: Object) -> ApiResponse:
     body = await request.body(ACTION)
     new = resubmitted(workflow, memoized=bool(body.get("memoized")), parameters=_parameters(body))
     new = label_creator(request.api.user, new)
@@ -118,7 +120,7 @@ async def _resubmitted(request: Request, workflow: Object) -> ApiResponse:
     return request.answer(request.api.with_nodes(stored))
 
 
-async def _found(request: Request) -> Object:
+async def _get_workflow(request: Request) -> Object:
     return request.api.with_nodes(await request.api.find(request.name, request.namespace))
 
 

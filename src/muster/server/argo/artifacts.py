@@ -108,7 +108,7 @@ class Downloads:
                 raise BadRequest(f'"{path}" leads out of the artifact')
             return with_key(location, posixpath.join(key_of(location), clean))
         except ArtifactError as error:
-            raise _explained(error) from None
+            raise _to_api_error(error) from None
 
     async def _keys(self, workflow: Object, artifact: Artifact) -> list[str]:
         try:
@@ -129,7 +129,7 @@ class Downloads:
                     async for piece in opened:
                         yield piece
                 except ArtifactError as error:
-                    raise _explained(error) from None
+                    raise _to_api_error(error) from None
 
         await stream(request.call, pieces(), media=media, first_piece_seconds=None, headers=headers)
 
@@ -162,7 +162,7 @@ def folder_page(paths: list[str]) -> bytes:
     return f'<html><body><ul>\n<li><a href="..">..</a></li>\n{links}</ul></body></html>'.encode()
 
 
-def _explained(error: ArtifactError) -> ApiError:
+def _to_api_error(error: ArtifactError) -> ApiError:
     if isinstance(error, ArtifactMissing):
         return NotFound(str(error))
     return Unavailable(str(error)) if isinstance(error, ArtifactUnreachable) else BadRequest(str(error))

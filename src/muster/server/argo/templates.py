@@ -87,13 +87,13 @@ CRON_WORKFLOWS = Service(CRON_WORKFLOW, "cronWorkflow")
 
 
 async def suspend_cron(request: Request) -> ApiResponse:
-    return await _suspended(request, True)
+    return await _set_suspend(request, True)
 
 
 async def resume_cron(request: Request) -> ApiResponse:
-    return await _suspended(request, False)
+    return await _set_suspend(request, False)
 
 
-async def _suspended(request: Request, suspend: bool) -> ApiResponse:
+async def _set_suspend(request: Request, suspend: bool) -> ApiResponse:
     patch = {"spec": {"suspend": suspend or None}}  # as Argo writes it: what is not suspended has no such field
     return request.answer(await request.api.patch(CRON_WORKFLOW, request.name, request.namespace, patch))

@@ -69,22 +69,22 @@ def parse_list_query(query: Mapping[str, str], namespace: str = "") -> ListQuery
         raise BadRequest(f'nameFilter is "{wanted.name_filter}"; it must be one of {", ".join(_NAME_FILTERS)}')
     for requirement in query.get("listOptions.fieldSelector", "").split(","):
         if requirement:
-            wanted = _narrowed(wanted, requirement)
+            wanted = _apply_requirement(wanted, requirement)
     return wanted
 
 
 def select_page(workflows: Sequence[Object], wanted: ListQuery) -> Page:
     """Those that still run come first, the newest first; then what has finished, the last to finish first."""
     chosen = [workflow for workflow in workflows if _matches(workflow, wanted)]
-    chosen.sort(key=_created, reverse=True)
-    chosen.sort(key=_finished, reverse=True)
-    chosen.sort(key=lambda workflow: bool(_finished(workflow)))
+    chosen.sort(key=_creation_time, reverse=True)
+    chosen.sort(key=_finish_time, reverse=True)
+    chosen.sort(key=lambda workflow: bool(_finish_time(workflow)))
     end = wanted.offset + wanted.limit if wanted.limit else len(chosen)
     remaining = max(len(chosen) - end, 0)
     return Page(chosen[wanted.offset : end], end if remaining else None, remaining)
 
 
-def _narrowed(wanted: ListQuery, requirement: str) -> ListQuery:
+def _apply_requirement(wanted: ListQuery, requirement: str) -> ListQuery:
     for start, field in (
         ("metadata.namespace=", "namespace"),
         ("metadata.name!=", "other_name"),
@@ -131,11 +131,11 @@ def _matches(workflow: Object, wanted: ListQuery) -> bool:
                 fits = name == wanted.name
         if not fits:
             return False
-    started, finished = str(status_of(workflow).get("startedAt") or ""), _finished(workflow)
+    started, finished = str(status_of(workflow).get("startedAt") or ""), _finish_time(workflow)
     return (
         _is_after(started, wanted.started_after)
         and _is_before(started, wanted.started_before)
-        and _is_after(_created(workflow), wanted.created_after)
+        and _is_after(_creation_time(workflow), wanted.created_after)
         and _is_before(finished, wanted.finished_before)
     )
 
@@ -148,11 +148,11 @@ def _is_before(time: str, than: datetime | None) -> bool:
     return than is None or (bool(time) and parse_time(time) < than)
 
 
-def _created(workflow: Object) -> str:
+def _creation_time(workflow: Object) -> str:
     return str(meta(workflow).get("creationTimestamp") or "")
 
 
-def _finished(workflow: Object) -> str:
+def _finish_time(workflow: Object) -> str:
     return str(status_of(workflow).get("finishedAt") or "")
 
 
@@ -233,7 +233,7 @@ async def get(request: Request) -> ApiResponse:
 
 async def list_all(request: Request) -> ApiResponse:
     wanted = parse_list_query(request.call.query, request.namespace)
-    return request.answer(await _listed(request, wanted))
+    return request.answer(await _list_page(request, wanted))
 
 
 async def delete(request: Request) -> ApiResponse:
@@ -311,7 +311,7 @@ async def _from_resource(request: Request, word: str, name: str) -> Object:
     return workflow_from_template(name, cluster_scope=kind is CLUSTER_WORKFLOW_TEMPLATE)
 
 
-async def _listed(request: Request, wanted: ListQuery) -> Object:
+async def _list_page(request: Request, wanted: ListQuery) -> Object:
     api, fields = request.api, request.fields
     listing = await api.list(WORKFLOW, wanted.namespace, labels=wanted.labels)
     page = select_page(listing.items, wanted)

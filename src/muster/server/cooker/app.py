@@ -34,8 +34,8 @@ from muster.platform.users.credentials import API_TOKEN
 from muster.platform.users.login_limits import network_of
 from muster.platform.users.tokens import issue_login_token
 from muster.server.cooker import handlers
-from muster.server.cooker.answers import LOGIN_TOKEN, failure, failure_of, success
 from muster.server.cooker.handlers import Call
+from muster.server.cooker.responses import LOGIN_TOKEN, failure, failure_of, success
 from muster.server.cooker.tokens import find_token
 from muster.server.platform.problems import problem_of
 from muster.server.platform.route_rules import COOKER_RULES, RouteRule

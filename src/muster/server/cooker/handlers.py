@@ -30,8 +30,8 @@ from muster.platform.runs.logs import LogSource, read_log_lines
 from muster.platform.runs.node_detail import event_summary
 from muster.platform.users.accounts import get_user
 from muster.platform.users.tokens import get_token, revoke_token
-from muster.server.cooker import answers, apps
-from muster.server.cooker.answers import POOL
+from muster.server.cooker import apps, responses
+from muster.server.cooker.responses import POOL
 from muster.server.cooker.task_params import TaskDefaults, TaskParams, parse_task_params
 from muster.server.cooker.training_manifest import ClusterPlaces, training_manifest
 from muster.server.dispatch import jobs as stored
@@ -89,7 +89,7 @@ async def log_out(call: Call) -> dict[str, Any]:
     """Revokes the token, if a login made it. An API token that was created on purpose stays valid."""
 
     def write(connection: Connection) -> None:
-        if get_token(connection, call.who.credential).name == answers.LOGIN_TOKEN:
+        if get_token(connection, call.who.credential).name == responses.LOGIN_TOKEN:
             revoke_token(connection, call.who, call.who.credential)
 
     await call.here.database.write(write)
@@ -119,8 +119,8 @@ async def create_job(call: Call) -> dict[str, Any]:
         args=args,
         adapter=here.dispatch.adapter_for(AIHC if aihc is not None else "").name,
         team=team,
-        priority=answers.priority_number(params["priority"]),
-        resources=read_resources(requested(params)) if aihc is not None else _gang(params),
+        priority=responses.priority_number(params["priority"]),
+        resources=read_resources(describe_resources(params)) if aihc is not None else _gang(params),
         retries=params.get("maxRetries", 0),
         timeout=params.get("timeout"),
         key=call.given("key"),
@@ -133,7 +133,7 @@ def _gang(params: TaskParams) -> Resources:
     return replace(NO_RESOURCES, nodes=params["jobSpec"]["replicas"])
 
 
-def requested(params: TaskParams) -> dict[str, Any]:
+def describe_resources(params: TaskParams) -> dict[str, Any]:
     """What each machine needs, in the dispatcher's units."""
     spec = params["jobSpec"]
     amounts = {each["name"]: each["quantity"] for each in spec["resources"]}
@@ -156,7 +156,7 @@ async def list_jobs(call: Call) -> dict[str, Any]:
     def look(connection: Connection) -> tuple[list[Job], int]:
         only = DispatchFilter(
             q=call.given("keyword"),
-            states=tuple(answers.states_with_status(status)) if status else (),
+            states=tuple(responses.states_with_status(status)) if status else (),
             types=(TASK,),
             owners=user_ids(connection, owner) if owner else None,
         )
@@ -167,21 +167,21 @@ async def list_jobs(call: Call) -> dict[str, Any]:
 
     found, total = await call.here.database.read(look)
     names = await _owners(call, found)
-    described = [answers.describe_job(job, names.get(job.creator, "")) for job in found]
+    described = [responses.describe_job(job, names.get(job.creator, "")) for job in found]
     return {"requestId": new_id(), "totalCount": total, "jobs": described}
 
 
 async def get_job(call: Call) -> dict[str, Any]:
     job = await _find(call)
     names = await _owners(call, [job])
-    described = answers.describe_job(job, names.get(job.creator, ""))
+    described = responses.describe_job(job, names.get(job.creator, ""))
     if call.given("needDetail") in ("true", "1"):
         if job.on == AIHC:
             remote = await _ask_about(call, job, lambda client, queue, id: client.describe_job(queue, id, detail=True))
             described |= {name: remote[name] for name in ("pods", "jobTimeLine") if name in remote}
             described.setdefault("pods", [])
         else:
-            described["pods"] = [answers.describe_pod(pod) for pod in await _pods(call, job)]
+            described["pods"] = [responses.describe_pod(pod) for pod in await _pods(call, job)]
     return {"requestId": new_id(), "job": described}
 
 
@@ -220,7 +220,7 @@ async def job_events(call: Call) -> dict[str, Any]:
     if job.on == AIHC:
         remote = await _ask_about(call, job, _remote_events)
         found += [_as_event(event) for event in remote.get("events") or ()]
-    return {"requestId": new_id(), **answers.describe_events(found)}
+    return {"requestId": new_id(), **responses.describe_events(found)}
 
 
 async def pod_log(call: Call) -> dict[str, Any]:
@@ -314,7 +314,7 @@ async def list_queues(call: Call) -> dict[str, Any]:
     if pool != POOL:
         raise NotFoundProblem.named("resource pool", pool)
     keyword = call.given("keyword")
-    shown = [each for each in answers.describe_queues(await _queues(call)) if keyword in each["queueName"]]
+    shown = [each for each in responses.describe_queues(await _queues(call)) if keyword in each["queueName"]]
     if wants_details:
         shown = [{**each, "detail": each} for each in shown]
     return {"requestId": new_id(), "totalCount": len(shown), "queues": shown}
@@ -325,7 +325,7 @@ async def get_queue(call: Call) -> dict[str, Any]:
     remote = await call.here.dispatch.ask_aihc(lambda aihc: aihc.client.describe_queue(identifier))
     if remote is not None:
         return remote
-    for queue in answers.describe_queues(await _queues(call)):
+    for queue in responses.describe_queues(await _queues(call)):
         if queue["queueId"] == identifier:
             return {"requestId": new_id(), "queue": queue}
     raise NotFoundProblem.named("queue", identifier)
@@ -421,7 +421,7 @@ async def _queues(call: Call) -> list[QueueStatus]:
 
 async def _pool(call: Call) -> dict[str, Any]:
     nodes = (await call.here.cluster.list(NODE)).items
-    return answers.describe_pool("local", nodes)
+    return responses.describe_pool("local", nodes)
 
 
 AskAihc: TypeAlias = Callable[[AihcClient, str, str], Awaitable[Mapping[str, Any]]]

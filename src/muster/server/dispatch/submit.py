@@ -45,7 +45,7 @@ NO_RESOURCES: Final = Resources(cpu=0, memory="0")
 """Of a manifest: the cluster's own scheduler decides when its gang starts, and says why it waits."""
 _LARGEST_ARGS: Final = 1_000_000
 _DEEPEST_ARGS: Final = 100
-"""Answers contain them, and JSON of more than 250 levels cannot be written."""
+"""Responses contain them, and JSON of more than 250 levels cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)

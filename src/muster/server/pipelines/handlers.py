@@ -121,7 +121,7 @@ async def delete_experiment(call: Call) -> dict[str, Any]:
 
 
 async def ensure_default(call: Call, namespace: str) -> None:
-    """Creates the experiment "Default" when somebody looks for it first."""
+    """Creates the experiment "Default" when it is first looked up."""
     if namespace == experiments.ALL_NAMESPACES or "write" not in call.user.scopes:
         return
 

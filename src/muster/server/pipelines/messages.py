@@ -1,7 +1,7 @@
-"""The messages of the v2beta1 API: how requests are read and answers are written.
+"""The messages of the v2beta1 API: how requests are read and responses are written.
 
-Fields are read in snake_case or camelCase, as protobuf allows, and answered in snake_case. Unknown fields are refused;
-fields that only answers have are read and ignored. Answers have no empty fields, and 64-bit numbers are texts.
+Fields are read in snake_case or camelCase, as protobuf allows, and written in snake_case. Unknown fields are refused;
+fields that only responses have are read and ignored. Responses have no empty fields, and 64-bit numbers are texts.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _snake_case(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-# Answers
+# Responses
 
 _GRPC_CODES: Final = {400: 3, 401: 16, 403: 7, 404: 5, 409: 6, 412: 9, 413: 3, 422: 3, 429: 8, 503: 14}
 

@@ -144,7 +144,7 @@ async def get_log(call: Call) -> Response:
 
 
 async def read_artifact(call: Call) -> dict[str, Any]:
-    """The bytes of an output artifact as base64, as Kubeflow Pipelines answers."""
+    """The bytes of an output artifact as base64, as Kubeflow Pipelines returns them."""
     data = b""
     async for piece in await _artifact_content(call):
         data += piece

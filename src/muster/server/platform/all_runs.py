@@ -96,7 +96,7 @@ async def everything(
 
 
 @router.get("/events", operation_id="watch_all_runs", response_class=Response, responses=EVENTS)
-async def events_of_everything(here: Here, who: Who, request: Request) -> Response:
+async def watch_all_runs(here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: `changed` whenever something in the list of everything that ran has changed, from now on or
     after Last-Event-ID. Load the list again."""
     return event_stream(request, _changes(here.all_runs_feed, who, last_event_id(request)))

@@ -73,13 +73,13 @@ _Container = Annotated[str, Query(description="A container other than the main o
 
 
 @router.get("", operation_id="get_argo_workflow")
-async def one_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
+async def get_argo_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
     """Returns a Workflow with the nodes that are drawn."""
     return await _whole(here, who, await visible_workflow(here, who, namespace, name))
 
 
 @router.get("/yaml", operation_id="get_argo_workflow_yaml", response_class=Response, responses=_TEXT)
-async def yaml_of_workflow(namespace: str, name: str, here: Here, who: Who) -> Response:
+async def get_argo_workflow_yaml(namespace: str, name: str, here: Here, who: Who) -> Response:
     """Returns the manifest as the cluster has it, without its status and without secrets."""
     workflow = await visible_workflow(here, who, namespace, name)
     metadata = {key: value for key, value in meta(workflow).items() if key != "managedFields"}
@@ -91,7 +91,7 @@ async def yaml_of_workflow(namespace: str, name: str, here: Here, who: Who) -> R
 
 
 @router.get("/graph", operation_id="get_argo_workflow_graph", response_model=TaskGraph)
-async def graph_of_workflow(namespace: str, name: str, here: Here, who: Who) -> Response:
+async def get_argo_workflow_graph(namespace: str, name: str, here: Here, who: Who) -> Response:
     """Returns the nodes and edges to draw: those of the templates, with the iterations and attempts that were made. The
     names of nodes without others inside are the paths in `node_states`."""
     workflow = await here.backend.with_nodes(await visible_workflow(here, who, namespace, name))
@@ -100,7 +100,7 @@ async def graph_of_workflow(namespace: str, name: str, here: Here, who: Who) -> 
 
 
 @router.get("/events", operation_id="watch_argo_workflow", response_class=Response, responses=EVENTS)
-async def events_of_workflow(namespace: str, name: str, here: Here, who: Who, request: Request) -> Response:
+async def watch_argo_workflow(namespace: str, name: str, here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: the Workflow as it is now, then after every change (`workflow`), until it is deleted
     (`gone`)."""
     await visible_workflow(here, who, namespace, name)
@@ -109,25 +109,25 @@ async def events_of_workflow(namespace: str, name: str, here: Here, who: Who, re
 
 
 @router.post("/stop", operation_id="stop_argo_workflow")
-async def stopped_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
+async def stop_argo_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
     """Stops the Workflow: no node starts any more, running nodes are stopped, and exit handlers run."""
     return await _changed(here, who, namespace, name, "stop", control.stop)
 
 
 @router.post("/suspend", operation_id="suspend_argo_workflow")
-async def suspended_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
+async def suspend_argo_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
     """Suspends the Workflow: no node starts until it is resumed. Running nodes continue."""
     return await _changed(here, who, namespace, name, "suspend", control.suspend)
 
 
 @router.post("/resume", operation_id="resume_argo_workflow")
-async def resumed_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
+async def resume_argo_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
     """Resumes the Workflow and its suspended nodes."""
     return await _changed(here, who, namespace, name, "resume", control.resume)
 
 
 @router.post("/retry", operation_id="retry_argo_workflow")
-async def retried_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
+async def retry_argo_workflow(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflowDetail:
     """Retries the Workflow from the nodes that failed or did not finish. The logs of these nodes are deleted."""
     workflow = await here.backend.with_nodes(await visible_workflow(here, who, namespace, name, "retry"))
     try:
@@ -139,7 +139,7 @@ async def retried_workflow(namespace: str, name: str, here: Here, who: Who) -> A
 
 
 @router.post("/resubmit", status_code=201, operation_id="resubmit_argo_workflow")
-async def resubmitted_workflow(namespace: str, name: str, here: Here, who: Who, response: Response) -> ArgoWorkflow:
+async def resubmit_argo_workflow(namespace: str, name: str, here: Here, who: Who, response: Response) -> ArgoWorkflow:
     """Creates a new Workflow with the manifest and the parameters of this one."""
     workflow = await visible_workflow(here, who, namespace, name, "copy")
     try:
@@ -153,7 +153,7 @@ async def resubmitted_workflow(namespace: str, name: str, here: Here, who: Who, 
 
 
 @router.delete("", status_code=204, operation_id="delete_argo_workflow")
-async def drop_workflow(namespace: str, name: str, here: Here, who: Who) -> None:
+async def delete_argo_workflow(namespace: str, name: str, here: Here, who: Who) -> None:
     """Deletes the Workflow with its Pods and logs. A running Workflow is stopped."""
     workflow = await visible_workflow(here, who, namespace, name, "delete")
     try:
@@ -164,7 +164,7 @@ async def drop_workflow(namespace: str, name: str, here: Here, who: Who) -> None
 
 
 @router.get("/nodes/{node}", operation_id="get_argo_node")
-async def one_node(namespace: str, name: str, node: str, here: Here, who: Who) -> ArgoNodeDetail:
+async def get_argo_node(namespace: str, name: str, node: str, here: Here, who: Who) -> ArgoNodeDetail:
     """Returns a node with its attempts, inputs, outputs and template. Secrets are not shown."""
     workflow, found = await _node(here, who, namespace, name, node)
     masks = await masks_for(here.cluster, workflow)
@@ -179,7 +179,7 @@ async def one_node(namespace: str, name: str, node: str, here: Here, who: Who) -
 
 
 @router.get("/nodes/{node}/pods", operation_id="list_argo_node_pods")
-async def pods_of_node(namespace: str, name: str, node: str, here: Here, who: Who) -> list[PodSummary]:
+async def list_argo_node_pods(namespace: str, name: str, node: str, here: Here, who: Who) -> list[PodSummary]:
     """Lists the node's existing Pods with their containers."""
     workflow, found = await _node(here, who, namespace, name, node)
     masks = await masks_for(here.cluster, workflow)
@@ -191,7 +191,7 @@ async def pods_of_node(namespace: str, name: str, node: str, here: Here, who: Wh
 
 
 @router.get("/nodes/{node}/usage", operation_id="get_argo_node_usage")
-async def usage_of_node(namespace: str, name: str, node: str, here: Here, who: Who) -> PodUsageReport:
+async def get_argo_node_usage(namespace: str, name: str, node: str, here: Here, who: Who) -> PodUsageReport:
     """Returns the CPU and memory that the node's Pods use or have used, also of those that no longer exist."""
     workflow, found = await _node(here, who, namespace, name, node)
     pods = [attempt.pod for attempt in found.attempts if attempt.pod]
@@ -200,7 +200,7 @@ async def usage_of_node(namespace: str, name: str, node: str, here: Here, who: W
 
 
 @router.get("/nodes/{node}/happenings", operation_id="list_argo_node_events")
-async def happenings_of_node(namespace: str, name: str, node: str, here: Here, who: Who) -> list[KubernetesEvent]:
+async def list_argo_node_events(namespace: str, name: str, node: str, here: Here, who: Who) -> list[KubernetesEvent]:
     """Lists the events of the node's Pods, the oldest first."""
     workflow, found = await _node(here, who, namespace, name, node)
     masks = await masks_for(here.cluster, workflow)
@@ -212,7 +212,7 @@ async def happenings_of_node(namespace: str, name: str, node: str, here: Here, w
 
 
 @router.get("/nodes/{node}/log", operation_id="get_argo_node_log", response_class=Response, responses=_TEXT)
-async def log_of_node(
+async def get_argo_node_log(
     namespace: str,
     name: str,
     node: str,
@@ -232,7 +232,7 @@ async def log_of_node(
 
 
 @router.get("/nodes/{node}/log/events", operation_id="watch_argo_node_log", response_class=Response, responses=EVENTS)
-async def log_events_of_node(
+async def watch_argo_node_log(
     namespace: str,
     name: str,
     node: str,
@@ -255,7 +255,7 @@ async def log_events_of_node(
 @router.get(
     "/nodes/{node}/outputs/{output}", operation_id="get_argo_node_output", response_class=Response, responses=_FILE
 )
-async def content_of_output(
+async def get_argo_node_output(
     namespace: str, name: str, node: str, output: str, request: Request, here: Here, who: Who
 ) -> Response:
     """Returns an artifact that the node wrote: the file, or the folder as an archive."""

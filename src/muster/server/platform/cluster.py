@@ -127,7 +127,7 @@ class UsageAnswer(ApiModel):
 
 
 @router.get("/nodes", operation_id="list_machines")
-async def all_machines(here: Here, who: Who) -> Page[MachineAnswer]:
+async def list_machines(here: Here, who: Who) -> Page[MachineAnswer]:
     """Lists all nodes of the cluster, by name."""
     require(who, "view", Subject("node"))
     nodes = (await here.cluster.list(NODE)).items
@@ -138,7 +138,7 @@ async def all_machines(here: Here, who: Who) -> Page[MachineAnswer]:
 
 
 @router.get("/nodes/{node}", operation_id="get_machine")
-async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
+async def get_machine(node: str, here: Here, who: Who) -> WholeMachine:
     """Returns a node with its Pods."""
     require(who, "view", Subject("node"))
     found = next((each for each in (await here.cluster.list(NODE)).items if name_of(each) == node), None)
@@ -164,7 +164,7 @@ async def all_queues(here: Here, who: Who) -> Page[QueueStatus]:
 
 
 @router.get("/pod-groups", operation_id="list_pod_groups")
-async def all_pod_groups(
+async def list_pod_groups(
     here: Here,
     who: Who,
     queue: Annotated[str, Query(description="The name of a queue.")] = "",
@@ -183,13 +183,13 @@ async def all_pod_groups(
     items = []
     for (obj, each), run_id in zip(chosen, run_ids, strict=True):
         run = _run_in(behind, run_id, namespace_of(obj))
-        shown = _named(name_of(obj), namespace_of(obj), run, who)
+        shown = _describe_occupant(name_of(obj), namespace_of(obj), run, who)
         items.append(ListedPodGroup(**{**asdict(each), **shown, "cluster_name": names.get(each.queue)}))
     return Page(items, None, len(found))
 
 
 @router.get("/clusters/{cluster}/usage", operation_id="get_cluster_usage")
-async def usage_of_cluster(
+async def get_cluster_usage(
     cluster: str,
     here: Here,
     who: Who,
@@ -252,14 +252,14 @@ def _machine(node: Object, pods: list[Object], clusters: Iterable[VirtualCluster
 def _pod(pod: Object, run: OwningRun | None, who: Actor) -> PodThere:
     requests = pod_requests(spec_of(pod))
     return PodThere(
-        **_named(name_of(pod), namespace_of(pod), run, who),
+        **_describe_occupant(name_of(pod), namespace_of(pod), run, who),
         phase=status_of(pod).get("phase") or "Pending",
         requests=format_amounts({name: amount for name, amount in requests.items() if name != "pods"}),
         started=parse_optional_time(status_of(pod).get("startTime")),
     )
 
 
-def _named(name: str, namespace: str, run: OwningRun | None, who: Actor) -> dict[str, str | None]:
+def _describe_occupant(name: str, namespace: str, run: OwningRun | None, who: Actor) -> dict[str, str | None]:
     """Names are for users who may inspect them; owners are for all users."""
     shown = bool(may(who, "inspect", Subject("node"))) or (run is not None and run.open)
     return {

@@ -107,7 +107,7 @@ async def adapters(here: Here, who: Who) -> list[DispatchAdapter]:
 
 
 @router.get("/jobs", operation_id="list_dispatch_jobs")
-async def all_jobs(
+async def list_dispatch_jobs(
     here: Here,
     who: Who,
     paging: Paging,
@@ -137,11 +137,11 @@ async def all_jobs(
         return stored.page_of_jobs(connection, who, only, paging)
 
     page = await here.database.read(look)
-    return Page(await answers(here, who, page.items), page.next, page.total)
+    return Page(await describe_jobs(here, who, page.items), page.next, page.total)
 
 
 @router.post("/jobs", status_code=201, operation_id="create_dispatch_job")
-async def new_job(body: DispatchJobBody, here: Here, who: Who) -> DispatchJob:
+async def create_dispatch_job(body: DispatchJobBody, here: Here, who: Who) -> DispatchJob:
     """Submits a job: an image with a command, or the manifest of a training job."""
     adapter = here.dispatch.adapter_for(body.adapter)
     if bool(body.manifest) == bool(body.image and body.command):
@@ -172,28 +172,28 @@ async def new_job(body: DispatchJobBody, here: Here, who: Who) -> DispatchJob:
         timeout=body.timeout,
         key=body.key,
     )
-    (answer,) = await answers(here, who, [await submit_job(here, who, new)])
+    (answer,) = await describe_jobs(here, who, [await submit_job(here, who, new)])
     return answer
 
 
 @router.get("/jobs/events", operation_id="watch_dispatch_jobs", response_class=Response, responses=EVENTS)
-async def events_of_jobs(here: Here, who: Who, request: Request) -> Response:
+async def watch_dispatch_jobs(here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: every job that changes (`job`), from now on or after Last-Event-ID. `reset` says that events
     were missed: load the list again."""
     return event_stream(request, _changes(here, who, last_event_id(request)))
 
 
 @router.get("/jobs/{job}", operation_id="get_dispatch_job")
-async def one_job(job: str, here: Here, who: Who) -> DispatchJobDetail:
+async def get_dispatch_job(job: str, here: Here, who: Who) -> DispatchJobDetail:
     """Returns a job with its history."""
     return await _detail(here, who, job)
 
 
 @router.get("/jobs/{job}/events", operation_id="watch_dispatch_job", response_class=Response, responses=EVENTS)
-async def events_of_job(job: str, here: Here, who: Who, request: Request) -> Response:
+async def watch_dispatch_job(job: str, here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: the job as it is now, then after every change (`job`), until it is deleted (`gone`)."""
-    await found_job(here, who, job)
-    return event_stream(request, _job_changes(here, who, job), partial(found_job, here, who, job))
+    await get_visible_job(here, who, job)
+    return event_stream(request, _job_changes(here, who, job), partial(get_visible_job, here, who, job))
 
 
 @router.patch("/jobs/{job}", operation_id="edit_dispatch_job")
@@ -233,7 +233,7 @@ async def resolve_job(job: str, body: Resolution, here: Here, who: Who) -> Dispa
 
 
 @open_router.post("/jobs/{job}/progress", status_code=204, operation_id="report_dispatch_progress")
-async def report_progress(job: str, body: ProgressBody, request: Request, here: Here) -> None:
+async def report_dispatch_progress(job: str, body: ProgressBody, request: Request, here: Here) -> None:
     """Reports the progress of a job, by its own program. The address and the token, which is sent as `Authorization:
     Bearer`, are the variables MUSTER_PROGRESS_URL and MUSTER_PROGRESS_TOKEN of the job."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -251,7 +251,7 @@ async def delete_job(job: str, here: Here, who: Who) -> None:
 
 
 @router.get("/jobs/{job}/log", operation_id="get_dispatch_job_log", response_class=Response, responses=_TEXT)
-async def log_of_job(
+async def get_dispatch_job_log(
     job: str,
     request: Request,
     here: Here,
@@ -260,12 +260,12 @@ async def log_of_job(
     times: Annotated[bool, Query(description="Put its time in front of each line.")] = False,
 ) -> Response:
     """Returns what has been written so far, as text."""
-    found = await found_job(here, who, job)
+    found = await get_visible_job(here, who, job)
 
     async def content() -> AsyncIterator[bytes]:
         last: deque[str] = deque(maxlen=tail)
         async for line in here.dispatch.logs(found.id, tail=tail):
-            text = f"{shown(line, found)}\n"
+            text = f"{format_line(line, found)}\n"
             if times and line.time:
                 text = f"{line.time.isoformat()} {text}"
             if tail is None:
@@ -274,24 +274,24 @@ async def log_of_job(
                 last.append(text)
         yield "".join(last).encode()
 
-    check = partial(found_job, here, who, job)
+    check = partial(get_visible_job, here, who, job)
     return download(request, content(), check, media_type="text/plain; charset=utf-8")
 
 
 @router.get("/jobs/{job}/log/events", operation_id="watch_dispatch_job_log", response_class=Response, responses=EVENTS)
-async def log_events_of_job(job: str, request: Request, here: Here, who: Who) -> Response:
+async def watch_dispatch_job_log(job: str, request: Request, here: Here, who: Who) -> Response:
     """Server-sent events: a `line` for each line as it is written, and `end` when the attempt has ended. With Last-
     Event-ID the stream continues without gaps or repeats."""
-    await found_job(here, who, job)
+    await get_visible_job(here, who, job)
     events = _log_events(here, who, job, last_event_id(request))
-    return event_stream(request, events, partial(found_job, here, who, job))
+    return event_stream(request, events, partial(get_visible_job, here, who, job))
 
 
-async def found_job(here: Services, who: Actor, identifier: str) -> Job:
+async def get_visible_job(here: Services, who: Actor, identifier: str) -> Job:
     return await here.database.read(lambda connection: stored.find_job(connection, who, identifier))
 
 
-async def answers(here: Services, who: Actor, found: Sequence[Job]) -> list[DispatchJob]:
+async def describe_jobs(here: Services, who: Actor, found: Sequence[Job]) -> list[DispatchJob]:
     known = await here.database.read(
         lambda connection: find_names(
             connection,
@@ -303,7 +303,7 @@ async def answers(here: Services, who: Actor, found: Sequence[Job]) -> list[Disp
     return [stored.describe(job, who, known.users, known.teams) for job in found]
 
 
-def shown(line: Line, job: Job) -> str:
+def format_line(line: Line, job: Job) -> str:
     """As the dispatcher keeps it when the job has ended."""
     return f"{line.source} | {line.text}" if line.source and job.resources.nodes > 1 else line.text
 
@@ -315,7 +315,7 @@ async def _detail(here: Services, who: Actor, identifier: str) -> DispatchJobDet
             stored.events_of(connection, found),
         )
     )
-    (answer,) = await answers(here, who, [job])
+    (answer,) = await describe_jobs(here, who, [job])
     return stored.describe_detail(answer, job, history)
 
 
@@ -325,7 +325,7 @@ async def _changes(here: Services, who: Actor, last: str) -> AsyncIterator[Event
         if job is None:
             yield event
         elif may(who, "view", stored.subject_of(job)):
-            (answer,) = await answers(here, who, [job])
+            (answer,) = await describe_jobs(here, who, [job])
             yield Event(event.id, answer, event.name)
 
 
@@ -346,7 +346,7 @@ async def _job_changes(here: Services, who: Actor, identifier: str) -> AsyncIter
 
 async def _log_events(here: Services, who: Actor, identifier: str, last: str) -> AsyncIterator[Event]:
     """Event ids are `attempt.line`. A client that comes back gets the lines after that one."""
-    job = await found_job(here, who, identifier)
+    job = await get_visible_job(here, who, identifier)
     attempt, _, line = last.partition(".")
     seen = int(line) if attempt == str(job.attempt) and line.isdecimal() and len(line) < 19 else 0
     number = 0
@@ -354,5 +354,5 @@ async def _log_events(here: Services, who: Actor, identifier: str, last: str) ->
         number += 1
         if number > seen:
             time = each.time.isoformat() if each.time else None
-            yield Event(f"{job.attempt}.{number}", {"time": time, "text": shown(each, job)}, "line")
+            yield Event(f"{job.attempt}.{number}", {"time": time, "text": format_line(each, job)}, "line")
     yield Event(f"{job.attempt}.{number}", {"attempt": job.attempt}, "end")

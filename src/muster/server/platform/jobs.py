@@ -121,7 +121,7 @@ _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"sche
 
 
 @router.get("", operation_id="list_jobs")
-async def all_jobs(
+async def list_jobs(
     here: Here,
     who: Who,
     paging: Paging,
@@ -148,7 +148,7 @@ async def all_jobs(
 
 
 @router.get("/kinds", operation_id="list_job_kinds")
-async def kinds_of_jobs(who: Who) -> list[JobKindAnswer]:
+async def list_job_kinds(who: Who) -> list[JobKindAnswer]:
     """Lists the kinds of training jobs, and where their manifests have what a form asks for."""
     return [
         JobKindAnswer(
@@ -173,7 +173,7 @@ async def _rehearse(here: Services, who: Actor, manifest: str) -> None:
 
 
 @router.post("/validate", operation_id="check_jobs")
-async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedManifest:
+async def check_jobs(body: ManifestBody, here: Here, who: Who) -> CheckedManifest:
     """Checks a manifest. Creates nothing."""
     await _rehearse(here, who, body.manifest)
     looked = await submit.check_manifest(here.database, here.cluster, here.namespaces, who, body.manifest)
@@ -191,7 +191,7 @@ async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedM
 
 
 @router.post("", status_code=201, operation_id="create_jobs")
-async def new_jobs(body: JobBody, here: Here, who: Who) -> list[Job]:
+async def create_jobs(body: JobBody, here: Here, who: Who) -> list[Job]:
     """Creates all jobs of a manifest, or none if one of them is not valid."""
     await _rehearse(here, who, body.manifest)
     made = await submit.submit(here.database, here.cluster, here.namespaces, who, body.manifest, body.team)
@@ -200,20 +200,20 @@ async def new_jobs(body: JobBody, here: Here, who: Who) -> list[Job]:
 
 
 @router.get("/events", operation_id="watch_jobs", response_class=Response, responses=EVENTS)
-async def events_of_jobs(here: Here, who: Who, request: Request) -> Response:
+async def watch_jobs(here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: every job that changes (`job`) or is deleted (`gone`), from now on or after Last-Event-ID.
     `reset` says that events were missed: load the list again."""
     return event_stream(request, _changes(here, who, last_event_id(request)))
 
 
 @router.get("/{namespace}/{kind}/{name}", operation_id="get_job")
-async def one_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
+async def get_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
     """Returns a job with its members, and why it waits or failed."""
     return await _whole(here, who, namespace, kind, name)
 
 
 @router.get("/{namespace}/{kind}/{name}/yaml", operation_id="get_job_yaml", response_class=Response, responses=_TEXT)
-async def yaml_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> Response:
+async def get_job_yaml(namespace: str, kind: str, name: str, here: Here, who: Who) -> Response:
     """Returns the manifest as the cluster has it, without secrets."""
     job, obj = await visible_job(here, who, namespace, kind, name)
     shown = {**obj, "metadata": {k: v for k, v in meta(obj).items() if k != "managedFields"}}
@@ -223,7 +223,7 @@ async def yaml_of_job(namespace: str, kind: str, name: str, here: Here, who: Who
 
 
 @router.get("/{namespace}/{kind}/{name}/usage", operation_id="get_job_usage")
-async def usage_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> PodUsageReport:
+async def get_job_usage(namespace: str, kind: str, name: str, here: Here, who: Who) -> PodUsageReport:
     """Returns the CPU and memory that the job's Pods use or have used, also of those that no longer exist."""
     detail = await _whole(here, who, namespace, kind, name)
     pods = [member.pod for role in detail.roles for member in role.members]
@@ -231,7 +231,7 @@ async def usage_of_job(namespace: str, kind: str, name: str, here: Here, who: Wh
 
 
 @router.get("/{namespace}/{kind}/{name}/happenings", operation_id="list_job_events")
-async def happenings_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> list[KubernetesEvent]:
+async def list_job_events(namespace: str, kind: str, name: str, here: Here, who: Who) -> list[KubernetesEvent]:
     """Lists the events of the job, its Pods and its PodGroup, the oldest first."""
     job, obj = await visible_job(here, who, namespace, kind, name)
     masks = await masks_of(here, job, obj)
@@ -240,14 +240,14 @@ async def happenings_of_job(namespace: str, kind: str, name: str, here: Here, wh
 
 
 @router.get("/{namespace}/{kind}/{name}/events", operation_id="watch_job", response_class=Response, responses=EVENTS)
-async def events_of_job(namespace: str, kind: str, name: str, here: Here, who: Who, request: Request) -> Response:
+async def watch_job(namespace: str, kind: str, name: str, here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: the job as it is now, then after every change (`job`), until it is deleted (`gone`)."""
     await visible_job(here, who, namespace, kind, name)
     return event_stream(request, _job_changes(here, who, namespace, kind, name))  # it looks at the job every time
 
 
 @router.post("/{namespace}/{kind}/{name}/suspend", operation_id="suspend_job")
-async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
+async def suspend_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
     """Suspends the job. Its Pods are deleted; files in storage stay."""
     job, _ = await visible_job(here, who, namespace, kind, name, "suspend")
     await submit.set_suspended(here.database, here.cluster, who, job, True)
@@ -255,7 +255,7 @@ async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: W
 
 
 @router.post("/{namespace}/{kind}/{name}/resume", operation_id="resume_job")
-async def resumed_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
+async def resume_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
     """Resumes the job. It starts from the beginning."""
     job, _ = await visible_job(here, who, namespace, kind, name, "resume")
     await submit.set_suspended(here.database, here.cluster, who, job, False)
@@ -263,7 +263,7 @@ async def resumed_job(namespace: str, kind: str, name: str, here: Here, who: Who
 
 
 @router.delete("/{namespace}/{kind}/{name}", status_code=204, operation_id="delete_job")
-async def drop_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> None:
+async def delete_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> None:
     """Deletes the job with its Pods and logs. A running job is stopped."""
     job, _ = await visible_job(here, who, namespace, kind, name, "delete")
     await submit.delete(here.database, here.cluster, who, job)

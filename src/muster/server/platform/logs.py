@@ -24,7 +24,7 @@ from muster.platform.runs.runs import Attempt
 from muster.platform.runs.status import DONE, ENDED, Masks
 from muster.server.platform.event_feed import Event
 from muster.server.platform.jobs import masks_of, visible_job
-from muster.server.platform.run_nodes import FoundNode, found_node, training_pods
+from muster.server.platform.run_nodes import FoundNode, find_node, training_pods
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, Check, download, event_stream, last_event_id
@@ -36,7 +36,7 @@ _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"sche
 
 
 @run_logs_router.get("/log", operation_id="get_run_node_log", response_class=Response, responses=_TEXT)
-async def log_of_node(
+async def get_run_node_log(
     run: str,
     node: str,
     request: Request,
@@ -49,16 +49,16 @@ async def log_of_node(
     times: Annotated[bool, Query(description="Put its time in front of each line.")] = False,
 ) -> Response:
     """Returns what has been written so far, as text."""
-    found = await found_node(here, who, run, node)
+    found = await find_node(here, who, run, node)
     source, _ = await log_place(here, found, attempt, pod, container)
     masks = await here.runs.masks(run)
 
-    check = partial(found_node, here, who, run, node)
+    check = partial(find_node, here, who, run, node)
     return text_response(request, here, check, source, masks, tail, times)
 
 
 @run_logs_router.get("/log/events", operation_id="watch_run_node_log", response_class=Response, responses=EVENTS)
-async def log_events_of_node(
+async def watch_run_node_log(
     run: str,
     node: str,
     request: Request,
@@ -71,10 +71,10 @@ async def log_events_of_node(
 ) -> Response:
     """Server-sent events: a `line` for each line as it is written, and `end` when the attempt is over. With Last-Event-
     ID the stream continues without gaps or repeats."""
-    await found_node(here, who, run, node)
+    await find_node(here, who, run, node)
     wanted = _Wanted(run, node, attempt, pod, container, bunches)
     events = _log_events(here, who, wanted, last_event_id(request))
-    return event_stream(request, events, partial(found_node, here, who, run, node))
+    return event_stream(request, events, partial(find_node, here, who, run, node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) ->
     masks = await here.runs.masks(wanted.run)
 
     async def ended() -> bool:
-        now = await found_node(here, who, wanted.run, wanted.node)
+        now = await find_node(here, who, wanted.run, wanted.node)
         same = next((a for a in now.attempts if a.number == count), None)
         return same is None or same.state in ENDED | DONE
 
@@ -115,13 +115,13 @@ async def _until_begun(here: Services, who: Actor, wanted: _Wanted) -> FoundNode
     """Waits until the node starts, or until it is certain that it never will."""
     feed = here.run_feed
     place = feed.last
-    found = await found_node(here, who, wanted.run, wanted.node)
+    found = await find_node(here, who, wanted.run, wanted.node)
     if found.attempts or found.run.state in ENDED or found.node.state in ENDED | DONE:
         return found
     async for event in feed.after(place):
         if event.data is not None and event.data.run.id != wanted.run:
             continue
-        found = await found_node(here, who, wanted.run, wanted.node)
+        found = await find_node(here, who, wanted.run, wanted.node)
         if found.attempts or found.run.state in ENDED or found.node.state in ENDED | DONE:
             break
     return found
@@ -180,7 +180,7 @@ _Container = Annotated[str, Query(description="A container other than the traini
 
 
 @job_logs_router.get("/log", operation_id="get_job_log", response_class=Response, responses=_TEXT)
-async def log_of_member(
+async def get_job_log(
     namespace: str,
     kind: str,
     name: str,
@@ -201,7 +201,7 @@ async def log_of_member(
 
 
 @job_logs_router.get("/log/events", operation_id="watch_job_log", response_class=Response, responses=EVENTS)
-async def log_events_of_member(
+async def watch_job_log(
     namespace: str,
     kind: str,
     name: str,

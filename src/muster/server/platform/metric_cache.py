@@ -252,10 +252,10 @@ async def _join(sources: Mapping[str, list[_State]]) -> list[SourceSeries]:
         ]
         for source, states in sources.items()
     }
-    return await asyncio.to_thread(lambda: [each for item in copies.items() for each in _joined(*item)])
+    return await asyncio.to_thread(lambda: [each for item in copies.items() for each in _join_series(*item)])
 
 
-def _joined(source: str, states: list[_Snapshot]) -> Iterable[SourceSeries]:
+def _join_series(source: str, states: list[_Snapshot]) -> Iterable[SourceSeries]:
     restarts = [restart for state in states for restart in state.restarts][-MAX_RESTARTS:]
     tags = dict.fromkeys(tag for state in states for tag in state.series)
     for tag in tags:

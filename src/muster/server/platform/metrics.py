@@ -32,7 +32,7 @@ from muster.server.downloads import DOWNLOAD_HEADERS, content_disposition
 from muster.server.platform.jobs import masks_of, visible_job
 from muster.server.platform.logs import leader_first, log_place
 from muster.server.platform.metric_cache import MetricLog, SourceProblem, SourceSeries
-from muster.server.platform.run_nodes import FoundNode, found_node, node_pods, training_pods
+from muster.server.platform.run_nodes import FoundNode, find_node, node_pods, training_pods
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import download
@@ -100,7 +100,7 @@ class Subject(NamedTuple):
 
 
 @router.get("/runs/{run}/metrics", operation_id="get_run_metrics", response_class=Response, responses=_ANSWERS)
-async def metrics_of_run(
+async def get_run_metrics(
     run: str,
     request: Request,
     here: Here,
@@ -118,7 +118,7 @@ async def metrics_of_run(
 @router.get(
     "/runs/{run}/nodes/{node}/metrics", operation_id="get_run_node_metrics", response_class=Response, responses=_ANSWERS
 )
-async def metrics_of_node(
+async def get_run_node_metrics(
     run: str,
     node: str,
     request: Request,
@@ -140,7 +140,7 @@ async def metrics_of_node(
     response_class=Response,
     responses=_ANSWERS,
 )
-async def metrics_of_job(
+async def get_job_metrics(
     namespace: str,
     kind: str,
     name: str,
@@ -179,7 +179,7 @@ async def compare_metrics(
     `problems`."""
     options = _Options(pattern, points, since, format)
     finders = {each: _finder(here, who, each) for each in of}
-    return await _answer(request, here, who, partial(_compared, finders), options, "compare")
+    return await _answer(request, here, who, partial(_find_all, finders), options, "compare")
 
 
 _Found = tuple[list[Subject], list[MetricProblem]]
@@ -199,7 +199,7 @@ def _finder(here: Services, who: Actor, subject: str) -> _Finder:
     raise InvalidProblem.field("of", "metrics.subject", given=subject)
 
 
-async def _compared(finders: dict[str, _Finder]) -> _Found:
+async def _find_all(finders: dict[str, _Finder]) -> _Found:
     subjects: list[Subject] = []
     problems: list[MetricProblem] = []
     for subject, find in finders.items():
@@ -220,7 +220,7 @@ async def _run_subjects(here: Services, who: Actor, run_id: str) -> _Found:
         return [node.name for node in sorted(nodes, key=lambda node: str(node.started or ""))]
 
     names = await here.database.read(started)
-    subjects = [await _node_subject(here, await found_node(here, who, run_id, name)) for name in names[:MAX_NODES]]
+    subjects = [await _node_subject(here, await find_node(here, who, run_id, name)) for name in names[:MAX_NODES]]
     problems = []
     if len(names) > MAX_NODES:
         text = f"only the first {MAX_NODES} of {len(names)} nodes are shown; look at a single node for its metrics"
@@ -229,7 +229,7 @@ async def _run_subjects(here: Services, who: Actor, run_id: str) -> _Found:
 
 
 async def _node_subjects(here: Services, who: Actor, run: str, node: str) -> _Found:
-    return [await _node_subject(here, await found_node(here, who, run, node))], []
+    return [await _node_subject(here, await find_node(here, who, run, node))], []
 
 
 async def _node_subject(here: Services, found: FoundNode) -> Subject:

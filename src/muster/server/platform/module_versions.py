@@ -127,7 +127,7 @@ class AskBody(RequestBody):
 
 
 @module_versions_router.get("", operation_id="list_module_versions")
-async def versions_of_module(
+async def list_module_versions(
     module: str, here: Here, who: Who, paging: Paging, state: Annotated[str, Query()] = ""
 ) -> Page[ModuleVersion]:
     """Lists versions by number or state, the newest first. Unpublished ones are for users who work on the module."""
@@ -138,7 +138,7 @@ async def versions_of_module(
 
 
 @module_versions_router.get("/{version}", operation_id="get_module_version", response_model=ModuleVersionDetail)
-async def version_of_module(
+async def get_module_version(
     module: str, version: str, here: Here, who: Who, request: Request
 ) -> ModuleVersionDetail | Response:
     """By number or id, or `latest`."""
@@ -164,7 +164,7 @@ async def version_of_module(
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-async def build_log(module: str, version: str, here: Here, who: Who) -> Response:
+async def get_build_log(module: str, version: str, here: Here, who: Who) -> Response:
     """Returns the whole log so far."""
     found = await here.database.read(lambda connection: _inspected(connection, who, module, version))
     path = here.builds.log_path(found.module_id, found.number)
@@ -178,7 +178,7 @@ async def build_log(module: str, version: str, here: Here, who: Who) -> Response
     response_class=Response,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def follow_build(module: str, version: str, here: Here, who: Who, request: Request) -> Response:
+async def follow_module_build(module: str, version: str, here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: the log as it is written, as `text`; the last event is `end` and has the `state`. The id of
     an event is its position in the log; with Last-Event-ID the stream continues from there."""
 
@@ -199,7 +199,7 @@ async def follow_build(module: str, version: str, here: Here, who: Who, request:
 
 
 @module_versions_router.get("/{version}/source", operation_id="list_module_source")
-async def source_of_version(
+async def list_module_source(
     module: str,
     version: str,
     here: Here,
@@ -212,7 +212,7 @@ async def source_of_version(
 
 
 @module_versions_router.get("/{version}/source/file", operation_id="get_module_source")
-async def source_file(
+async def get_source_file(
     module: str, version: str, here: Here, who: Who, path: Annotated[str, Query(max_length=4096)] = ""
 ) -> SourceFile:
     """Returns one of these files. A file that is not text, or too large, has no text."""
@@ -234,7 +234,7 @@ async def _snapshots(
 
 
 @module_versions_router.post("/{version}/review", status_code=201, operation_id="ask_module_review")
-async def ask_for_review(
+async def ask_module_review(
     module: str, version: str, here: Here, who: Who, response: Response, body: AskBody | None = None
 ) -> Review:
     """Asks for a review, so that all users may use the version. An admin or a leader of the module's team decides,
@@ -260,7 +260,7 @@ async def retry_build(module: str, version: str, here: Here, who: Who) -> Module
 
 
 @module_versions_router.post("/{version}/deprecate", operation_id="deprecate_module_version")
-async def deprecate_version(module: str, version: str, here: Here, who: Who) -> ModuleVersion:
+async def deprecate_module_version(module: str, version: str, here: Here, who: Who) -> ModuleVersion:
     """Deprecates a version. Workflows that use it still run; others cannot start to use it."""
     return await _step(here, who, module, version, "deprecate")
 

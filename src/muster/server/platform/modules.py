@@ -205,7 +205,7 @@ async def change_module(
 
 
 @modules_router.post("/{module}/build", status_code=201, operation_id="build_module")
-async def build_module_again(module: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Module:
+async def build_module(module: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Module:
     """Creates a new version from the current state of the branch or tag."""
     found, _ = await here.database.write(lambda connection: build_again(connection, who, module, seen))
     here.builds.look()

@@ -154,7 +154,7 @@ async def images(here: Here, who: Who) -> list[WorkspaceImage]:
 
 
 @router.get("", operation_id="list_notebooks")
-async def all_notebooks(
+async def list_notebooks(
     here: Here,
     who: Who,
     paging: Paging,
@@ -169,7 +169,7 @@ async def all_notebooks(
 
 
 @router.post("", status_code=201, operation_id="create_notebook")
-async def new_notebook(body: NotebookBody, here: Here, who: Who) -> Notebook:
+async def create_notebook(body: NotebookBody, here: Here, who: Who) -> Notebook:
     """Creates a notebook, and a volume for its home folder."""
     namespace, team = await place_for(here, who, body.team)
     choices = await find_choices(here, who, namespace)
@@ -206,7 +206,7 @@ async def new_notebook(body: NotebookBody, here: Here, who: Who) -> Notebook:
 
 
 @router.patch("/{namespace}/{name}", operation_id="edit_notebook")
-async def changed_notebook(namespace: str, name: str, body: NotebookChange, here: Here, who: Who) -> Notebook:
+async def edit_notebook(namespace: str, name: str, body: NotebookChange, here: Here, who: Who) -> Notebook:
     """Changes a notebook. If it runs, it is restarted, unless only `cull_idle_minutes` changes."""
     found = await find_workspace(here, who, NOTEBOOK, namespace, name, "edit")
     choices = await find_choices(here, who, namespace)
@@ -239,7 +239,7 @@ async def changed_notebook(namespace: str, name: str, body: NotebookChange, here
 
 
 @router.delete("/{namespace}/{name}", status_code=204, operation_id="delete_notebook")
-async def drop_notebook(
+async def delete_notebook(
     namespace: str,
     name: str,
     here: Here,

@@ -118,7 +118,7 @@ def answer(ui: Path, request: Request) -> Response:
 
 
 def _asset(ui: Path, name: str, request: Request) -> Response:
-    found = _known(ui / "assets", name)
+    found = _find_file(ui / "assets", name)
     if found is None:
         raise HTTPException(404, "there is no such file; load the page again, it may be older than the server")
     return _respond(found, request, _FOR_EVER)
@@ -126,7 +126,7 @@ def _asset(ui: Path, name: str, request: Request) -> Response:
 
 def _file(ui: Path, name: str, request: Request) -> Response | None:
     """One that lies beside the page, like its icon."""
-    found = _known(ui, name)
+    found = _find_file(ui, name)
     return None if found is None else _respond(found, request, _ASK_AGAIN)
 
 
@@ -161,7 +161,7 @@ def _read(path: Path, changed: int, size: int) -> File:
     )
 
 
-def _known(folder: Path, name: str) -> File | None:
+def _find_file(folder: Path, name: str) -> File | None:
     """Only files in the folder; a name cannot lead elsewhere."""
     if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name or name.endswith(".gz"):
         return None

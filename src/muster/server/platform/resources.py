@@ -110,7 +110,7 @@ async def all_virtual_clusters(here: Here, who: Who, paging: Paging, q: Search =
     require(who, "view", Subject("virtual cluster"))
     page = await here.database.read(lambda connection: list_clusters(connection, paging, q=q))
     there = await _there(here)
-    items = [_shown(cluster, there, who) for cluster in page.items]
+    items = [_describe(cluster, there, who) for cluster in page.items]
     return Page(items, page.next, page.total)
 
 
@@ -118,7 +118,7 @@ async def all_virtual_clusters(here: Here, who: Who, paging: Paging, q: Search =
 async def new_virtual_cluster(body: ClusterBody, here: Here, who: Who, response: Response) -> VirtualCluster:
     new = NewCluster(body.name, body.sku, body.description, body.node_selector, body.total, body.team, body.tolerations)
     cluster = await here.database.write(lambda connection: create_cluster(connection, who, new))
-    return await _settled(here, who, cluster, response)
+    return await _apply_cluster(here, who, cluster, response)
 
 
 @router.get("/clusters/{cluster}", operation_id="get_cluster")
@@ -135,7 +135,7 @@ async def one_virtual_cluster(cluster: str, here: Here, who: Who, response: Resp
     found, uses = await here.database.read(read)
     response.headers["ETag"] = etag(found.id, found.revision)
     return VirtualClusterDetail(
-        **vars_of(_shown(found, await _there(here), who)),
+        **vars_of(_describe(found, await _there(here), who)),
         uses=[use for state, use in uses if state == "running"],
         waiting=[use for state, use in uses if state == "waiting"],
     )
@@ -146,7 +146,7 @@ async def change_virtual_cluster(
     cluster: str, body: ClusterChange, here: Here, who: Who, seen: IfMatch, response: Response
 ) -> VirtualCluster:
     found = await here.database.write(lambda connection: edit_cluster(connection, who, cluster, body.changes(), seen))
-    return await _settled(here, who, found, response)
+    return await _apply_cluster(here, who, found, response)
 
 
 @router.delete("/clusters/{cluster}", status_code=204, operation_id="delete_cluster")
@@ -158,7 +158,7 @@ async def drop_virtual_cluster(cluster: str, here: Here, who: Who, seen: IfMatch
 
 
 @router.get("/storage", operation_id="list_storage")
-async def all_storage_roots(here: Here, who: Who, paging: Paging, q: Search = "") -> Page[StorageRoot]:
+async def list_storage(here: Here, who: Who, paging: Paging, q: Search = "") -> Page[StorageRoot]:
     """Lists storage roots by name, created or path."""
     require(who, "view", Subject("storage root"))
     page = await here.database.read(lambda connection: list_roots(connection, paging, q=q))
@@ -166,31 +166,31 @@ async def all_storage_roots(here: Here, who: Who, paging: Paging, q: Search = ""
 
 
 @router.post("/storage", status_code=201, operation_id="create_storage")
-async def new_storage_root(body: RootBody, here: Here, who: Who, response: Response) -> StorageRoot:
+async def create_storage(body: RootBody, here: Here, who: Who, response: Response) -> StorageRoot:
     new = NewRoot(**body.model_dump())
     root = await here.database.write(lambda connection: create_root(connection, who, new))
     await here.namespaces.sync()
-    return _tagged(root, who, response)
+    return _with_tag(root, who, response)
 
 
 @router.get("/storage/{root}", operation_id="get_storage")
-async def one_storage_root(root: str, here: Here, who: Who, response: Response) -> StorageRoot:
+async def get_storage(root: str, here: Here, who: Who, response: Response) -> StorageRoot:
     """By id or name."""
     require(who, "view", Subject("storage root"))
-    return _tagged(await here.database.read(lambda connection: get_root(connection, root)), who, response)
+    return _with_tag(await here.database.read(lambda connection: get_root(connection, root)), who, response)
 
 
 @router.patch("/storage/{root}", operation_id="edit_storage")
-async def change_storage_root(
+async def edit_storage(
     root: str, body: RootChange, here: Here, who: Who, seen: IfMatch, response: Response
 ) -> StorageRoot:
     found = await here.database.write(lambda connection: edit_root(connection, who, root, body.changes(), seen))
     await here.namespaces.sync()
-    return _tagged(found, who, response)
+    return _with_tag(found, who, response)
 
 
 @router.delete("/storage/{root}", status_code=204, operation_id="delete_storage")
-async def drop_storage_root(root: str, here: Here, who: Who, seen: IfMatch) -> None:
+async def delete_storage(root: str, here: Here, who: Who, seen: IfMatch) -> None:
     """Deletes a storage root. The stored files stay."""
     await here.database.write(lambda connection: delete_root(connection, who, root, seen))
     await here.namespaces.sync()
@@ -208,18 +208,18 @@ async def settle(here: Services) -> None:
         await sync_queues(here.cluster, await here.database.read(all_clusters), here.queue_system)
 
 
-async def _settled(here: Services, who: Actor, cluster: VirtualCluster, response: Response) -> VirtualCluster:
+async def _apply_cluster(here: Services, who: Actor, cluster: VirtualCluster, response: Response) -> VirtualCluster:
     await settle(here)
     await here.namespaces.sync()
     response.headers["ETag"] = etag(cluster.id, cluster.revision)
-    return _shown(cluster, await _there(here), who)
+    return _describe(cluster, await _there(here), who)
 
 
 async def _there(here: Services) -> _There:
     return _There(await list_usage(here.cluster, here.queue_system), (await here.cluster.list(NODE)).items)
 
 
-def _shown(cluster: VirtualCluster, there: _There, who: Actor) -> VirtualCluster:
+def _describe(cluster: VirtualCluster, there: _There, who: Actor) -> VirtualCluster:
     used = skus_used(there.used.get(cluster.id), cluster)
     available = skus_available(there.nodes, cluster.node_selector, cluster.sku, cluster.total)
     largest = largest_skus(there.nodes, cluster.node_selector, cluster.sku)
@@ -227,7 +227,7 @@ def _shown(cluster: VirtualCluster, there: _There, who: Actor) -> VirtualCluster
     return replace(cluster, used=used, available=available, largest=largest, usable=usable)
 
 
-def _tagged(root: StorageRoot, who: Actor, response: Response) -> StorageRoot:
+def _with_tag(root: StorageRoot, who: Actor, response: Response) -> StorageRoot:
     response.headers["ETag"] = etag(root.id, root.revision)
     return _root(root, who)
 

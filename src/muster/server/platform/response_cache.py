@@ -1,4 +1,4 @@
-"""Caches answers of lists while nothing changes in the database."""
+"""Caches the responses of lists while nothing changes in the database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS = 2.0
 """Another server may just have started on the same PostgreSQL. As soon as it is known, nothing is cached: a user who
 changes something through one server must find it in the lists of the other."""
 _CLUSTER_SECONDS = 1.0
-"""The largest age of answers that also depend on the cluster."""
+"""The largest age of responses that also depend on the cluster."""
 
 LISTS: Mapping[str, float] = {
     "count_runs": _SECONDS,
@@ -37,7 +37,7 @@ LISTS: Mapping[str, float] = {
     "list_versions": _SECONDS,
     "list_workflows": _SECONDS,
 }
-"""Operations whose answers depend only on the database and the user, with the largest age in seconds."""
+"""Operations whose responses depend only on the database and the user, with the largest age in seconds."""
 
 _LARGEST = 256 * 1024
 _BYTES = 32 * 1024 * 1024
@@ -66,7 +66,7 @@ class ResponseCache:
             return
         try:
             # The user is kept in the scope, where the route finds it.
-            asked = _asked(await identify(Request(scope)), scope)
+            asked = _cache_key(await identify(Request(scope)), scope)
         except Problem:
             await self._app(scope, receive, send)
             return
@@ -117,6 +117,6 @@ class _Answer:
         return b"".join(self._pieces) if self._ended and self._size <= _LARGEST else None
 
 
-def _asked(actor: Actor, scope: Scope) -> CacheKey:
+def _cache_key(actor: Actor, scope: Scope) -> CacheKey:
     teams = tuple(sorted(actor.teams.items()))
     return actor.id, actor.admin, teams, actor.scopes, actor.run, scope["path"], scope["query_string"]

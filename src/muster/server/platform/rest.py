@@ -1,4 +1,4 @@
-"""Conventions of every route: request bodies, answers, ETags, pages, query parameters."""
+"""Conventions of every route: request bodies, responses, ETags, pages, query parameters."""
 
 from __future__ import annotations
 

@@ -74,9 +74,9 @@ class FoundNode:
 
 
 @router.get("", operation_id="get_run_node")
-async def one_node(run: str, node: str, here: Here, who: Who) -> RunNodeDetail:
+async def get_run_node(run: str, node: str, here: Here, who: Who) -> RunNodeDetail:
     """Returns everything about a node except logs, Pods and events. Secrets are not shown."""
-    found = await found_node(here, who, run, node)
+    found = await find_node(here, who, run, node)
     workflow, masks = await _workflow(here, run), await here.runs.masks(run)
     inputs = inputs_of(found.drawn, found.graph, workflow, node, found.parameters)
     details = {
@@ -98,17 +98,17 @@ async def one_node(run: str, node: str, here: Here, who: Who) -> RunNodeDetail:
 
 
 @router.get("/pods", operation_id="list_run_node_pods")
-async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodSummary]:
+async def list_run_node_pods(run: str, node: str, here: Here, who: Who) -> list[PodSummary]:
     """Lists the node's existing Pods with their containers."""
-    found = await found_node(here, who, run, node)
+    found = await find_node(here, who, run, node)
     pods, masks = await node_pods(here, found), await here.runs.masks(run)
-    return [build_record(PodSummary, _explained(masks.anything(pod_summary(pod)))) for pod in pods]
+    return [build_record(PodSummary, _with_diagnosis(masks.anything(pod_summary(pod)))) for pod in pods]
 
 
 @router.get("/usage", operation_id="get_run_node_usage")
-async def usage_of_node(run: str, node: str, here: Here, who: Who) -> PodUsageReport:
+async def get_run_node_usage(run: str, node: str, here: Here, who: Who) -> PodUsageReport:
     """Returns the CPU and memory that the node's Pods use or have used, also of those that no longer exist."""
-    found = await found_node(here, who, run, node)
+    found = await find_node(here, who, run, node)
     task = str(template_of(await _workflow(here, run), node).get("name") or "") if found.node.kind == "training" else ""
     pods = [attempt.pod for attempt in found.attempts if attempt.pod]
     series = here.pod_usage.history.find(found.run.namespace, pods, run=run, task=task)
@@ -116,9 +116,9 @@ async def usage_of_node(run: str, node: str, here: Here, who: Who) -> PodUsageRe
 
 
 @router.get("/events", operation_id="list_run_node_events")
-async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[KubernetesEvent]:
+async def list_run_node_events(run: str, node: str, here: Here, who: Who) -> list[KubernetesEvent]:
     """Lists the events of the node's Pods, the oldest first."""
-    found = await found_node(here, who, run, node)
+    found = await find_node(here, who, run, node)
     masks = await here.runs.masks(run)
     told = []
     for name in dict.fromkeys(
@@ -130,9 +130,9 @@ async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[
 
 
 @router.get("/outputs/{output}", operation_id="get_run_node_output", response_class=Response, responses=_FILE)
-async def content_of_output(run: str, node: str, output: str, request: Request, here: Here, who: Who) -> Response:
+async def get_run_node_output(run: str, node: str, output: str, request: Request, here: Here, who: Who) -> Response:
     """Returns an output: the text, the file, or the folder as an archive."""
-    found = await found_node(here, who, run, node)
+    found = await find_node(here, who, run, node)
     workflow = await _workflow(here, run)
     value = next((o for o in outputs_of(found.drawn, workflow, node) if o["name"] == output), None)
     if value is None:
@@ -145,7 +145,7 @@ async def content_of_output(run: str, node: str, output: str, request: Request, 
     artifact = artifact_in(workflow, node, output) if workflow is not None else None
     if artifact is None or workflow is None:
         raise NotFoundProblem.of("run.file", name=output)
-    check = partial(found_node, here, who, run, node)
+    check = partial(find_node, here, who, run, node)
     return await artifact_response(request, here, check, workflow, artifact, str(value["path"]))
 
 
@@ -183,11 +183,11 @@ async def artifact_response(
     return download(request, unpacked, check, media_type="application/octet-stream", headers=headers)
 
 
-def _explained(pod: dict[str, Any]) -> dict[str, Any]:
+def _with_diagnosis(pod: dict[str, Any]) -> dict[str, Any]:
     return {**pod, "message_parts": explain(pod["message"])}
 
 
-async def found_node(here: Services, who: Actor, run_id: str, name: str) -> FoundNode:
+async def find_node(here: Services, who: Actor, run_id: str, name: str) -> FoundNode:
     refers_to = look_of(here)
 
     def look(connection: Connection) -> FoundNode:

@@ -124,7 +124,7 @@ async def all_runs(
 
 
 @router.get("/states", operation_id="count_runs")
-async def states_of_runs(
+async def count_runs(
     here: Here,
     who: Who,
     workflow: Annotated[str, Query(description="Its id or name.")] = "",
@@ -136,7 +136,7 @@ async def states_of_runs(
 
 
 @router.get("/tags", operation_id="count_run_tags")
-async def tags_of_runs(
+async def count_run_tags(
     here: Here,
     who: Who,
     workflow: Annotated[str, Query(description="Its id or name: only tags of its runs.")] = "",
@@ -148,7 +148,7 @@ async def tags_of_runs(
 
 
 @router.post("", status_code=201, operation_id="create_run")
-async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> Run:
+async def create_run(body: RunBody, here: Here, who: Who, response: Response) -> Run:
     """Starts a run of a version, at once or as soon as resources are free."""
     look, new = look_of(here), body.run()
     source = await here.database.read(lambda connection: load_run(connection, who, new, look))
@@ -157,7 +157,7 @@ async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> Ru
 
 
 @router.get("/events", operation_id="watch_runs", response_class=Response, responses=EVENTS)
-async def events_of_runs(here: Here, who: Who, request: Request) -> Response:
+async def watch_runs(here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: every run that changes, from now on or after Last-Event-ID. `reset` says that events were
     missed: load the list again."""
     return event_stream(request, _changes(here.run_feed, who, last_event_id(request)))
@@ -185,7 +185,7 @@ async def one_run(run: str, here: Here, who: Who) -> Response:
 
 
 @router.get("/{run}/graph", operation_id="get_run_graph", response_model=TaskGraph)
-async def graph_of_run(run: str, here: Here, who: Who) -> Response:
+async def get_run_graph(run: str, here: Here, who: Who) -> Response:
     """Returns the nodes and edges to draw: of a manifest, those of its templates, with the iterations and attempts that
     the run has made. The names of nodes without others inside are those in `node_states`."""
 
@@ -224,7 +224,7 @@ async def change_run(run: str, body: RunChange, here: Here, who: Who, seen: IfMa
 
 
 @router.post("/{run}/copy", status_code=201, operation_id="copy_run")
-async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Response) -> Run:
+async def copy_run(run: str, body: CopyRun, here: Here, who: Who, response: Response) -> Run:
     """Starts a new run with the values of this one, and changes."""
     look, changes = look_of(here), body.run()
     source = await here.database.read(lambda connection: load_copy(connection, who, run, changes, look))
@@ -233,25 +233,25 @@ async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Re
 
 
 @router.post("/{run}/stop", operation_id="stop_run")
-async def stopped_run(run: str, here: Here, who: Who) -> Run:
+async def stop_run(run: str, here: Here, who: Who) -> Run:
     """Stops the run: no node starts any more, and running nodes are stopped."""
     return await here.runs.stop(who, run)
 
 
 @router.post("/{run}/retry", operation_id="retry_run")
-async def retried_run(run: str, here: Here, who: Who) -> Run:
+async def retry_run(run: str, here: Here, who: Who) -> Run:
     """Retries the run from the nodes that failed or did not finish."""
     return await here.runs.retry(who, run)
 
 
 @router.delete("/{run}", status_code=204, operation_id="delete_run")
-async def drop_run(run: str, here: Here, who: Who) -> None:
+async def delete_run(run: str, here: Here, who: Who) -> None:
     """Deletes the run with everything that belongs to it. A running run is stopped."""
     await here.runs.delete(who, run)
 
 
 @router.get("/{run}/events", operation_id="watch_run", response_class=Response, responses=EVENTS)
-async def events_of_run(
+async def watch_run(
     run: str,
     here: Here,
     who: Who,
@@ -275,7 +275,7 @@ async def _create(here: Services, who: Actor, made: PreparedRun, response: Respo
     return run
 
 
-def _told(run: Run, nodes: tuple[RunNode, ...]) -> dict[str, Any]:
+def _to_event(run: Run, nodes: tuple[RunNode, ...]) -> dict[str, Any]:
     states = list(nodes)
     return {**vars_of(run), "node_states": states}
 
@@ -286,14 +286,14 @@ async def _changes(feed: EventFeed, who: Actor, last: str) -> AsyncIterator[Even
         if stored is None:
             yield event
         elif may(who, "view", Subject("run", stored.run.id, owner=stored.run.owner_id)):
-            yield Event(event.id, _told(stored.run, stored.nodes), event.name)
+            yield Event(event.id, _to_event(stored.run, stored.nodes), event.name)
 
 
 async def _run_changes(here: Services, who: Actor, run_id: str, last: str) -> AsyncIterator[Event]:
     feed = here.run_feed
 
     def read(connection: Connection) -> dict[str, Any]:
-        return _told(get_run(connection, who, run_id), nodes_of(connection, run_id))
+        return _to_event(get_run(connection, who, run_id), nodes_of(connection, run_id))
 
     place = last or feed.last
     if not last:
@@ -302,4 +302,4 @@ async def _run_changes(here: Services, who: Actor, run_id: str, last: str) -> As
         if event.name == "reset":
             yield Event(event.id, await here.database.read(read), "run")
         elif event.data.run.id == run_id:
-            yield Event(event.id, _told(event.data.run, event.data.nodes), event.name)
+            yield Event(event.id, _to_event(event.data.run, event.data.nodes), event.name)

@@ -95,7 +95,7 @@ class NextTimes(ApiModel):
 
 
 @router.get("", operation_id="list_schedules")
-async def all_schedules(
+async def list_schedules(
     here: Here,
     who: Who,
     paging: Paging,
@@ -127,7 +127,7 @@ async def all_schedules(
 
 
 @router.get("/times", operation_id="preview_schedule")
-async def times_of(
+async def preview_schedule(
     who: Who,
     schedule: Annotated[list[_Cron], Query(max_length=MOST_SCHEDULES, description="Cron expressions.")],
     timezone: Annotated[str, Query(max_length=100)] = "",
@@ -144,7 +144,7 @@ async def times_of(
 
 
 @router.post("", status_code=201, operation_id="create_schedule")
-async def new_schedule(body: ScheduleBody, here: Here, who: Who, response: Response) -> Schedule:
+async def create_schedule(body: ScheduleBody, here: Here, who: Who, response: Response) -> Schedule:
     """Creates a CronWorkflow in the namespace of the team, or else of the user."""
     require(who, "create", Subject("schedule", owner=who.id))
     document = await _one_document(here, who, body.manifest)
@@ -171,14 +171,14 @@ async def new_schedule(body: ScheduleBody, here: Here, who: Who, response: Respo
 
 
 @router.get("/{namespace}/{name}", operation_id="get_schedule")
-async def one_schedule(namespace: str, name: str, here: Here, who: Who) -> Schedule:
+async def get_schedule(namespace: str, name: str, here: Here, who: Who) -> Schedule:
     """Returns a CronWorkflow. What it started is in the list of everything that ran."""
     (answer,) = await _answers(here, who, [await visible_cron(here, who, namespace, name)])
     return answer
 
 
 @router.get("/{namespace}/{name}/yaml", operation_id="get_schedule_yaml", response_class=Response, responses=_TEXT)
-async def yaml_of_schedule(namespace: str, name: str, here: Here, who: Who) -> Response:
+async def get_schedule_yaml(namespace: str, name: str, here: Here, who: Who) -> Response:
     """Returns the manifest as the cluster has it, without its status and without secrets."""
     cron = await visible_cron(here, who, namespace, name)
     metadata = {key: value for key, value in meta(cron).items() if key != "managedFields"}
@@ -189,18 +189,18 @@ async def yaml_of_schedule(namespace: str, name: str, here: Here, who: Who) -> R
 
 
 @router.post("/{namespace}/{name}/pause", operation_id="pause_schedule")
-async def paused_schedule(namespace: str, name: str, here: Here, who: Who) -> Schedule:
+async def pause_schedule(namespace: str, name: str, here: Here, who: Who) -> Schedule:
     """Pauses the schedule: it starts nothing until it is resumed. What runs continues."""
     return await _set_suspended(here, who, namespace, name, True)
 
 
 @router.post("/{namespace}/{name}/resume", operation_id="resume_schedule")
-async def resumed_schedule(namespace: str, name: str, here: Here, who: Who) -> Schedule:
+async def resume_schedule(namespace: str, name: str, here: Here, who: Who) -> Schedule:
     return await _set_suspended(here, who, namespace, name, False)
 
 
 @router.post("/{namespace}/{name}/run", status_code=201, operation_id="run_schedule")
-async def started_schedule(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflow:
+async def run_schedule(namespace: str, name: str, here: Here, who: Who) -> ArgoWorkflow:
     """Starts its Workflow now, outside of the schedule."""
     cron = await visible_cron(here, who, namespace, name, "run")
     workflow = workflow_from_cron(cron, timestamp())
@@ -215,7 +215,7 @@ async def started_schedule(namespace: str, name: str, here: Here, who: Who) -> A
 
 
 @router.delete("/{namespace}/{name}", status_code=204, operation_id="delete_schedule")
-async def drop_schedule(namespace: str, name: str, here: Here, who: Who) -> None:
+async def delete_schedule(namespace: str, name: str, here: Here, who: Who) -> None:
     """Deletes the CronWorkflow, with the Workflows that it started."""
     cron = await visible_cron(here, who, namespace, name, "delete")
     try:

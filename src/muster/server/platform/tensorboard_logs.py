@@ -27,7 +27,7 @@ from muster.platform.records.workspaces import LogFolder
 from muster.platform.runs.runs import get_run, nodes_of
 from muster.server.platform.jobs import visible_job
 from muster.server.platform.notebook_form import folder_in_mounts, mounts_in
-from muster.server.platform.run_nodes import found_node, node_pods
+from muster.server.platform.run_nodes import find_node, node_pods
 from muster.server.platform.services import Services
 from muster.server.platform.volume_access import find_room
 from muster.server.platform.workspace_access import find_workspace, to_problem
@@ -109,7 +109,7 @@ async def _pods_of_run(here: Services, who: Actor, run_id: str) -> tuple[str, st
     namespace, title, nodes = await here.database.read(look)
     pods: list[Object] = []
     for name in nodes:
-        pods += await node_pods(here, await found_node(here, who, run_id, name))
+        pods += await node_pods(here, await find_node(here, who, run_id, name))
     return namespace, title, pods
 
 

@@ -106,7 +106,7 @@ router = APIRouter(prefix="/tensorboards", tags=["tensorboards"])
 
 
 @router.get("", operation_id="list_tensorboards")
-async def all_tensorboards(
+async def list_tensorboards(
     here: Here,
     who: Who,
     paging: Paging,
@@ -121,14 +121,14 @@ async def all_tensorboards(
 
 
 @router.post("", status_code=201, operation_id="create_tensorboard")
-async def new_tensorboard(body: TensorBoardBody, here: Here, who: Who) -> TensorBoard:
+async def create_tensorboard(body: TensorBoardBody, here: Here, who: Who) -> TensorBoard:
     """Creates a TensorBoard, or returns the one that shows the same folders."""
     if sum(map(bool, (body.logs, body.runs, body.job, body.notebook))) != 1:
         raise InvalidProblem.field("logs", "tensorboard.what")
     team, copies = "", LogCopies("")
     if body.logs:
         namespace, team = await place_for(here, who, body.team)
-        title, logs = "logs", _checked(body.logs, await find_choices(here, who, namespace), who)
+        title, logs = "logs", _check_folders(body.logs, await find_choices(here, who, namespace), who)
     else:
         namespace, title, logs, copies = await _find_logs(here, who, body)
         await _check_place(here, who, namespace)
@@ -160,10 +160,10 @@ async def new_tensorboard(body: TensorBoardBody, here: Here, who: Who) -> Tensor
 
 
 @router.patch("/{namespace}/{name}", operation_id="edit_tensorboard")
-async def changed_tensorboard(namespace: str, name: str, body: TensorBoardChange, here: Here, who: Who) -> TensorBoard:
+async def edit_tensorboard(namespace: str, name: str, body: TensorBoardChange, here: Here, who: Who) -> TensorBoard:
     """Shows other folders. The board is restarted if it runs."""
     found = await find_workspace(here, who, TENSORBOARD, namespace, name, "edit")
-    logs = _checked(body.logs, await find_choices(here, who, namespace), who)
+    logs = _check_folders(body.logs, await find_choices(here, who, namespace), who)
     kept = {key: value for key, value in spec_of(found.object).items() if key == "credentials"}
     try:
         await here.cluster.update({**found.object, "spec": {**kept, **_spec(logs)}})
@@ -174,7 +174,7 @@ async def changed_tensorboard(namespace: str, name: str, body: TensorBoardChange
 
 
 @router.delete("/{namespace}/{name}", status_code=204, operation_id="delete_tensorboard")
-async def drop_tensorboard(namespace: str, name: str, here: Here, who: Who) -> None:
+async def delete_tensorboard(namespace: str, name: str, here: Here, who: Who) -> None:
     """Deletes a TensorBoard. The logs stay."""
     found = await find_workspace(here, who, TENSORBOARD, namespace, name, "delete")
     try:
@@ -230,7 +230,7 @@ def _spec(logs: Sequence[LogFolder]) -> Object:
     return {"logs": [{"name": each.name, "path": each.path} for each in logs]}
 
 
-def _checked(given: Sequence[LogFolderBody], choices: Choices, who: Actor) -> list[LogFolder]:
+def _check_folders(given: Sequence[LogFolderBody], choices: Choices, who: Actor) -> list[LogFolder]:
     """The folders with names, at the places where Pods can mount them. Raises Invalid."""
     wrong: list[FieldError] = []
     found: list[LogFolder] = []

@@ -94,7 +94,7 @@ async def _identify(request: Request) -> Actor:
 
 async def _check(here: Services, who: Actor, namespace: str, pod: str) -> tuple[str, str]:
     """Returns the run that the Pod belongs to, or '', and the Pod's phase. Raises NotFound, Forbidden or Conflict.
-    Nobody learns which Pods there are in namespaces of others."""
+    The names of Pods in other namespaces stay hidden."""
     owner = namespace_owner(namespace, here.namespaces.owner_of)
     require(who, "exec", Subject("pod", f"{namespace}/{pod}", owner=owner.user, team=owner.team), pod)
     try:

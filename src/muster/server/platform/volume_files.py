@@ -100,7 +100,7 @@ def is_upload(scope: Scope) -> bool:
 
 
 @router.get("/{namespace}/{name}/usage", operation_id="get_volume_usage")
-async def usage_of_volume(namespace: str, name: str, here: Here, who: Who, path: _PathParameter = "") -> VolumeUsage:
+async def get_volume_usage(namespace: str, name: str, here: Here, who: Who, path: _PathParameter = "") -> VolumeUsage:
     """Counts what is stored in the volume, or below a path in it."""
     folder = await readable_folder(here, who, namespace, name)
     parts = _parts("path", path)
@@ -109,7 +109,7 @@ async def usage_of_volume(namespace: str, name: str, here: Here, who: Who, path:
 
 
 @router.get("/{namespace}/{name}/files", operation_id="list_volume_files")
-async def files_of_volume(
+async def list_volume_files(
     namespace: str,
     name: str,
     here: Here,
@@ -129,7 +129,7 @@ async def files_of_volume(
 @router.get(
     "/{namespace}/{name}/files/content", operation_id="get_volume_file", response_class=Response, responses=_FILE
 )
-async def content_of_file(
+async def get_volume_file(
     namespace: str, name: str, here: Here, who: Who, request: Request, path: _PathParameter = ""
 ) -> Response:
     """Returns a file, or the part of it that the Range header asks for."""
@@ -164,7 +164,7 @@ async def content_of_file(
 @router.get(
     "/{namespace}/{name}/files/archive", operation_id="get_volume_archive", response_class=Response, responses=_FILE
 )
-async def archive_of_folder(
+async def get_volume_archive(
     namespace: str,
     name: str,
     here: Here,
@@ -199,7 +199,7 @@ async def archive_of_folder(
     operation_id="put_volume_file",
     openapi_extra=_UPLOAD_BODY,
 )
-async def uploaded_file(
+async def put_volume_file(
     namespace: str,
     name: str,
     here: Here,
@@ -236,7 +236,7 @@ async def uploaded_file(
 
 
 @router.post("/{namespace}/{name}/folders", status_code=201, operation_id="create_volume_folder")
-async def new_folder(namespace: str, name: str, body: FolderBody, here: Here, who: Who) -> VolumeEntry:
+async def create_volume_folder(namespace: str, name: str, body: FolderBody, here: Here, who: Who) -> VolumeEntry:
     """Creates a folder. The folder above must exist."""
     claim, folder = await find_writable(here, who, namespace, name)
     parts = _parts("path", body.path, below_top=True)
@@ -248,7 +248,7 @@ async def new_folder(namespace: str, name: str, body: FolderBody, here: Here, wh
 
 
 @router.post("/{namespace}/{name}/files/rename", operation_id="rename_volume_file")
-async def renamed_file(namespace: str, name: str, body: RenameBody, here: Here, who: Who) -> VolumeEntry:
+async def rename_volume_file(namespace: str, name: str, body: RenameBody, here: Here, who: Who) -> VolumeEntry:
     """Renames or moves a file or folder within the volume. Replaces nothing."""
     claim, folder = await find_writable(here, who, namespace, name)
     parts, new_parts = _parts("path", body.path, below_top=True), _parts("to", body.to, below_top=True)
@@ -264,7 +264,7 @@ async def renamed_file(namespace: str, name: str, body: RenameBody, here: Here, 
 
 
 @router.delete("/{namespace}/{name}/files", status_code=204, operation_id="delete_volume_file")
-async def drop_file(namespace: str, name: str, here: Here, who: Who, path: _PathParameter = "") -> None:
+async def delete_volume_file(namespace: str, name: str, here: Here, who: Who, path: _PathParameter = "") -> None:
     """Deletes a file, or a folder with everything in it."""
     claim, folder = await find_writable(here, who, namespace, name)
     parts = _parts("path", path, below_top=True)

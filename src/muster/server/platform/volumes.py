@@ -50,7 +50,7 @@ class VolumeBody(RequestBody):
 
 
 @router.get("", operation_id="list_volumes")
-async def all_volumes(
+async def list_volumes(
     here: Here,
     who: Who,
     paging: Paging,
@@ -113,7 +113,7 @@ async def new_volume(body: VolumeBody, here: Here, who: Who) -> Volume:
 
 
 @router.get("/{namespace}/{name}", operation_id="get_volume")
-async def one_volume(namespace: str, name: str, here: Here, who: Who) -> Volume:
+async def get_volume(namespace: str, name: str, here: Here, who: Who) -> Volume:
     """Returns a volume, and what uses it."""
     claim = await find_volume(here, who, namespace, name)
     (answer,) = await describe_volumes(here, who, [claim])
@@ -121,7 +121,7 @@ async def one_volume(namespace: str, name: str, here: Here, who: Who) -> Volume:
 
 
 @router.delete("/{namespace}/{name}", status_code=204, operation_id="delete_volume")
-async def drop_volume(namespace: str, name: str, here: Here, who: Who) -> None:
+async def delete_volume(namespace: str, name: str, here: Here, who: Who) -> None:
     """Deletes a volume with its files. Refused while something uses it."""
     claim = await find_deletable(here, who, namespace, name)
     try:

@@ -106,7 +106,7 @@ async def drop_webhook(webhook: str, here: Here, who: Who) -> None:
 
 
 @router.post("/{webhook}/test", status_code=202, operation_id="test_webhook")
-async def tested_webhook(webhook: str, here: Here, who: Who) -> Delivery:
+async def test_webhook(webhook: str, here: Here, who: Who) -> Delivery:
     """Sends a test message. Its result is in the list of deliveries."""
     found = await here.database.write(lambda connection: send_test(connection, who, webhook))
     here.webhooks.wake()
@@ -114,13 +114,13 @@ async def tested_webhook(webhook: str, here: Here, who: Who) -> Delivery:
 
 
 @router.get("/{webhook}/deliveries", operation_id="list_webhook_deliveries")
-async def deliveries_of_webhook(webhook: str, here: Here, who: Who, paging: Paging) -> Page[Delivery]:
+async def list_webhook_deliveries(webhook: str, here: Here, who: Who, paging: Paging) -> Page[Delivery]:
     """Lists what was sent and what waits to be sent, the newest first."""
     return await here.database.read(lambda connection: list_deliveries(connection, who, webhook, paging))
 
 
 @router.post("/{webhook}/deliveries/{delivery}/redeliver", status_code=202, operation_id="redeliver_webhook")
-async def redelivered(webhook: str, delivery: str, here: Here, who: Who) -> Delivery:
+async def redeliver_webhook(webhook: str, delivery: str, here: Here, who: Who) -> Delivery:
     """Sends a message again, with the same id."""
     found = await here.database.write(lambda connection: redeliver(connection, who, webhook, delivery))
     here.webhooks.wake()

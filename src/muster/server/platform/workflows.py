@@ -195,7 +195,7 @@ async def versions_of_workflow(
 
 
 @versions_router.post("/workflows/{workflow}/versions", status_code=201, operation_id="create_version")
-async def new_version(
+async def create_version(
     workflow: str, body: VersionBody, here: Here, who: Who, seen: IfMatch, response: Response
 ) -> StoredVersion:
     """Adds a version. With If-Match, fails if the workflow changed. Secrets without a value are taken from the latest
@@ -207,7 +207,7 @@ async def new_version(
         require(who, "create", found.version_subject, found.name)
         return latest_document(connection, who, found)
 
-    checked = await _checked(here, who, new, base)
+    checked = await _check_version(here, who, new, base)
     stored = await here.database.write(
         lambda connection: add_version(connection, who, workflow, new, look, seen, checked=checked)
     )
@@ -220,11 +220,11 @@ async def new_version(
 )
 async def one_version(workflow: str, version: str, here: Here, who: Who, request: Request) -> VersionDetail | Response:
     """By number, name or id, or `latest`."""
-    return await _whole(here, who, request, lambda connection: _found(connection, who, workflow, version))
+    return await _whole(here, who, request, lambda connection: _find_version(connection, who, workflow, version))
 
 
 @versions_router.get("/versions/{version}", operation_id="get_version_by_id", response_model=VersionDetail)
-async def version_by_id(version: str, here: Here, who: Who, request: Request) -> VersionDetail | Response:
+async def get_version_by_id(version: str, here: Here, who: Who, request: Request) -> VersionDetail | Response:
     return await _whole(here, who, request, lambda connection: get_version(connection, who, version))
 
 
@@ -234,12 +234,12 @@ async def version_by_id(version: str, here: Here, who: Who, request: Request) ->
     response_class=Response,
     responses={200: {"content": {"application/yaml": {"schema": {"type": "string"}}}}},
 )
-async def exported_version(workflow: str, version: str, here: Here, who: Who) -> Response:
+async def export_version(workflow: str, version: str, here: Here, who: Who) -> Response:
     """Returns the version as an Argo Workflow in YAML that runs on its own, without secrets."""
     look = look_of(here)
 
     def read(connection: Connection) -> tuple[str, str]:
-        of, found = _found(connection, who, workflow, version)
+        of, found = _find_version(connection, who, workflow, version)
         document = document_of(connection, found.id)
         try:
             return found.id, to_yaml(document, look(connection, who, document), of.name)
@@ -254,11 +254,11 @@ async def exported_version(workflow: str, version: str, here: Here, who: Who) ->
 @versions_router.get(
     "/workflows/{workflow}/versions/{version}/graph", operation_id="get_version_graph", response_model=TaskGraph
 )
-async def graph_of_version(workflow: str, version: str, here: Here, who: Who, request: Request) -> Response:
+async def get_version_graph(workflow: str, version: str, here: Here, who: Who, request: Request) -> Response:
     """Returns the nodes and edges to draw: of a manifest, those of its templates."""
 
     def read(connection: Connection) -> tuple[str, Document]:
-        _, found = _found(connection, who, workflow, version)
+        _, found = _find_version(connection, who, workflow, version)
         return found.id, document_of(connection, found.id)
 
     identifier, document = await here.database.read(read)
@@ -283,7 +283,7 @@ async def differences_between_versions(
 
     def read(connection: Connection) -> VersionDiff:
         (_, before), (_, after) = (
-            _found(connection, who, *place) for place in ((workflow, version), (of or workflow, to))
+            _find_version(connection, who, *place) for place in ((workflow, version), (of or workflow, to))
         )
         changes = [Change(**change.to_json()) for change in diff_versions(connection, before, after)]
         return VersionDiff(before=before, after=after, changes=changes)
@@ -302,17 +302,17 @@ async def copy_of_version(
     into = body.workflow.workflow() if body.workflow is not None else body.into or workflow
 
     def base(connection: Connection) -> Document:
-        source, copied = _found(connection, who, workflow, version)
+        source, copied = _find_version(connection, who, workflow, version)
         require(who, "copy", source.version_subject, source.name)
         return document_for(connection, who, source, copied)
 
     content = new
     if new.document is None and not new.manifest:
         content = replace(new, document=await here.database.read(base))
-    checked = await _checked(here, who, content, base, "version.")
+    checked = await _check_version(here, who, content, base, "version.")
 
     def write(connection: Connection) -> Stored:
-        source = _found(connection, who, workflow, version)
+        source = _find_version(connection, who, workflow, version)
         return copy_version(connection, who, source, into, new, look, checked=checked)
 
     stored = await here.database.write(write)
@@ -323,15 +323,15 @@ async def copy_of_version(
 @versions_router.post("/workflows/{workflow}/versions/{version}/archive", operation_id="archive_version")
 async def put_version_away(workflow: str, version: str, here: Here, who: Who) -> Version:
     """Archives the version: it cannot be run and is never the latest."""
-    return await _archived(here, who, workflow, version, archived=True)
+    return await _set_archived(here, who, workflow, version, archived=True)
 
 
 @versions_router.post("/workflows/{workflow}/versions/{version}/restore", operation_id="restore_version")
-async def bring_version_back(workflow: str, version: str, here: Here, who: Who) -> Version:
-    return await _archived(here, who, workflow, version, archived=False)
+async def restore_version(workflow: str, version: str, here: Here, who: Who) -> Version:
+    return await _set_archived(here, who, workflow, version, archived=False)
 
 
-async def _checked(
+async def _check_version(
     here: Services,
     who: Actor,
     new: NewVersion,
@@ -350,7 +350,7 @@ async def _checked(
     return replace(checked, notes=[*notes, *checked.notes])
 
 
-def _found(connection: Connection, who: Actor, workflow: str, version: str) -> tuple[Workflow, Version]:
+def _find_version(connection: Connection, who: Actor, workflow: str, version: str) -> tuple[Workflow, Version]:
     of = get_workflow(connection, who, workflow)
     return of, find_version(connection, of, version)
 
@@ -384,9 +384,9 @@ async def _whole(
     return json_response(whole, tag)
 
 
-async def _archived(here: Services, who: Actor, workflow: str, version: str, *, archived: bool) -> Version:
+async def _set_archived(here: Services, who: Actor, workflow: str, version: str, *, archived: bool) -> Version:
     def write(connection: Connection) -> Version:
-        return archive_version(connection, who, *_found(connection, who, workflow, version), archived=archived)
+        return archive_version(connection, who, *_find_version(connection, who, workflow, version), archived=archived)
 
     return await here.database.write(write)
 
@@ -425,7 +425,7 @@ async def all_workflows(
 async def new_workflow(body: CreateWorkflow, here: Here, who: Who, response: Response) -> StoredVersion:
     """Creates a workflow with its first version, or nothing."""
     look, new, version = look_of(here), body.workflow(), body.version.version()
-    checked = await _checked(here, who, version, lambda connection: None, "version.")
+    checked = await _check_version(here, who, version, lambda connection: None, "version.")
     stored = await here.database.write(
         lambda connection: create_with_version(connection, who, new, version, look, checked=checked)
     )
@@ -462,7 +462,7 @@ async def put_workflow_away(workflow: str, here: Here, who: Who, seen: IfMatch, 
 
 
 @workflows_router.post("/{workflow}/restore", operation_id="restore_workflow")
-async def bring_workflow_back(workflow: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Workflow:
+async def restore_workflow(workflow: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Workflow:
     found = await here.database.write(
         lambda connection: archive_workflow(connection, who, workflow, archived=False, revision=seen)
     )

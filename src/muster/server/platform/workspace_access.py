@@ -236,7 +236,7 @@ def name_errors(name: str) -> list[FieldError]:
 
 
 def to_problem(error: ApiError, kind: str = "", name: str = "") -> Problem:
-    """What the cluster answered, for the user."""
+    """Turns the error of the cluster into one for the user."""
     if isinstance(error, AlreadyExists) and name:
         return ConflictProblem.from_error(field_error("name", "workspace.taken", kind=kind, name=name))
     if isinstance(error, NotFound):

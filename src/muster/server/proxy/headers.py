@@ -90,7 +90,7 @@ def restrict_cookie(header: bytes) -> bytes | None:
 
 
 def read_cookies(received: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
-    """All values of a cookie. There is more than one if somebody has set another for a path or a parent domain."""
+    """All values of a cookie. There is more than one if another one is set for a path or a parent domain."""
     wanted, found = name.encode(), []
     for header, value in received:
         if header == b"cookie":

@@ -75,6 +75,7 @@ echo "kubexec.sh: this image has neither kubectl nor python3 to reach $pod: add 
     "the operator with --mpi-kubectl-delivery-image" >&2
 exit 1
 """
+_V2 = "kubeflow.org/v2beta1"
 _EXEC_CLIENT = Path(__file__).with_name("kubexec.py")
 _KUBECTL = "/opt/kube"
 
@@ -207,10 +208,13 @@ class Mpi(KubeflowJobKind):
             deliveries = (_kubectl_container(job, self._delivery_image, [kubectl, *mounts]),)
             volumes = (*volumes, {"name": kubectl["name"], "emptyDir": {}})
             mounts = (*mounts, kubectl)
+        # The images of mpi-operator's users read their role from this variable.
+        roles = {"K_MPI_JOB_ROLE": replica.role.lower()} if job.object.get("apiVersion") == _V2 else {}
         if replica.role == "Worker":
-            return Wiring(volumes=volumes, mounts=mounts)  # Open MPI's daemons there require the agent
+            return Wiring(env=roles, volumes=volumes, mounts=mounts)  # Open MPI's daemons there require the agent
         return Wiring(
             env={
+                **roles,
                 "OMPI_MCA_plm_rsh_agent": agent,
                 "OMPI_MCA_orte_default_hostfile": hosts,
                 "I_MPI_HYDRA_BOOTSTRAP": "rsh",
@@ -244,6 +248,7 @@ def _kubectl_container(job: TrainingJob, image: str, mounts: Sequence[Object]) -
     }
 
 
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _SHELL_OPTION = re.compile(r"-[el]*c")
 
 _SLEEP = "trap 'exit 143' TERM; sleep 365d & wait"
@@ -252,13 +257,16 @@ for half a minute after the job has ended."""
 
 
 def _with_sleep_command(role: Role) -> Role:
-    """A worker without a command, or whose command is an ssh daemon, sleeps until mpirun runs a command in it."""
+    """A worker without a command, or whose command is an ssh daemon, sleeps until mpirun runs a command in it. It
+    has no probes: nothing listens at the daemon's port, so the worker would never be ready."""
     spec = role.template.get("spec") or {}
-    containers = [
-        {**c, "command": ["sh", "-c", _SLEEP], "args": []} if not _command_of(c) or _is_ssh_daemon(c) else c
-        for c in spec.get("containers") or ()
-    ]
+    containers = [_sleeping(c) if not _command_of(c) or _is_ssh_daemon(c) else c for c in spec.get("containers") or ()]
     return replace(role, template={**role.template, "spec": {**spec, "containers": containers}})
+
+
+def _sleeping(container: Mapping[str, Any]) -> Object:
+    rest = {field: value for field, value in container.items() if field not in _PROBES}
+    return {**rest, "command": ["sh", "-c", _SLEEP], "args": []}
 
 
 def _command_of(container: Mapping[str, Any]) -> list[str]:
@@ -274,7 +282,7 @@ def _is_ssh_daemon(container: Mapping[str, Any]) -> bool:
             return False
         with suppress(ValueError):  # an open quote
             words = shlex.split(words[2])
-    if words[:1] == ["exec"]:
+    if words[:1] == ["exec"] or (words and words[0].endswith("entrypoint.sh")):
         words = words[1:]
     return bool(words) and words[0].rpartition("/")[2] == "sshd"
 

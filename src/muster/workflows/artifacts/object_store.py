@@ -133,7 +133,7 @@ class ObjectArtifactStore:
 
         if settings["createBucketIfNotPresent"].get("objectLocking"):
             raise ArtifactError("s3.createBucketIfNotPresent.objectLocking is not supported here: create the bucket")
-        # The address of the bucket itself. Nobody but this request uses the signature in it.
+        # The address of the bucket itself. Only this request uses the signature in it.
         url = await obstore.sign_async(store, "PUT", "", _PATIENCE)
         region = str(settings.get("region") or _REGION)
         body = "" if region == _REGION else _BUCKET_IN_REGION.format(region=escape(region))

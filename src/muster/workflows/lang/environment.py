@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from muster.kube.errors import closest_word
 from muster.workflows.lang import jsonpath
 from muster.workflows.lang.clock import SYSTEM_CLOCK, Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.expr.builtins import to_float, to_integer
 from muster.workflows.lang.expr.evaluator import evaluate
 from muster.workflows.lang.expr.parser import parse
-from muster.workflows.lang.expr.syntax import BUILTINS, Binary, Let, Member, Name, Node, String, walk
+from muster.workflows.lang.expr.syntax import BUILTINS, Binary, Call, Let, Member, Name, Node, String, walk
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.go_values import Function, format_value
 from muster.workflows.lang.limits import cache_short_texts
@@ -113,6 +114,26 @@ def root_variables(text: str) -> frozenset[str] | None:
     # A `let` with the name of a variable is an error, so declared names matter, too.
     declared = {node.name for node in walk(tree) if isinstance(node, Let)}
     return None if "$env" in names else BUILTINS | names | declared
+
+
+def find_unknown_functions(text: str) -> dict[str, str]:
+    """Returns the functions that an expression calls and that do not exist, with the closest name of one that does, or
+    "". Raises ExpressionError if the expression is invalid."""
+    tree = parse(text)
+    declared = {node.name for node in walk(tree) if isinstance(node, Let)}
+    found: dict[str, str] = {}
+    for node in walk(tree):
+        if not isinstance(node, Call):
+            continue
+        if isinstance(node.callee, Name) and node.callee.value not in declared | _FUNCTIONS.keys() | BUILTINS:
+            name = node.callee.value
+            found[name] = closest_word(name, [*BUILTINS, *_FUNCTIONS]) or ""
+        elif isinstance(node.callee, Member):
+            path = _member_path(node.callee) or [""]
+            if path[0] == "sprig" and path[1] not in SPRIG_FUNCTIONS:
+                near = closest_word(path[1], list(SPRIG_FUNCTIONS))
+                found[f"sprig.{path[1]}"] = f"sprig.{near}" if near else ""
+    return found
 
 
 def find_missing(names: tuple[str, ...], env: Mapping[str, Any]) -> list[str]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from muster.kube.errors import Cause, closest_word
 from muster.kube.objects import Object
 from muster.kube.pod_validation import ignored_fields
 from muster.workflows.artifacts.locations import kind_of
-from muster.workflows.lang.tags import find_tags
+from muster.workflows.lang.environment import find_unknown_functions
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.tags import Tag, find_tags
 from muster.workflows.lint.field_rules import CHECKED, tagged_strings
+from muster.workflows.model import PIPELINE_ARGUMENT
 
 _ROOTS = tuple(prefix.removesuffix(".") for prefix in CHECKED)
 _ONE_MACHINE = "has no effect: everything runs on this machine"
+_NO_PLUGINS = "will fail: it needs an executor plugin of Argo, which is not available here"
 _OF_THE_SPEC = {
     "dnsConfig": "has no effect: names are resolved by this machine",
     "executor": "has no effect: there is no executor container",
@@ -41,11 +46,20 @@ def _of_spec(spec: Mapping[str, Any], path: str, *, runs: bool) -> Iterator[Caus
     volumes = {v.get("name") for v in spec.get("volumes") or ()}
     volumes |= {(c.get("metadata") or {}).get("name") for c in spec.get("volumeClaimTemplates") or ()}
     own_volumes = volumes if runs and not spec.get("podSpecPatch") else None
+    resolved = _has_pipeline(spec)
     for where, template in _templates(spec, path):
+        if template.get("plugin") is not None and not resolved:
+            yield Cause(f"{where}.plugin", _NO_PLUGINS)
         yield from _of_template(template, where, own_volumes)
         for step_path, step in _steps(template, where):
             yield from _unused_arguments(step, by_name, step_path)
     yield from _of_tags(spec, path)
+
+
+def _has_pipeline(spec: Mapping[str, Any]) -> bool:
+    """Whether a Kubeflow pipeline decides what the tasks do; its importers are `plugin` templates."""
+    parameters = (spec.get("arguments") or {}).get("parameters") or ()
+    return any(parameter.get("name") == PIPELINE_ARGUMENT for parameter in parameters)
 
 
 def _of_both(holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -83,8 +97,6 @@ def _of_template(template: Mapping[str, Any], path: str, volumes: set[Any] | Non
     yield from _of_both(template, path)
     if template.get("executor"):
         yield Cause(f"{path}.executor", _OF_THE_SPEC["executor"])
-    if template.get("plugin") is not None:
-        yield Cause(f"{path}.plugin", "will fail: it needs an executor plugin of Argo, which is not available here")
     for group in ("inputs", "outputs"):
         for index, artifact in enumerate((template.get(group) or {}).get("artifacts") or ()):
             kind = kind_of(artifact)
@@ -147,12 +159,20 @@ def _of_tags(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for where, text in tagged_strings(spec, path):
         found = list(find_tags(text, allow_open=True))
         for tag in found:
-            near = "" if tag.is_expression else _find_misspelled(tag.path)
-            if near:
+            if tag.is_expression:
+                yield from _of_expression(tag, where)
+            elif near := _find_misspelled(tag.path):
                 yield Cause(where, f"{{{{{tag.text}}}}} is not substituted; did you mean {{{{{near}}}}}?")
         after = text[found[-1].at :].partition("}}")[2] if found else text
         if "{{" in after:
             yield Cause(where, "these braces are never closed, so they are left as they are")
+
+
+def _of_expression(tag: Tag, where: str) -> Iterator[Cause]:
+    with suppress(ExpressionError):  # reported as a problem elsewhere
+        for name, near in find_unknown_functions(tag.text).items():
+            hint = f"; did you mean {near}?" if near else ""
+            yield Cause(where, f"{{{{={tag.text}}}}} is not substituted: there is no function {name}{hint}")
 
 
 def _find_misspelled(name: str) -> str:

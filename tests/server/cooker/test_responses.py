@@ -11,7 +11,7 @@ import pytest
 from muster.dispatch.model import Job, State
 from muster.platform.errors import InvalidProblem, NotFoundProblem, UnauthenticatedProblem
 from muster.platform.resources.queues import QueueStatus
-from muster.server.cooker import answers
+from muster.server.cooker import responses
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 JOB = Job("id", "task", {"task": {"jobType": "PyTorchJob", "queue": "q"}}, "cluster", "running", MOMENT, name="my-job")
@@ -34,25 +34,25 @@ JOB = Job("id", "task", {"task": {"jobType": "PyTorchJob", "queue": "q"}}, "clus
     ],
 )
 def test_every_state_is_a_status_of_aihc_and_can_be_filtered_by(state: State, status: str) -> None:
-    assert answers.status_of_job(replace(JOB, state=state)) == status
-    assert state in answers.states_with_status(status)
+    assert responses.status_of_job(replace(JOB, state=state)) == status
+    assert state in responses.states_with_status(status)
 
 
 def test_no_state_is_forgotten() -> None:
     for state in get_args(State):
-        assert answers.status_of_job(replace(JOB, state=state))
-    assert answers.states_with_status("ManualTermination") == ["cancelled"]
-    assert answers.states_with_status("nonsense") == []
+        assert responses.status_of_job(replace(JOB, state=state))
+    assert responses.states_with_status("ManualTermination") == ["cancelled"]
+    assert responses.states_with_status("nonsense") == []
 
 
 def test_aihcs_own_word_is_more_exact_while_it_holds_the_job() -> None:
     held = replace(JOB, on="aihc", cluster_status="Abnormal")
-    assert answers.status_of_job(held) == "Abnormal"
-    assert answers.status_of_job(replace(held, state="failed")) == "Failed"
+    assert responses.status_of_job(held) == "Abnormal"
+    assert responses.status_of_job(replace(held, state="failed")) == "Failed"
 
 
 def test_a_job_has_the_fields_of_describe_job() -> None:
-    described = answers.describe_job(replace(JOB, started=MOMENT, priority=-10), "ann")
+    described = responses.describe_job(replace(JOB, started=MOMENT, priority=-10), "ann")
     assert described | {"jobSpec": {}} == described
     assert (described["jobId"], described["name"], described["queue"], described["owner"]) == (
         "id",
@@ -82,7 +82,7 @@ def test_a_pod_has_a_status_of_aihc(status: dict[str, Any], node: str, shown: st
         "spec": {"nodeName": node},
         "status": {**status, "containerStatuses": [ended]},
     }
-    found = answers.describe_pod(pod)
+    found = responses.describe_pod(pod)
     assert (found["status"], found["replicaType"], found["restartCount"], found["reason"]) == (
         shown, "worker", 2, "Error",
     )  # fmt: skip
@@ -94,7 +94,7 @@ def test_queues_have_their_amounts_in_units_of_aihc() -> None:
         "a", None, None, "Open", "", 1, 0, True, amounts, {}, {"running": 1, "pending": 2, "inqueue": 3}
     )
     child = replace(queue, name="b", parent="a", state="Closed")
-    first, second = answers.describe_queues([queue, child])
+    first, second = responses.describe_queues([queue, child])
     assert first["capability"] == {
         "acceleratorCardList": [{"acceleratorType": "nvidia.com/gpu", "acceleratorCount": 4}],
         "milliCPUcores": 2500,
@@ -109,15 +109,15 @@ def test_events_are_in_order() -> None:
         {"time": time, "type": "Normal", "reason": "R", "message": "m", "count": 1}
         for time in ("2026-01-02T00:00:00Z", None, "2026-01-01T00:00:00Z")
     ]
-    found = answers.describe_events(made)
+    found = responses.describe_events(made)
     assert [event["lastTimestamp"] for event in found["events"]] == ["", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"]
     assert found["total"] == 3
 
 
 def test_a_failure_has_a_code_and_all_errors() -> None:
-    assert answers.failure_of(UnauthenticatedProblem.of("cooker.token"))["details"]["code"] == "AUTH_FAILED"
-    assert answers.failure_of(NotFoundProblem.named("job", "x"))["details"]["code"] == "missing"
-    failure = answers.failure_of(InvalidProblem.field("taskParams.name", "field.missing"))
+    assert responses.failure_of(UnauthenticatedProblem.of("cooker.token"))["details"]["code"] == "AUTH_FAILED"
+    assert responses.failure_of(NotFoundProblem.named("job", "x"))["details"]["code"] == "missing"
+    failure = responses.failure_of(InvalidProblem.field("taskParams.name", "field.missing"))
     assert failure["success"] is False
     assert failure["details"]["errors"] == [
         {"field": "taskParams.name", "message": "this field is required", "code": "field.missing"}
@@ -125,6 +125,6 @@ def test_a_failure_has_a_code_and_all_errors() -> None:
 
 
 def test_priorities_are_words() -> None:
-    assert [answers.priority_word(answers.priority_number(word)) for word in ("high", "normal", "low")] == [
+    assert [responses.priority_word(responses.priority_number(word)) for word in ("high", "normal", "low")] == [
         "high", "normal", "low",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What MLP Cooker answers: AIHC's documents about our jobs, Pods, events and queues. Pure."""
+"""The response documents of MLP Cooker: AIHC's descriptions of our jobs, Pods, events and queues. Pure."""
 
 from __future__ import annotations
 
