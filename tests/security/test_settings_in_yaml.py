@@ -1,5 +1,5 @@
 """Settings that are YAML inside of an object, and are read on the event loop of all members: the patch of a Pod, and
-the artifact repositories of a namespace."""
+the artifact repositories and the object stores of a namespace."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import new_catalogue
 from muster.kube.manifests import MAX_SETTING, ManifestError, parse_setting
 from muster.kube.objects import Object
+from muster.pipelines.object_stores import read_object_stores
+from muster.pipelines.spec import PipelineError
 from muster.workflows.artifacts.client import find_repository
 from muster.workflows.artifacts.locations import ArtifactError
 from muster.workflows.executors.pod_spec import CannotRun, build_pod
@@ -61,6 +63,13 @@ async def test_a_repository_that_takes_too_long(tmp_path: Path, text: str) -> No
         workflow: Object = {"metadata": {"name": "w", "namespace": "default"}, "spec": spec}
         with pytest.raises(ArtifactError, match='ConfigMap "mine", key "r"'):
             await find_repository(cluster, workflow)
+
+
+@texts
+def test_object_stores_that_take_too_long(text: str) -> None:
+    """The ConfigMap kfp-launcher of a member stops the server for seconds, at each run of a pipeline"""
+    with pytest.raises(PipelineError, match="providers"):
+        read_object_stores({"providers": text})
 
 
 def test_settings_of_the_usual_kind() -> None:

@@ -21,9 +21,9 @@ from muster.kube.errors import Step, split_path
 from muster.kube.objects import Object
 
 MAX_VALUES = 2_000_000
+"""How many values a document may have after its aliases are expanded. A long text counts as several."""
 MAX_SETTING = 32 * 1024
 """Characters of a setting that is YAML inside of another object, and its values once its aliases are written out."""
-"""How many values a document may have after its aliases are expanded. A long text counts as several."""
 CHARACTERS_PER_VALUE = 64
 MAX_WARNINGS = 100
 

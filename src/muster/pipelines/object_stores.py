@@ -22,9 +22,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import yaml
-
 from muster.kube.errors import Cause
+from muster.kube.manifests import ManifestError, parse_setting
 from muster.pipelines.spec import PipelineError
 
 CONFIG_MAP: Final = "kfp-launcher"
@@ -87,9 +86,9 @@ def read_object_stores(launcher: Mapping[str, Any]) -> ObjectStores:
     """Reads the data of the ConfigMap. Raises PipelineError."""
     text = str(launcher.get(_PROVIDERS) or "")
     try:
-        providers = yaml.load(text, yaml.CSafeLoader) or {}
-    except (yaml.YAMLError, RecursionError) as error:
-        raise _error("", f"is not valid YAML: {str(error)[:300]}") from None
+        providers = parse_setting(text, _PROVIDERS) or {}
+    except ManifestError as error:
+        raise _error("", f"cannot be read: {error}") from None
     found = list[ObjectStore]()
     for scheme, provider in _mapping(providers, "").items():
         if scheme not in _SCHEMES:
