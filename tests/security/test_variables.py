@@ -1,4 +1,4 @@
-"""Variables of containers that grow in the memory of the server, which prepares all Pods."""
+"""Variables and files of containers that grow in the memory and on the disk of the server, which prepares all Pods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from muster.embedded.node.environment import MAX_EXPANDED, container_environment, expand, expand_all
-from muster.embedded.node.pod_context import ContainerError, PodContext
+from muster.embedded.node.pod_context import ContainerError, MountError, PodContext
+from muster.embedded.node.volumes import plan_volumes
 from muster.kube.objects import Object
 
 POD: Object = {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {"enableServiceLinks": False}}
@@ -54,3 +55,32 @@ def test_what_linux_starts() -> None:
     """(for comparison) variables of the greatest size that Linux takes are passed on"""
     value = "x" * (MAX_EXPANDED // 2)
     assert expand("$(V)$(V)", {"V": value}) == value + value
+
+
+LARGE = {"name": "c", "items": [{"key": "KEY", "path": f"p{number}"} for number in range(1000)]}
+VOLUMES: dict[str, list[dict[str, Any]]] = {
+    "a key under a thousand paths": [{"name": "v", "configMap": LARGE}],
+    "the same in a projected volume": [{"name": "v", "projected": {"sources": [{"configMap": LARGE}]}}],
+    "a thousand sources": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "c"}}] * 1000}}],
+    "a thousand volumes": [{"name": f"v{number}", "configMap": {"name": "c"}} for number in range(1000)],
+    "an annotation under many paths": [
+        {
+            "name": "v",
+            "downwardAPI": {
+                "items": [
+                    {"path": f"p{number}", "fieldRef": {"fieldPath": "metadata.annotations['a']"}}
+                    for number in range(1000)
+                ]
+            },
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("volumes", VOLUMES.values(), ids=list(VOLUMES))
+def test_files_that_grow(volumes: list[dict[str, Any]]) -> None:
+    """The files of a Pod of a megabyte, from one ConfigMap or field, fill the disk of the server"""
+    metadata = {**POD["metadata"], "annotations": {"a": "x" * 200_000}}
+    pod: Object = {"metadata": metadata, "spec": {"volumes": volumes, "automountServiceAccountToken": False}}
+    with pytest.raises(MountError, match="64 MiB"):
+        plan_volumes(pod, PodContext(config_map=lambda *_: {"data": {"KEY": "x" * 500_000}}), "/nowhere", {})
