@@ -8,7 +8,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from muster.embedded.node.pod_context import ConfigError, PodContext, secret_data
+from muster.embedded.node.pod_context import ConfigError, ContainerError, PodContext, secret_data
 from muster.embedded.node.service_proxy import needs_proxy
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of, uid_of
 from muster.kube.quantity import parse_quantity
@@ -17,31 +17,66 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']*)'\]$")
 
 
+MAX_EXPANDED = 6 * 1024 * 1024
+"""Characters of all variables of a container together, and of its command with their values. Linux starts no program
+with more. Each of a few variables can contain the one before ten times."""
+
+
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replaces `$(NAME)` by its value and `$$` by `$`. An unknown name stays as it is."""
+    """Replaces `$(NAME)` by its value and `$$` by `$`. An unknown name stays as it is. Raises ContainerError if the
+    result is longer than MAX_EXPANDED."""
     if "$" not in text:
         return text
-    return _REFERENCE.sub(lambda m: "$" if m[1] is None else variables.get(m[1], m[0]), text)
+    size = 0
+
+    def replacement(found: re.Match[str]) -> str:
+        nonlocal size
+        value = "$" if found[1] is None else variables.get(found[1], found[0])
+        size = add_size(size, value)
+        return value
+
+    return _REFERENCE.sub(replacement, text)
 
 
 def expand_all(words: Iterable[str], variables: Mapping[str, str]) -> list[str]:
-    return [expand(word, variables) for word in words]
+    """Raises ContainerError if the results are longer than MAX_EXPANDED together."""
+    expanded, size = list[str](), 0
+    for word in words:
+        expanded.append(expand(word, variables))
+        size = add_size(size, expanded[-1])
+    return expanded
+
+
+def add_size(size: int, *texts: str) -> int:
+    """Raises ContainerError beyond MAX_EXPANDED."""
+    size += sum(map(len, texts))
+    if size > MAX_EXPANDED:
+        raise ContainerError(
+            f"the variables of a container, or its command with their values, have more than {MAX_EXPANDED:,} "
+            "characters; write large texts to a file or a ConfigMap volume"
+        )
+    return size
 
 
 def container_environment(
     pod: Object, container: Mapping[str, Any], context: PodContext, *, base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Returns all variables of a container: `base` (the image's own), then those of Services, envFrom and env; later
-    ones win. Raises ConfigError if a ConfigMap, Secret or key is missing and not optional."""
+    ones win. Raises ConfigError if a ConfigMap, Secret or key is missing and not optional, and ContainerError if they
+    are too long."""
     name = str(container.get("name") or "")
     services = service_variables(pod, context)
     variables: dict[str, str] = {}
     known = ChainMap(variables, services)
+    size = 0
     for source in container.get("envFrom") or ():
-        variables.update(_from_source(pod, source, context, name))
+        found = _from_source(pod, source, context, name)
+        size = add_size(size, *found, *found.values())
+        variables.update(found)
     for variable in container.get("env") or ():
         value = _variable_value(pod, container, variable, known, context)
         if value is not None:
+            size = add_size(size, value)
             variables[variable["name"]] = value
     return {**(base or {}), **services, **variables}
 

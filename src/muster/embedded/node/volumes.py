@@ -79,14 +79,23 @@ class Files:
     disk: those of the service account, which every Pod has, are replaced one by one."""
 
 
+MAX_FILES_BYTES = 64 << 20
+"""Of the files that the agent writes for one Pod from ConfigMaps, Secrets and fields. A Pod can name a key any number
+of times, each under another path."""
+
 Volume: TypeAlias = EmptyDir | Memory | HostPath | Files
 
 
 def plan_volumes(pod: Object, context: PodContext, folder: str, nfs: Mapping[str, str]) -> dict[str, Volume]:
     """Returns every volume of the Pod by name. Raises MountError if one is not available."""
-    volumes = {
-        v["name"]: _plan(pod, v, context, f"{folder}/volumes/{path_component(v['name'])}", nfs) for v in _volumes(pod)
-    }
+    volumes: dict[str, Volume] = {}
+    size = 0
+    for wanted in _volumes(pod):
+        name = wanted["name"]
+        volume = _plan(pod, wanted, context, f"{folder}/volumes/{path_component(name)}", nfs)
+        if isinstance(volume, Files):
+            size = _add_size(name, size, *volume.payload.values())
+        volumes[name] = volume
     if mounts_service_account(pod, context):
         source = {"projected": {"sources": _SERVICE_ACCOUNT_SOURCES}}
         path = f"{folder}/volumes/{SERVICE_ACCOUNT_VOLUME}"
@@ -255,9 +264,21 @@ def payload_of(pod: Object, volume: str, source: Mapping[str, Any], context: Pod
             return _files_of_source(pod, volume, kind, source[kind] or {}, context, _mode_of(source[kind]))
     files: Payload = {}
     projected = source.get("projected") or {}
+    size = 0
     for part in projected.get("sources") or ():
-        files.update(_projected(pod, volume, part, context, _mode_of(projected)))
+        added = _projected(pod, volume, part, context, _mode_of(projected))
+        size = _add_size(volume, size, *added.values())
+        files.update(added)
     return files
+
+
+def _add_size(volume: str, size: int, *files: File) -> int:
+    """Raises MountError beyond MAX_FILES_BYTES."""
+    size += sum(len(file.content) for file in files)
+    if size > MAX_FILES_BYTES:
+        most = MAX_FILES_BYTES >> 20
+        raise MountError(volume, f"the files of all ConfigMaps, Secrets and fields of a Pod may have {most} MiB")
+    return size
 
 
 def write_files(volume: Files, group: int | None = None) -> None:
@@ -434,10 +455,12 @@ def _files_of_source(
     if not items:
         return {_check_path(volume, key): File(content, mode) for key, content in data.items()}
     files: Payload = {}
+    size = 0
     for item in items:
         key, path = str(item.get("key") or ""), _check_path(volume, str(item.get("path") or ""))
         if key in data:
             files[path] = File(data[key], mode if item.get("mode") is None else int(item["mode"]))
+            size = _add_size(volume, size, files[path])
         elif not optional:
             raise MountError(volume, f'{kind.lower()} "{namespace}/{name}" has no key "{key}"')
     return files
@@ -445,6 +468,7 @@ def _files_of_source(
 
 def _downward_files(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext, mode: int) -> Payload:
     files: Payload = {}
+    size = 0
     for item in source.get("items") or ():
         path = _check_path(volume, str(item.get("path") or ""))
         try:
@@ -455,6 +479,7 @@ def _downward_files(pod: Object, volume: str, source: Mapping[str, Any], context
         except ConfigError as error:
             raise MountError(volume, error.message) from None
         files[path] = File(text.encode("utf-8", "surrogateescape"), mode if item.get("mode") is None else item["mode"])
+        size = _add_size(volume, size, files[path])
     return files
 
 
