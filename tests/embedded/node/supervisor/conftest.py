@@ -147,10 +147,9 @@ class Pods:
         return entries
 
     def log(self, folder: Path, container: str = "main", attempt: int = 0) -> list[str]:
-        """Returns the lines, without times and streams."""
-        return [
-            line.split(" ", 3)[3] for line in (folder / "logs" / container / f"{attempt}.log").read_text().splitlines()
-        ]
+        """Returns the lines, without times and streams. A container that prints nothing has no file."""
+        path = folder / "logs" / container / f"{attempt}.log"
+        return [line.split(" ", 3)[3] for line in path.read_text().splitlines()] if path.exists() else []
 
     async def printed(self, folder: Path, text: str, container: str = "main", attempt: int = 0) -> None:
         """Waits until a container has printed this line."""
