@@ -155,7 +155,7 @@ def cancel_jobs(
     grace: Annotated[float, typer.Option("--grace", help="Seconds before a running job is killed.")] = 30.0,
     dispatcher: _Dispatcher = "",
 ) -> None:
-    """Cancel jobs, in whatever state they are."""
+    """Cancel jobs in any state."""
     with _dispatcher(dispatcher) as found:
         for job in jobs:
             id = _find(found, job)
@@ -179,7 +179,7 @@ def resolve_job(
     ] = "",
     dispatcher: _Dispatcher = "",
 ) -> None:
-    """Decide about a job whose start is unclear, after a look at its cluster.
+    """Resolve a job whose start is unclear, after checking its cluster.
 
     `adopt ID` takes over the job that the cluster has; `again` starts it again; `fail` gives it up.
     """

@@ -80,7 +80,7 @@ def only(mapping: Mapping[str, Any], fields: Collection[str], where: str) -> Non
     """Raises Unmapped for a field that a graph does not have: nothing is dropped silently."""
     for name, value in mapping.items():
         if name not in fields and value not in (None, "", []):
-            raise Unmapped(f"{where}: {name} has no place in a graph")
+            raise Unmapped(f"{where}: {name} cannot be part of a graph")
 
 
 def read_step(
@@ -107,7 +107,7 @@ def read_step(
     _add_storage(step, container.get("volumeMounts") or (), volumes, context, where)
     if container.get("workingDir") != WORKSPACE:
         if container.get("workingDir"):
-            raise Unmapped(f"{where}: workingDir has no place in a graph")
+            raise Unmapped(f"{where}: workingDir cannot be part of a graph")
         step.notes.append(f"it starts in {WORKSPACE}, not in the folder of its image")
     return step
 
@@ -383,7 +383,7 @@ def _written_flow(task: Mapping[str, Any]) -> Object:
 def _tasks(entry: Mapping[str, Any]) -> list[Object]:
     if "dag" not in entry:
         if "steps" in entry:
-            raise Unmapped(f"template {entry['name']}: steps have no place in a graph")
+            raise Unmapped(f"template {entry['name']}: steps cannot be part of a graph")
         return [{"name": entry["name"], "template": entry["name"]}]
     only(entry, ("name", "dag"), f"template {entry['name']}")
     only(entry["dag"], ("tasks",), f"template {entry['name']}.dag")
