@@ -275,10 +275,10 @@ def _table(jobs: tuple[Job, ...], *, wide: bool) -> list[str]:
         progress = f"{job.progress:.0%}" if job.progress is not None else ""
         age, lasted = _age(job), _duration(job)
         rows.append([job.id, job.type, job.on, job.state, progress, age, lasted, *more, job.reason or job.message])
-    return _colored(TableWriter(headers).lines(rows), [job.state for job in jobs])
+    return _colorize_states(TableWriter(headers).lines(rows), [job.state for job in jobs])
 
 
-def _colored(lines: list[str], states: list[str]) -> list[str]:
+def _colorize_states(lines: list[str], states: list[str]) -> list[str]:
     """Colors the states after the columns were aligned."""
     on = supports_color()
     return [

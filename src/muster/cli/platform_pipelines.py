@@ -124,7 +124,7 @@ def list_tasks(run: _RunId, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
         return
-    rows = [(t["display_name"], t["task_id"], t["state"], _shown(t["node"]["outputs"])) for t in found]
+    rows = [(t["display_name"], t["task_id"], t["state"], _format_outputs(t["node"]["outputs"])) for t in found]
     echo("\n".join(format_table(["TASK", "ID", "STATE", "OUTPUTS"], rows)))
 
 
@@ -312,7 +312,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _shown(outputs: Mapping[str, Any]) -> str:
+def _format_outputs(outputs: Mapping[str, Any]) -> str:
     values = {**(outputs.get("parameterValues") or {}), **dict.fromkeys(outputs.get("artifacts") or {}, "(artifact)")}
     return ", ".join(f"{name}={value}" for name, value in values.items())[:200]
 

@@ -121,14 +121,14 @@ def _command(template: Mapping[str, Any], container: Mapping[str, Any], where: s
         words = [*(container.get("command") or ()), *(container.get("args") or ())]
         if len(words) != 3 or words[:2] != ["sh", "-c"]:
             raise Unmapped(f"{where}: the command of a node is a text for sh -c")
-        text = _unescaped(str(words[2]), where)
+        text = _unescape(str(words[2]), where)
     plain = str(text or "").replace(escape_tags("{{"), "\0")
     if "{{" in plain:
         raise Unmapped(f"{where}: the command has {{{{...}}}} in it; a node refers to its inputs as $name")
     return plain.replace("\0", "{{")
 
 
-def _unescaped(text: str, where: str) -> str:
+def _unescape(text: str, where: str) -> str:
     """The text after Kubernetes has resolved `$$`. Raises Unmapped if it would insert a variable."""
     if re.search(r"(?<!\$)(\$\$)*\$\([\w.-]+\)", text):
         raise Unmapped(f"{where}: Kubernetes would put a variable in place of $(...)")
@@ -158,7 +158,7 @@ def _add_inputs(step: Step, inputs: Mapping[str, Any], env: Any, where: str) -> 
             plain = value.replace(escape_tags("{{"), "\0")
             if "{{" in plain:
                 raise Unmapped(f"{where}: the variable {name} is made of {value}")
-            literal.append({"name": name, "value": _unescaped(plain.replace("\0", "{{"), where)})
+            literal.append({"name": name, "value": _unescape(plain.replace("\0", "{{"), where)})
     unused = [name for name in wanted.values() if name not in step.texts]
     if unused:
         raise Unmapped(f"{where}: the input {unused[0]} is no environment variable")
@@ -306,18 +306,18 @@ def from_manifest(manifest: str, context: Context) -> ImportedManifest:
     try:
         document, notes = _graph(workflow_in(manifest), context)
     except Unmapped as reason:
-        return _kept(manifest, context, str(reason))
+        return _keep_manifest(manifest, context, str(reason))
     wrong = only_errors(validate_graph(document, context))
     if wrong:
-        return _kept(manifest, context, str(wrong[0]))
+        return _keep_manifest(manifest, context, str(wrong[0]))
     try:
         _check_flow(workflow_in(manifest), document, context)
     except Unmapped as reason:
-        return _kept(manifest, context, str(reason))
+        return _keep_manifest(manifest, context, str(reason))
     return ImportedManifest(document, notes)
 
 
-def _kept(manifest: str, context: Context, reason: str) -> ImportedManifest:
+def _keep_manifest(manifest: str, context: Context, reason: str) -> ImportedManifest:
     """Keeps the manifest, if the author may run it as it is."""
     wrong = validate_manifest(manifest, context)
     if wrong:
