@@ -155,7 +155,7 @@ def cancel_jobs(
     grace: Annotated[float, typer.Option("--grace", help="Seconds before a running job is killed.")] = 30.0,
     dispatcher: _Dispatcher = "",
 ) -> None:
-    """Cancel jobs, in whatever state they are."""
+    """Cancel jobs in any state."""
     with _dispatcher(dispatcher) as found:
         for job in jobs:
             id = _find(found, job)
@@ -179,7 +179,7 @@ def resolve_job(
     ] = "",
     dispatcher: _Dispatcher = "",
 ) -> None:
-    """Decide about a job whose start is unclear, after a look at its cluster.
+    """Resolve a job whose start is unclear, after checking its cluster.
 
     `adopt ID` takes over the job that the cluster has; `again` starts it again; `fail` gives it up.
     """
@@ -275,10 +275,10 @@ def _table(jobs: tuple[Job, ...], *, wide: bool) -> list[str]:
         progress = f"{job.progress:.0%}" if job.progress is not None else ""
         age, lasted = _age(job), _duration(job)
         rows.append([job.id, job.type, job.on, job.state, progress, age, lasted, *more, job.reason or job.message])
-    return _colored(TableWriter(headers).lines(rows), [job.state for job in jobs])
+    return _colorize_states(TableWriter(headers).lines(rows), [job.state for job in jobs])
 
 
-def _colored(lines: list[str], states: list[str]) -> list[str]:
+def _colorize_states(lines: list[str], states: list[str]) -> list[str]:
     """Colors the states after the columns were aligned."""
     on = supports_color()
     return [

@@ -59,10 +59,10 @@ def metrics(
         warn("no metrics yet" if not found.series else f'no metric has "{tag}" in its name')
         return
     width = min(_CURVE_WIDTH, max(8, shutil.get_terminal_size((120, 24)).columns - _MOST_OTHERS))
-    echo("\n".join(format_table(_HEADERS, [_row(each, found, width) for each in _sorted(series)])))
+    echo("\n".join(format_table(_HEADERS, [_row(each, found, width) for each in _sort_series(series)])))
 
 
-def _sorted(series: Sequence[MetricSeries]) -> list[MetricSeries]:
+def _sort_series(series: Sequence[MetricSeries]) -> list[MetricSeries]:
     return sorted(series, key=lambda each: (each.tag, each.subject, each.source))
 
 

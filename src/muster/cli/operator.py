@@ -219,7 +219,10 @@ def operator(
         str, typer.Option("--tensorboard-image", help="An image with Python and TensorBoard.")
     ] = "",
     cull_idle: Annotated[
-        float, typer.Option("--cull-idle-minutes", min=0, help="Stop notebooks that are idle for so long; 0: never.")
+        float,
+        typer.Option(
+            "--cull-idle-minutes", min=0, help="Stop notebooks that are idle for this many minutes; 0: never."
+        ),
     ] = 0.0,
     debug: Debug = False,
 ) -> None:

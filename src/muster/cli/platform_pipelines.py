@@ -94,7 +94,7 @@ def run_pipeline(
     version: Annotated[str, typer.Option("--version", help="The id of a version. Default: the newest.")] = "",
     name: _Name = "",
     experiment: _InExperiment = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end; the exit code is 1 if it failed.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it ends; the exit code is 1 if it failed.")] = False,
 ) -> None:
     """Run a pipeline."""
     with connect_platform() as muster:
@@ -124,7 +124,7 @@ def list_tasks(run: _RunId, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
         return
-    rows = [(t["display_name"], t["task_id"], t["state"], _shown(t["node"]["outputs"])) for t in found]
+    rows = [(t["display_name"], t["task_id"], t["state"], _format_outputs(t["node"]["outputs"])) for t in found]
     echo("\n".join(format_table(["TASK", "ID", "STATE", "OUTPUTS"], rows)))
 
 
@@ -206,7 +206,7 @@ def archive_experiment(experiment: _Experiment) -> None:
 
 @experiments_app.command("unarchive")
 def unarchive_experiment(experiment: _Experiment) -> None:
-    """Bring an experiment back. Its runs stay archived."""
+    """Restore an archived experiment. Its runs stay archived."""
     with connect_platform() as muster:
         muster.pipelines.archive_experiment(experiment, archived=False)
     echo(f"experiment {experiment} unarchived")
@@ -250,9 +250,9 @@ def create_recurring_run(
     name: _Name = "",
     experiment: _InExperiment = "",
     max_concurrency: Annotated[int, typer.Option("--max-concurrency", help="Runs at the same time, 1 to 10.")] = 1,
-    catch_up: Annotated[bool, typer.Option("--catch-up/--no-catch-up", help="Play ticks that were missed.")] = True,
+    catch_up: Annotated[bool, typer.Option("--catch-up/--no-catch-up", help="Create the runs of missed ticks.")] = True,
 ) -> None:
-    """Run a pipeline again and again, each time in its newest version."""
+    """Run a pipeline on a schedule, each time in its newest version."""
     if bool(cron) == bool(every):
         raise CommandError("error: use either --cron or --every")
     with connect_platform() as muster:
@@ -271,7 +271,7 @@ def create_recurring_run(
 
 @recurring_app.command("enable")
 def enable_recurring_run(identifier: _RecurringId) -> None:
-    """Enable a recurring run. Missed ticks are played, unless it was created with --no-catch-up."""
+    """Enable a recurring run. The runs of missed ticks are created, unless it has --no-catch-up."""
     with connect_platform() as muster:
         muster.pipelines.enable_recurring_run(identifier)
     echo(f"recurring run {identifier} enabled")
@@ -312,7 +312,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _shown(outputs: Mapping[str, Any]) -> str:
+def _format_outputs(outputs: Mapping[str, Any]) -> str:
     values = {**(outputs.get("parameterValues") or {}), **dict.fromkeys(outputs.get("artifacts") or {}, "(artifact)")}
     return ", ".join(f"{name}={value}" for name, value in values.items())[:200]
 

@@ -27,7 +27,7 @@ webhooks_app = command_group("Manage webhooks, which tell other programs when a 
 _Webhook = Annotated[str, typer.Argument(metavar="WEBHOOK", help="The id of the webhook.")]
 _States = Annotated[
     list[str] | None,
-    typer.Option("--state", help="Only runs that end so: succeeded, failed or stopped; may be repeated."),
+    typer.Option("--state", help="Only runs that end in this state: succeeded, failed or stopped; may be repeated."),
 ]
 _TEST_SECONDS = 30.0
 

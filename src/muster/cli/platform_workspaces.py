@@ -85,7 +85,7 @@ def create_notebook(
     ] = None,
     env: Annotated[_Strings, typer.Option("--env", metavar="NAME=VALUE", help="A variable; may be repeated.")] = None,
     idle: Annotated[
-        float | None, typer.Option("--cull-idle-minutes", help="Stop it after so many minutes without use; 0: never.")
+        float | None, typer.Option("--cull-idle-minutes", help="Stop it after this many minutes without use; 0: never.")
     ] = None,
     wait: _Wait = True,
 ) -> None:

@@ -52,9 +52,9 @@ async def top(
         return
     if nodes:
         known = await session.cluster.list(session.cluster.catalogue.of("v1", "Node"))
-        headers, rows = node_rows(_sorted(measured, sort_by), {name_of(n): n for n in known.items})
+        headers, rows = node_rows(_sort_metrics(measured, sort_by), {name_of(n): n for n in known.items})
     else:
-        headers, rows = pod_rows(_sorted(measured, sort_by), containers=containers, namespaces=all_namespaces)
+        headers, rows = pod_rows(_sort_metrics(measured, sort_by), containers=containers, namespaces=all_namespaces)
     lines = format_table(headers, rows)
     echo("\n".join(lines[1:] if no_headers else lines))
 
@@ -82,11 +82,11 @@ def pod_rows(
         front = [*([namespace_of(measured)] if namespaces else [])]
         if containers:
             rows += [
-                [*front, name_of(measured), str(c.get("name")), *_used(c.get("usage") or {})]
+                [*front, name_of(measured), str(c.get("name")), *_format_usage(c.get("usage") or {})]
                 for c in measured.get("containers") or ()
             ]
         else:
-            rows.append([*front, name_of(measured), *_used(_total(measured))])
+            rows.append([*front, name_of(measured), *_format_usage(_total(measured))])
     headers = [*(["NAMESPACE"] if namespaces else []), *(["POD", "NAME"] if containers else ["NAME"])]
     return [*headers, "CPU(cores)", "MEMORY(bytes)"], rows
 
@@ -98,11 +98,11 @@ def _total(measured: Object) -> Mapping[str, Any]:
     return sum_resources(c.get("usage") or {} for c in measured.get("containers") or ())
 
 
-def _used(usage: Mapping[str, Any]) -> list[str]:
+def _format_usage(usage: Mapping[str, Any]) -> list[str]:
     return [f"{milli_value(usage.get('cpu', '0'))}m", f"{whole_value(usage.get('memory', '0')) // _MEBI}Mi"]
 
 
-def _sorted(metrics: Sequence[Object], by: str) -> list[Object]:
+def _sort_metrics(metrics: Sequence[Object], by: str) -> list[Object]:
     if by:
         return sorted(metrics, key=lambda m: milli_value(_total(m).get(by, "0")), reverse=True)
     return sorted(metrics, key=lambda m: (namespace_of(m), name_of(m)))

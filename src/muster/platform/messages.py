@@ -48,7 +48,7 @@ def field_error(field: str, code: str, /, **arguments: Any) -> FieldError:
 
 def make_finding(path: str, code: str, /, **arguments: Any) -> Finding:
     code = _code_of_empty_name(code, arguments)
-    template, shown = CATALOG[code], _shown(arguments)
+    template, shown = CATALOG[code], _format_arguments(arguments)
     return Finding(
         path,
         code,
@@ -61,7 +61,7 @@ def make_finding(path: str, code: str, /, **arguments: Any) -> Finding:
 
 def format_message(code: str, arguments: Mapping[str, Any]) -> str:
     """The English text. A list is joined by commas."""
-    return str(CATALOG[code]).format(**_shown(arguments))
+    return str(CATALOG[code]).format(**_format_arguments(arguments))
 
 
 def _code_of_empty_name(code: str, arguments: Mapping[str, Any]) -> str:
@@ -69,7 +69,7 @@ def _code_of_empty_name(code: str, arguments: Mapping[str, Any]) -> str:
     return "name.missing" if code.endswith(".name") and arguments.get("name") == "" else code
 
 
-def _shown(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _format_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
         for name, value in arguments.items()

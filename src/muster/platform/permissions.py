@@ -254,15 +254,15 @@ def may(actor: Actor, action: str, subject: Subject) -> AccessDecision:
         if refused is not None:
             return refused
     elif rule.scope not in actor.scopes:
-        return _denied("permission.scope", scope=rule.scope, action=action)
+        return _deny("permission.scope", scope=rule.scope, action=action)
     are = relations(actor, subject)
     if rule.in_team and subject.team and not are & Relation.TEAM:
         are &= ~Relation.OWNER
     if rule.not_owner and are & Relation.OWNER:
-        return _denied("permission.own", action=action, kind=subject.kind)
+        return _deny("permission.own", action=action, kind=subject.kind)
     if rule.who & are:
         return AccessDecision(True)
-    return _denied("permission.only", who=_listed(rule.who), action=action, kind=subject.kind)
+    return _deny("permission.only", who=_listed(rule.who), action=action, kind=subject.kind)
 
 
 def may_at_all(actor: Actor, kind: Kind, action: str) -> AccessDecision:
@@ -270,9 +270,9 @@ def may_at_all(actor: Actor, kind: Kind, action: str) -> AccessDecision:
     rule = RULES[kind, action]
     if "run" in actor.scopes:
         if (kind, action) not in RUN_TOKEN:
-            return _denied("permission.run-token", action=action, kind=kind)
+            return _deny("permission.run-token", action=action, kind=kind)
     elif rule.scope not in actor.scopes:
-        return _denied("permission.scope", scope=rule.scope, action=action)
+        return _deny("permission.scope", scope=rule.scope, action=action)
     possible = Relation.ANYBODY | Relation.PUBLIC | Relation.OWNER
     if actor.admin and "admin" in actor.scopes:
         possible |= Relation.ADMIN
@@ -282,7 +282,7 @@ def may_at_all(actor: Actor, kind: Kind, action: str) -> AccessDecision:
         possible |= Relation.LEADER
     if rule.who & possible:
         return AccessDecision(True)
-    return _denied("permission.only", who=_listed(rule.who), action=action, kind=kind)
+    return _deny("permission.only", who=_listed(rule.who), action=action, kind=kind)
 
 
 def relation_names(rule: Rule) -> str:
@@ -323,13 +323,13 @@ def relations(actor: Actor, subject: Subject) -> int:
 
 def _check_run_token(actor: Actor, action: str, subject: Subject) -> AccessDecision | None:
     if (subject.kind, action) not in RUN_TOKEN:
-        return _denied("permission.run-token", action=action, kind=subject.kind)
+        return _deny("permission.run-token", action=action, kind=subject.kind)
     if subject.kind == "run" and subject.id != actor.run:
-        return _denied("permission.other-run")
+        return _deny("permission.other-run")
     return None
 
 
-def _denied(code: str, **arguments: str) -> AccessDecision:
+def _deny(code: str, **arguments: str) -> AccessDecision:
     return AccessDecision(False, field_error("", code, **arguments))
 
 

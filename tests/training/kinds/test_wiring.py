@@ -141,18 +141,17 @@ def test_an_mpi_launcher_can_reach_its_workers_and_both_find_the_agent() -> None
     assert launcher.env["OMPI_MCA_plm_rsh_agent"] == launcher.env["HYDRA_LAUNCHER_EXEC"] == "/etc/mpi/kubexec.sh"
     assert launcher.env["OMPI_MCA_orte_default_hostfile"] == "/etc/mpi/hostfile"
     assert launcher.service_account == "job-launcher"
-    assert (worker.env, worker.volumes, worker.mounts) == ({}, launcher.volumes, launcher.mounts)
+    assert launcher.env["K_MPI_JOB_ROLE"] == "launcher"
+    assert (worker.env, worker.volumes, worker.mounts) == (
+        {"K_MPI_JOB_ROLE": "worker"},
+        launcher.volumes,
+        launcher.mounts,
+    )
     files = {
         name: text for c in mpi.companions(read, {}) if c["kind"] == "ConfigMap" for name, text in c["data"].items()
     }
     assert files["hostfile"] == "job-worker-0 slots=2\njob-worker-1 slots=2\n"
     assert files["discover_hosts.sh"].splitlines()[1:] == ["echo job-worker-0:2", "echo job-worker-1:2"]
-
-
-def test_the_role_of_an_mpi_replica_is_in_its_environment_as_in_mpi_operator() -> None:
-    obj = {**job(Mpi(), {"Launcher": 1, "Worker": 1}), "apiVersion": "kubeflow.org/v2beta1"}
-    envs = [Mpi().wiring(Mpi().read(obj), Replica(role, 0), {}).env for role in ("Launcher", "Worker")]
-    assert [env["K_MPI_JOB_ROLE"] for env in envs] == ["launcher", "worker"]
 
 
 def test_an_mpi_worker_without_a_command_waits_and_ends_on_sigterm() -> None:

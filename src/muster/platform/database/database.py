@@ -70,7 +70,7 @@ def migrate(engine: Engine) -> None:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
         # Alembic takes half a second to import, and is needed only after an upgrade of Muster.
-        if _applied(connection) != expected_heads(MIGRATIONS / "versions"):
+        if _applied_revisions(connection) != expected_heads(MIGRATIONS / "versions"):
             _upgrade(connection)
 
 
@@ -99,7 +99,7 @@ def _needs(step: str) -> tuple[str, ...]:
     return tuple(ast.literal_eval(found[1]) or ()) if found else ()
 
 
-def _applied(connection: Connection) -> set[str]:
+def _applied_revisions(connection: Connection) -> set[str]:
     if not inspect(connection).has_table("alembic_version"):
         return set()
     return set(connection.execute(text("SELECT version_num FROM alembic_version")).scalars())
@@ -241,10 +241,10 @@ class Database:
     ) -> Database:
         """Creates or upgrades the tables first. `url` is sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME. `keys`
         encrypt secrets; without them there is a key beside the file of a SQLite."""
-        parsed = _parsed(url)
+        parsed = _parse_url(url)
         try:
             ring = keys or _own_keys(parsed)
-            database = _connected(parsed, survives_power_cut, {KEYS: ring, BUDGETS: budgets})
+            database = _connect(parsed, survives_power_cut, {KEYS: ring, BUDGETS: budgets})
         except EncryptionError as error:
             raise DatabaseError(str(error)) from None
         try:
@@ -384,7 +384,7 @@ def sqlite_url(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string()
 
 
-def _parsed(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -408,7 +408,7 @@ def _own_keys(url: URL) -> KeyRing:
     return KeyRing(None, (), source="the settings")
 
 
-def _connected(url: URL, survives_power_cut: bool, options: Mapping[str, Any]) -> Database:
+def _connect(url: URL, survives_power_cut: bool, options: Mapping[str, Any]) -> Database:
     if url.drivername == "sqlite":
         return _sqlite(url, survives_power_cut, options)
     try:

@@ -80,7 +80,7 @@ def only(mapping: Mapping[str, Any], fields: Collection[str], where: str) -> Non
     """Raises Unmapped for a field that a graph does not have: nothing is dropped silently."""
     for name, value in mapping.items():
         if name not in fields and value not in (None, "", []):
-            raise Unmapped(f"{where}: {name} has no place in a graph")
+            raise Unmapped(f"{where}: {name} cannot be part of a graph")
 
 
 def read_step(
@@ -107,7 +107,7 @@ def read_step(
     _add_storage(step, container.get("volumeMounts") or (), volumes, context, where)
     if container.get("workingDir") != WORKSPACE:
         if container.get("workingDir"):
-            raise Unmapped(f"{where}: workingDir has no place in a graph")
+            raise Unmapped(f"{where}: workingDir cannot be part of a graph")
         step.notes.append(f"it starts in {WORKSPACE}, not in the folder of its image")
     return step
 
@@ -121,14 +121,14 @@ def _command(template: Mapping[str, Any], container: Mapping[str, Any], where: s
         words = [*(container.get("command") or ()), *(container.get("args") or ())]
         if len(words) != 3 or words[:2] != ["sh", "-c"]:
             raise Unmapped(f"{where}: the command of a node is a text for sh -c")
-        text = _unescaped(str(words[2]), where)
+        text = _unescape(str(words[2]), where)
     plain = str(text or "").replace(escape_tags("{{"), "\0")
     if "{{" in plain:
         raise Unmapped(f"{where}: the command has {{{{...}}}} in it; a node refers to its inputs as $name")
     return plain.replace("\0", "{{")
 
 
-def _unescaped(text: str, where: str) -> str:
+def _unescape(text: str, where: str) -> str:
     """The text after Kubernetes has resolved `$$`. Raises Unmapped if it would insert a variable."""
     if re.search(r"(?<!\$)(\$\$)*\$\([\w.-]+\)", text):
         raise Unmapped(f"{where}: Kubernetes would put a variable in place of $(...)")
@@ -158,7 +158,7 @@ def _add_inputs(step: Step, inputs: Mapping[str, Any], env: Any, where: str) -> 
             plain = value.replace(escape_tags("{{"), "\0")
             if "{{" in plain:
                 raise Unmapped(f"{where}: the variable {name} is made of {value}")
-            literal.append({"name": name, "value": _unescaped(plain.replace("\0", "{{"), where)})
+            literal.append({"name": name, "value": _unescape(plain.replace("\0", "{{"), where)})
     unused = [name for name in wanted.values() if name not in step.texts]
     if unused:
         raise Unmapped(f"{where}: the input {unused[0]} is no environment variable")
@@ -306,18 +306,18 @@ def from_manifest(manifest: str, context: Context) -> ImportedManifest:
     try:
         document, notes = _graph(workflow_in(manifest), context)
     except Unmapped as reason:
-        return _kept(manifest, context, str(reason))
+        return _keep_manifest(manifest, context, str(reason))
     wrong = only_errors(validate_graph(document, context))
     if wrong:
-        return _kept(manifest, context, str(wrong[0]))
+        return _keep_manifest(manifest, context, str(wrong[0]))
     try:
         _check_flow(workflow_in(manifest), document, context)
     except Unmapped as reason:
-        return _kept(manifest, context, str(reason))
+        return _keep_manifest(manifest, context, str(reason))
     return ImportedManifest(document, notes)
 
 
-def _kept(manifest: str, context: Context, reason: str) -> ImportedManifest:
+def _keep_manifest(manifest: str, context: Context, reason: str) -> ImportedManifest:
     """Keeps the manifest, if the author may run it as it is."""
     wrong = validate_manifest(manifest, context)
     if wrong:
@@ -383,7 +383,7 @@ def _written_flow(task: Mapping[str, Any]) -> Object:
 def _tasks(entry: Mapping[str, Any]) -> list[Object]:
     if "dag" not in entry:
         if "steps" in entry:
-            raise Unmapped(f"template {entry['name']}: steps have no place in a graph")
+            raise Unmapped(f"template {entry['name']}: steps cannot be part of a graph")
         return [{"name": entry["name"], "template": entry["name"]}]
     only(entry, ("name", "dag"), f"template {entry['name']}")
     only(entry["dag"], ("tasks",), f"template {entry['name']}.dag")

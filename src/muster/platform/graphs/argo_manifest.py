@@ -78,7 +78,7 @@ def _template(
         {name: value for name, value in container.items() if name not in _ARGO_FIELDS} for _, container in containers
     ]
     for error in find_forbidden(pod, path, allowed):
-        yield _placed(error, path, {"volumes": volumes, "containers": containers})
+        yield _relocate(error, path, {"volumes": volumes, "containers": containers})
     yield from find_forbidden_metadata(template.get("metadata"), f"{path}.metadata")
     yield from _patches(template, path)
     yield from _accounts(template, path)
@@ -88,7 +88,7 @@ def _template(
         yield field_error(f"{path}.plugin", "confined.setting", field="plugin")
 
 
-def _placed(error: FieldError, path: str, parts: Mapping[str, list[tuple[str, Any]]]) -> FieldError:
+def _relocate(error: FieldError, path: str, parts: Mapping[str, list[tuple[str, Any]]]) -> FieldError:
     """The error with its path in the template, not in the Pod that was made from it."""
     found = re.match(re.escape(path) + r"\.(volumes|containers)\[(\d+)\]", error.field)
     if found is None:

@@ -111,12 +111,12 @@ def _list_problems(document: Mapping[str, Any], values: Mapping[str, str]) -> It
 
 def compile_run(document: Mapping[str, Any], run: RunInfo, context: Context) -> Object:
     """The Workflow. It needs the Secret that `secret_for` makes. Raises GraphError."""
-    return _compiled(document, run, context)[0]
+    return _compile(document, run, context)[0]
 
 
 def secret_for(document: Mapping[str, Any], run: RunInfo, context: Context, token: str) -> Object:
     """Returns the Secret of the run: the token, and texts that Argo must not interpret. Raises GraphError."""
-    _, literals = _compiled(document, run, context)
+    _, literals = _compile(document, run, context)
     data = {TOKEN: token, **literals.stored}
     return {
         "apiVersion": "v1",
@@ -164,7 +164,7 @@ def values_of(parameters: tuple[Parameter, ...], run: RunInfo | None) -> dict[st
     return {p.name: run.parameters.get(p.name, p.default or "") for p in parameters}
 
 
-def _compiled(document: Mapping[str, Any], run: RunInfo, context: Context) -> tuple[Object, Literals]:
+def _compile(document: Mapping[str, Any], run: RunInfo, context: Context) -> tuple[Object, Literals]:
     wrong = only_errors(validate_graph(document, context))
     if not wrong:
         wrong = value_problems(document, run.parameters)

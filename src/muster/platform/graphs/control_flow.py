@@ -229,10 +229,10 @@ def _operand(setting: CompileContext, source: Source) -> str:
 
 def _literal(text: str) -> str:
     """A literal of an expression inside of a tag."""
-    return f"'{''.join(map(_escaped, text))}'"
+    return f"'{''.join(map(_escape, text))}'"
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if char.isalnum() or char in " _-.,:;/=+[]":
         return char
     if ord(char) < 0x80:

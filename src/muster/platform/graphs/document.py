@@ -126,7 +126,7 @@ class Change:
             return f"{thing} {self.action}"
         if self.lines():
             return f"{thing} changed:\n" + "\n".join(f"  {line}" for line in self.lines())
-        return f"{thing} changed from {_shown(self.before)} to {_shown(self.after)}"
+        return f"{thing} changed from {_format_value(self.before)} to {_format_value(self.after)}"
 
     def lines(self) -> list[str]:
         """The lines of a diff, for a text of several lines."""
@@ -226,12 +226,12 @@ def _edges(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
                 yield Change("added" if action == "added" else "removed", "edge", name, f"edges[{name}]")
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, dict):
-        inside = ", ".join(f"{key}: {_shown(item)}" for key, item in value.items())
+        inside = ", ".join(f"{key}: {_format_value(item)}" for key, item in value.items())
         return f"{{{inside}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join(map(_format_value, value))}]"
     return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)

@@ -11,7 +11,7 @@ from muster.platform.graphs.templates import training_kinds
 
 def json_schema() -> dict[str, Any]:
     """The same, as JSON Schema. `x-kinds` lists the kinds of training jobs; the web UI is built from it."""
-    exported = _exported(SCHEMA)
+    exported = _export_schema(SCHEMA)
     exported["properties"]["nodes"]["items"]["properties"]["training"]["x-kinds"] = training_kinds()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -20,7 +20,7 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _exported(schema: Schema) -> dict[str, Any]:
+def _export_schema(schema: Schema) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in schema.items():
         if key == RANGE:
@@ -28,9 +28,9 @@ def _exported(schema: Schema) -> dict[str, Any]:
         if key.startswith("x-") or key == "format":
             continue
         if key == "properties":
-            found[key] = {name: _exported(sub) for name, sub in value.items()}
+            found[key] = {name: _export_schema(sub) for name, sub in value.items()}
         elif key == "items":
-            found[key] = _exported(value)
+            found[key] = _export_schema(value)
         else:
             found[key] = value
     if schema.get("type") == "object":

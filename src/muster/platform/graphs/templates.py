@@ -512,17 +512,17 @@ def _with_inputs(manifest: Object) -> str:
     # The mark cannot occur in the manifest: it is a digest of the manifest itself.
     mark = f"input-{sha256(repr(manifest).encode()).hexdigest()[:32]}"
     tags: dict[str, int] = {}
-    text = dump(_marked(manifest, mark, tags))
+    text = dump(_mark_tags(manifest, mark, tags))
     for tag, number in tags.items():
         text = text.replace(f"{mark}-{number}-", tag)
     return text
 
 
-def _marked(value: Any, mark: str, tags: dict[str, int]) -> Any:
+def _mark_tags(value: Any, mark: str, tags: dict[str, int]) -> Any:
     if isinstance(value, dict):
-        return {key: _marked(item, mark, tags) for key, item in value.items()}
+        return {key: _mark_tags(item, mark, tags) for key, item in value.items()}
     if isinstance(value, list):
-        return [_marked(item, mark, tags) for item in value]
+        return [_mark_tags(item, mark, tags) for item in value]
     if isinstance(value, _Late):
         return f"{mark}-{tags.setdefault(value, len(tags))}-"
     return value

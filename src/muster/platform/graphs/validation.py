@@ -396,7 +396,7 @@ def only_errors(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _parameter_names(graph: Graph) -> Iterator[Finding]:
-    yield from _checked(
+    yield from _check_names(
         "parameters", [p.name for p in graph.parameters], _REFERABLE, "parameter.name", "parameter.duplicate"
     )
 
@@ -424,9 +424,9 @@ def _names_inside(node: Node, path: str) -> Iterator[Finding]:
     inputs, outputs, env = (
         [each.name for each in named] for named in (node.inputs, node.outputs, node.env)
     )  # fmt: skip
-    yield from _checked(f"{path}.inputs", inputs, _IDENTIFIER, "input.name", "input.duplicate")
-    yield from _checked(f"{path}.outputs", outputs, _REFERABLE, "output.name", "output.duplicate")
-    yield from _checked(f"{path}.env", env, _IDENTIFIER, "env.name", "env.duplicate")
+    yield from _check_names(f"{path}.inputs", inputs, _IDENTIFIER, "input.name", "input.duplicate")
+    yield from _check_names(f"{path}.outputs", outputs, _REFERABLE, "output.name", "output.duplicate")
+    yield from _check_names(f"{path}.env", env, _IDENTIFIER, "env.name", "env.duplicate")
     for index, name in enumerate(inputs):
         if name in _SHELL_NEEDS:
             yield make_finding(f"{path}.inputs[{index}].name", "input.shell", name=name)
@@ -457,7 +457,7 @@ def _loop_variable(name: str, others: list[str], path: str) -> Iterator[Finding]
         yield make_finding(path, "loop.variable", variable=name)
 
 
-def _checked(path: str, names: list[str], allowed: re.Pattern[str], bad: str, twice: str) -> Iterator[Finding]:
+def _check_names(path: str, names: list[str], allowed: re.Pattern[str], bad: str, twice: str) -> Iterator[Finding]:
     seen: set[str] = set()
     for index, name in enumerate(names):
         if allowed.fullmatch(name) is None:

@@ -67,7 +67,7 @@ async def check_manifest(
     told = check_documents(documents, await limits_for(database, cluster, actor, namespace))
     for document in documents:
         if job_kind_of(document.object) is not None:
-            told += await _asked(cluster, actor, document, namespace)
+            told += await _validate_on_cluster(cluster, actor, document, namespace)
     return CheckedManifest(documents, sorted(told, key=lambda each: each.line), namespace)
 
 
@@ -152,7 +152,9 @@ async def delete(database: Database, cluster: Cluster, actor: Actor, job: Job) -
     await database.write(lambda connection: _note(connection, actor, "delete", [before]))
 
 
-async def _asked(cluster: Cluster, actor: Actor, document: Document, namespace: str) -> list[ManifestFinding]:
+async def _validate_on_cluster(
+    cluster: Cluster, actor: Actor, document: Document, namespace: str
+) -> list[ManifestFinding]:
     """Returns what a dry run on the cluster reports."""
     obj = with_owner(document.object, namespace, actor.id, "")
     try:

@@ -61,7 +61,7 @@ def cluster_findings(
 ) -> list[ManifestFinding]:
     """Findings for the errors of the cluster; at `path` if an error names no field."""
     said = [cause for cause in causes if cause.field] or [Cause(path, message)]
-    return [_told(document, cause.field, "job.cluster", detail=cause.message) for cause in said]
+    return [_create_finding(document, cause.field, "job.cluster", detail=cause.message) for cause in said]
 
 
 def warning_findings(document: Document, causes: Iterable[Cause]) -> list[ManifestFinding]:
@@ -82,15 +82,17 @@ def check_documents(documents: Sequence[Document], limits: Limits | None) -> lis
     for document in documents:
         obj = document.object
         if job_kind_of(obj) is None:
-            found.append(_told(document, "kind", "job.kind", kind=str(obj.get("kind")), known=", ".join(kind_names())))
+            found.append(
+                _create_finding(document, "kind", "job.kind", kind=str(obj.get("kind")), known=", ".join(kind_names()))
+            )
             continue
         kind, name = str(obj.get("kind")), name_of(obj)
         same = lines.setdefault((kind, namespace_of(obj), name), document.line("metadata.name"))
         if name and same != document.line("metadata.name"):
-            found.append(_told(document, "metadata.name", "job.twice", kind=kind, name=name, other=same))
-        found += [_placed(document, error) for error in _reserved(obj, owned=limits is not None)]
+            found.append(_create_finding(document, "metadata.name", "job.twice", kind=kind, name=name, other=same))
+        found += [_locate(document, error) for error in _check_reserved_labels(obj, owned=limits is not None)]
         if limits is not None:
-            found += _confined(document, limits)
+            found += _check_confinement(document, limits)
     return found
 
 
@@ -115,30 +117,30 @@ def secrets_in(obj: Object) -> set[str]:
     return set(_secret_names(obj.get("spec")))
 
 
-def _reserved(obj: Object, *, owned: bool) -> Iterator[FieldError]:
+def _check_reserved_labels(obj: Object, *, owned: bool) -> Iterator[FieldError]:
     yield from find_forbidden_metadata(meta(obj), "metadata", owned=owned)
     for path, template in templates_in(obj):
         yield from find_forbidden_metadata(template.get("metadata"), f"{path}.metadata", owned=owned)
 
 
-def _confined(document: Document, limits: Limits) -> Iterator[ManifestFinding]:
+def _check_confinement(document: Document, limits: Limits) -> Iterator[ManifestFinding]:
     obj = document.object
     if namespace_of(obj) not in ("", limits.namespace):
-        yield _told(document, "metadata.namespace", "job.namespace", namespace=limits.namespace)
+        yield _create_finding(document, "metadata.namespace", "job.namespace", namespace=limits.namespace)
     if ETCD_ANNOTATION in _mapping(meta(obj).get("annotations")):
-        yield _told(document, f"metadata.annotations[{ETCD_ANNOTATION}]", "job.etcd", name=ETCD_ANNOTATION)
+        yield _create_finding(document, f"metadata.annotations[{ETCD_ANNOTATION}]", "job.etcd", name=ETCD_ANNOTATION)
     for path, queue in _queues(obj):
         if queue in limits.queues:
-            yield _told(document, path, "job.queue", name=queue)
+            yield _create_finding(document, path, "job.queue", name=queue)
     for path, template in templates_in(obj):
         metadata = template.get("metadata")
         for part in ("annotations", "labels"):
             written = metadata.get(part) if isinstance(metadata, Mapping) else None
             for name in written if isinstance(written, Mapping) else ():
                 if name in _GROUPS:
-                    yield _told(document, f"{path}.metadata.{part}[{name}]", "job.group", name=name)
+                    yield _create_finding(document, f"{path}.metadata.{part}[{name}]", "job.group", name=name)
         for error in find_forbidden(template.get("spec"), f"{path}.spec", limits.allowed):
-            yield _placed(document, error)
+            yield _locate(document, error)
 
 
 def _queues(obj: Object) -> Iterator[tuple[str, str]]:
@@ -173,13 +175,13 @@ def _secret_names(value: Any) -> Iterator[str]:
             yield from _secret_names(inner)
 
 
-def _placed(document: Document, error: FieldError) -> ManifestFinding:
+def _locate(document: Document, error: FieldError) -> ManifestFinding:
     return ManifestFinding(
         document.line(error.field), error.field, error.message, error.code, dict(error.arguments or {})
     )
 
 
-def _told(document: Document, path: str, code: str, **arguments: Any) -> ManifestFinding:
+def _create_finding(document: Document, path: str, code: str, **arguments: Any) -> ManifestFinding:
     return ManifestFinding(document.line(path), path, format_message(code, arguments), code, arguments)
 
 

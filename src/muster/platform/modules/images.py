@@ -229,9 +229,11 @@ def plan_image(text: str) -> ImagePlan:
             changes = _pairs(instruction, variables | env)
             env.update(changes)
         elif instruction.keyword == "WORKDIR":
-            working_dir = normpath(join(working_dir or "/", _expanded(instruction.value, variables | env)))
+            working_dir = normpath(join(working_dir or "/", _expand_variables(instruction.value, variables | env)))
         elif instruction.keyword in ("COPY", "ADD") and not any(f.startswith("--from") for f in instruction.flags):
-            words = [_expanded(word, variables | env) for word in instruction.exec_form or instruction.value.split()]
+            words = [
+                _expand_variables(word, variables | env) for word in instruction.exec_form or instruction.value.split()
+            ]
             if len(words) == 2 and "<<" not in words[0] and not words[0].startswith(("http:", "https:", "git@")):
                 place = normpath(words[1] if isabs(words[1]) else join(working_dir or "/", words[1]))
                 if place in (working_dir, target) or not (source or target):
@@ -267,7 +269,7 @@ def _global_arguments(dockerfile: Dockerfile) -> dict[str, str]:
 def _argument(instruction: Instruction, variables: Mapping[str, str]) -> dict[str, str]:
     """Builds of modules have no arguments, so each ARG has its default. One without a default keeps its value."""
     return {
-        name: _expanded(value, variables)
+        name: _expand_variables(value, variables)
         for name, separator, value in (word.partition("=") for word in instruction.value.split())
         if separator
     }
@@ -276,24 +278,24 @@ def _argument(instruction: Instruction, variables: Mapping[str, str]) -> dict[st
 def _pairs(instruction: Instruction, variables: Mapping[str, str]) -> dict[str, str]:
     if "=" not in instruction.value.split()[0]:
         name, _, value = instruction.value.partition(" ")
-        return {name: _expanded(value.strip(), variables)}
+        return {name: _expand_variables(value.strip(), variables)}
     found: dict[str, str] = {}
     position = 0
     while position < len(instruction.value):
         match = _PAIR.match(instruction.value, position)
         if match is None:
             raise DockerfileError(f"line {instruction.line}: write ENV NAME=VALUE, with quotes around spaces")
-        found[match[1]] = _unquoted(match[2], variables)
+        found[match[1]] = _unquote(match[2], variables)
         position = match.end()
     return found
 
 
-def _unquoted(value: str, variables: Mapping[str, str]) -> str:
+def _unquote(value: str, variables: Mapping[str, str]) -> str:
     parts = re.findall(r"\"(?:\\.|[^\"\\])*\"|'[^']*'|[^\"']+", value)
-    return "".join(part[1:-1] if part[0] == "'" else _expanded(part.strip('"'), variables) for part in parts)
+    return "".join(part[1:-1] if part[0] == "'" else _expand_variables(part.strip('"'), variables) for part in parts)
 
 
-def _expanded(text: str, variables: Mapping[str, str]) -> str:
+def _expand_variables(text: str, variables: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         if match[0] == "\\$":
             return "$"

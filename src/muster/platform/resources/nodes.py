@@ -65,7 +65,7 @@ def describe_node(node: Object, pods: Iterable[Object]) -> NodeInfo:
         taints=[taint_text(taint) for taint in spec_of(node).get("taints") or ()],
         conditions=[condition(each) for each in status.get("conditions") or ()],
         amounts=[
-            ResourceAmount(name, _shown(name, used.get(name, 0)), _number(allocatable.get(name, 0)), _number(amount))
+            ResourceAmount(name, _to_float(name, used.get(name, 0)), _number(allocatable.get(name, 0)), _number(amount))
             for name, amount in sorted(capacity.items(), key=lambda pair: _order(pair[0]))
         ],
         pods=len(there),
@@ -132,5 +132,5 @@ def _number(text: Any) -> float:
     return float(parse_quantity(text))
 
 
-def _shown(resource: str, amount: int) -> float:
+def _to_float(resource: str, amount: int) -> float:
     return amount / 1000 if resource == "cpu" else float(amount)

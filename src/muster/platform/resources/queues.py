@@ -58,7 +58,7 @@ async def sync_queues(on: Cluster, clusters: Iterable[VirtualCluster], system: Q
         for name, spec in (("ResourceFlavor", kueue.flavor_spec), ("ClusterQueue", kueue.cluster_queue_spec)):
             kind = kueue_kind(on, name)
             if kind is not None:
-                await _sync(on, kind, [_hashed(kind, each, spec(each)) for each in limited], _content)
+                await _sync(on, kind, [_add_hash(kind, each, spec(each)) for each in limited], _content)
     elif system == "quota":
         await _sync(on, PRIORITY_CLASS, [_marked_class(each) for each in limited], lambda _: None)
     else:
@@ -84,7 +84,7 @@ async def _sync(on: Cluster, kind: Kind, wanted: Iterable[Object], content: Call
             continue
 
 
-def _hashed(kind: Kind, cluster: VirtualCluster, spec: Object) -> Object:
+def _add_hash(kind: Kind, cluster: VirtualCluster, spec: Object) -> Object:
     """The API server adds defaults to a spec, so it is compared by its hash."""
     metadata = {
         "name": cluster.queue,

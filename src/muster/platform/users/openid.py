@@ -82,7 +82,7 @@ class OpenId:
         attempt = Attempt(
             secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(48), local_path(return_to)
         )
-        metadata = await self._discovered()
+        metadata = await self._discover()
         return authorization_url(metadata, self.settings, self.redirect_url, attempt), attempt
 
     async def finish(self, attempt: Attempt, said: Mapping[str, str]) -> Person:
@@ -95,7 +95,7 @@ class OpenId:
         if "error" in said or not said.get("code"):
             reason = said.get("error_description") or said.get("error") or "it gave no code"
             raise UnauthenticatedProblem.of("openid.refused", provider=self.settings.title, reason=reason[:300])
-        metadata = await self._discovered()
+        metadata = await self._discover()
         if metadata.get("authorization_response_iss_parameter_supported") is True and not said.get("iss"):
             raise UnauthenticatedProblem.of("openid.other")
         answer = await self._exchange(metadata, said["code"], attempt)
@@ -130,7 +130,7 @@ class OpenId:
                 continue  # the provider may have begun to use a new one
         raise UnauthenticatedProblem.of("openid.key", provider=self.settings.title)
 
-    async def _discovered(self) -> Mapping[str, Any]:
+    async def _discover(self) -> Mapping[str, Any]:
         if self._metadata is None or time.monotonic() > self._metadata[1]:
             issuer = self.settings.issuer
             if urlsplit(issuer).scheme != "https" and urlsplit(issuer).hostname not in _LOOPBACK:

@@ -76,7 +76,7 @@ def create_webhook(connection: Connection, actor: Actor, new: WebhookFields) -> 
             updated=moment,
             revision=1,
             **_values(connection, new),
-            **_sealed(connection, identifier, target),
+            **_seal_target(connection, identifier, target),
         )
     )
     write_audit(connection, actor, "create", "webhook", identifier, new.name, {"address": shown_address(new.url)})
@@ -122,7 +122,7 @@ def edit_webhook(
         # Otherwise a member who does not know the secret could have it sign for a receiver of their own.
         raise InvalidProblem.field("secret", "webhook.secret-again")
     target = Target(new.url or target.url, target.secret if new.secret is None else new.secret)
-    values = {**_values(connection, new), **_sealed(connection, identifier, target)}
+    values = {**_values(connection, new), **_seal_target(connection, identifier, target)}
     connection.execute(
         update(webhooks).where(webhooks.c.id == identifier).values(**values, updated=now(), revision=found.revision + 1)
     )
@@ -191,7 +191,7 @@ def _values(connection: Connection, new: WebhookFields) -> dict[str, Any]:
     }
 
 
-def _sealed(connection: Connection, identifier: str, target: Target) -> dict[str, Any]:
+def _seal_target(connection: Connection, identifier: str, target: Target) -> dict[str, Any]:
     return {
         "address": shown_address(target.url),
         "target": seal(keys_of(connection), target._asdict(), webhook_place(identifier)),

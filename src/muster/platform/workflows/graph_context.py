@@ -56,7 +56,7 @@ def module_context(connection: Connection, actor: Actor, document: Document) -> 
     """The versions of the modules in the document that the actor may see. If one is missing, also others as
     suggestions."""
     names = {str(module.get("name")) for module in _references(document)}
-    found = _found(connection, actor, names) if names else {}
+    found = _find_modules(connection, actor, names) if names else {}
     if names - {name for name, _ in found}:
         found = {**_suggestions(connection, actor), **found}
     return Context(modules=found)
@@ -82,7 +82,7 @@ def available_module(name: str, version: StoredModuleVersion, *, usable: bool) -
     )
 
 
-def _found(connection: Connection, actor: Actor, names: set[str]) -> dict[tuple[str, str], AvailableModule]:
+def _find_modules(connection: Connection, actor: Actor, names: set[str]) -> dict[tuple[str, str], AvailableModule]:
     sees_all = visible(actor, "module", owner=modules.c.owner_id, team=modules.c.team_id, action="inspect")
     query = _QUERY.where(
         modules.c.name.in_(names),

@@ -219,7 +219,12 @@ def archive_version(
     moment = now() if archived else None
     connection.execute(update(versions).where(versions.c.id == version.id).values(archived=moment))
     write_audit(
-        connection, actor, "archive" if archived else "restore", "version", version.id, _shown(workflow, version)
+        connection,
+        actor,
+        "archive" if archived else "restore",
+        "version",
+        version.id,
+        _format_version(workflow, version),
     )
     return find_version(connection, workflow, version.id)
 
@@ -278,7 +283,7 @@ def _stored(
         )
     version = find_version(connection, workflow, identifier)
     details = {"number": number, "hash": version.hash, **({"copied from": copied_from} if copied_from else {})}
-    write_audit(connection, actor, "create", "version", identifier, _shown(workflow, version), details)
+    write_audit(connection, actor, "create", "version", identifier, _format_version(workflow, version), details)
     return Stored(get_workflow(connection, actor, workflow.id), version, checked.notes)
 
 
@@ -312,7 +317,7 @@ def _fault(problem: Finding, prefix: str) -> FieldError:
     return FieldError(f"{prefix}{problem.path}".rstrip("."), message, problem.code, problem.arguments)
 
 
-def _shown(workflow: Workflow, version: Version) -> str:
+def _format_version(workflow: Workflow, version: Version) -> str:
     return f"{workflow.name} {version.name}"
 
 

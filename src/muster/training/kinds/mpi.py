@@ -75,7 +75,6 @@ echo "kubexec.sh: this image has neither kubectl nor python3 to reach $pod: add 
     "the operator with --mpi-kubectl-delivery-image" >&2
 exit 1
 """
-_V2 = "kubeflow.org/v2beta1"
 _EXEC_CLIENT = Path(__file__).with_name("kubexec.py")
 _KUBECTL = "/opt/kube"
 
@@ -208,13 +207,13 @@ class Mpi(KubeflowJobKind):
             deliveries = (_kubectl_container(job, self._delivery_image, [kubectl, *mounts]),)
             volumes = (*volumes, {"name": kubectl["name"], "emptyDir": {}})
             mounts = (*mounts, kubectl)
-        # The images of mpi-operator's users read their role from this variable.
-        roles = {"K_MPI_JOB_ROLE": replica.role.lower()} if job.object.get("apiVersion") == _V2 else {}
+        # The entrypoints of mpi-operator's images read their role from this variable.
+        role = {"K_MPI_JOB_ROLE": replica.role.lower()}
         if replica.role == "Worker":
-            return Wiring(env=roles, volumes=volumes, mounts=mounts)  # Open MPI's daemons there require the agent
+            return Wiring(env=role, volumes=volumes, mounts=mounts)  # Open MPI's daemons there require the agent
         return Wiring(
             env={
-                **roles,
+                **role,
                 "OMPI_MCA_plm_rsh_agent": agent,
                 "OMPI_MCA_orte_default_hostfile": hosts,
                 "I_MPI_HYDRA_BOOTSTRAP": "rsh",
