@@ -31,7 +31,6 @@ export function Root() {
 export function Shell() {
   const w = useTexts(shellTexts)
   const [open, setOpen] = useState(false)
-  const isLeft = useIsLeft()
   useRunNotifications()
   return (
     <div className="flex h-full">
@@ -49,11 +48,18 @@ export function Shell() {
           </Button>
           <Logo />
         </header>
-        <main id="content" tabIndex={-1} inert={isLeft} className="min-h-0 flex-1 overflow-y-auto outline-none">
-          <Outlet />
-        </main>
+        <Content />
       </div>
     </div>
+  )
+}
+
+/** The page. Only this is rendered while it is left: the rest of the frame needs a session, which may have expired. */
+function Content() {
+  return (
+    <main id="content" tabIndex={-1} inert={useIsLeft()} className="min-h-0 flex-1 overflow-y-auto outline-none">
+      <Outlet />
+    </main>
   )
 }
 
