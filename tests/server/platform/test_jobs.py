@@ -106,10 +106,26 @@ async def test_a_log_is_followed_while_it_is_written(muster: Whole) -> None:
     assert [(e["event"], e["data"].get("text")) for e in rest] == [("line", "line 3"), ("end", None)]
 
 
+MEET = """
+import os, socket, time
+print("all aboard", flush=True)
+address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if os.environ["RANK"] == "0":
+    socket.create_server(("", address[1])).accept()
+while os.environ["RANK"] != "0":
+    try:
+        socket.create_connection(address)
+        break
+    except OSError:
+        time.sleep(0.05)
+"""
+"""The job has succeeded when its master ends: without a worker to wait for, the worker may be deleted before it prints."""
+
+
 async def test_a_finished_gang_shows_that_it_was_one_and_the_logs_of_its_deleted_pods(muster: Whole) -> None:
     ann = await muster.member("ann")
     policy = {"schedulingPolicy": {"minAvailable": 2}, "cleanPodPolicy": "All"}
-    await submit(ann, pytorch("crew", "echo all aboard", policy=policy))
+    await submit(ann, pytorch("crew", policy=policy, main={"command": ["python3", "-c", MEET]}))
     await until(ann, "user-ann/pytorchjob/crew", "succeeded")
 
     async def cleaned() -> bool:
