@@ -19,9 +19,9 @@ from tools.cluster.webhooks import deliver_certificate, endpoint
 
 WORKFLOWS = "argo"
 """The namespace of Argo's configuration, and of workflows that need no namespace of their own."""
-ARGO_CONFIG = {"executor": "{env: [{name: TRANSIENT_ERROR_PATTERN, value: 'RBAC: .* not found'}]}"}
-"""An API server that was killed says of roles that they are not found, until it has read them again. Without this,
-Argo's executor takes that for final."""
+ARGO_CONFIG = {"executor": "{env: [{name: TRANSIENT_ERROR_PATTERN, value: 'cannot .* resource .workflowtaskresults'}]}"}
+"""An API server that was killed refuses what roles allow, until it has read them again. Without this, Argo's executor
+takes that for final."""
 S3_PORT = 7070
 S3_KEYS = ("muster", "only-for-tests-of-muster")
 """The access key and the secret key of the S3 server's root user."""
