@@ -90,13 +90,13 @@ def offloading(real: RealCluster, port: int) -> Iterator[None]:
     literals = ["--from-literal=user=muster", "--from-literal=password=not-asked-for"]
     real.kubectl("create", "secret", "generic", "argo-postgres", where, *literals)
     try:
-        real.apply({**config, "data": {"persistence": dump(persistence)}})
+        real.apply({**config, "data": {**addons.ARGO_CONFIG, "persistence": dump(persistence)}})
         real.restart(name, environment={"ALWAYS_OFFLOAD_NODE_STATUS": "true"})
         real.start(addons.argo_server(real.layout, version, SERVER_PORT))
         yield
     finally:
         real.stop("argo-server")
-        real.apply({**config, "data": {}})
+        real.apply({**config, "data": addons.ARGO_CONFIG})
         real.kubectl("delete", "secret", "argo-postgres", where)
         real.restart(name)
 

@@ -19,6 +19,9 @@ from tools.cluster.webhooks import deliver_certificate, endpoint
 
 WORKFLOWS = "argo"
 """The namespace of Argo's configuration, and of workflows that need no namespace of their own."""
+ARGO_CONFIG = {"executor": "{env: [{name: TRANSIENT_ERROR_PATTERN, value: 'cannot .* resource .workflowtaskresults'}]}"}
+"""An API server that was killed refuses what roles allow, until it has read them again. Without this, Argo's executor
+takes that for final."""
 S3_PORT = 7070
 S3_KEYS = ("muster", "only-for-tests-of-muster")
 """The access key and the secret key of the S3 server's root user."""
@@ -92,6 +95,7 @@ def prepare_argo(layout: Layout, version: Source) -> None:
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
                 "metadata": {"namespace": WORKFLOWS, "name": "workflow-controller-configmap"},
+                "data": ARGO_CONFIG,
             },
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1",
