@@ -37,7 +37,7 @@ def test_arguments_name_objects(words: list[str], targets: list[tuple[Kind, tupl
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "specify what"),
+        ([], "specify the objects"),
         (["pod", "pod/x"], '"pod" has no type'),
         (["pod/"], "use TYPE/NAME"),
         (["/x"], "use TYPE/NAME"),

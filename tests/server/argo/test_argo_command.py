@@ -194,7 +194,10 @@ def test_fail_then_retry_and_resubmit(argo: Argo) -> None:
 def test_submit_with_log_shows_every_line_and_a_memoized_resubmission_ends(argo: Argo) -> None:
     said = argo("submit", argo.file("stages.yaml", STAGES), "--log")
     assert re.search(r"^stages-\w+-say-\d+: pretrained$", said, re.MULTILINE)
-    assert re.search(r"^stages-\w+-maybe-\d+: finetuning$", said, re.MULTILINE)
+    if "ARGO_SERVER" in argo.settings:
+        # Over the Kubernetes API, argo watches workflow and Pods itself, and does not read the log of a Pod whose first
+        # event it gets after the end of the workflow.
+        assert re.search(r"^stages-\w+-maybe-\d+: finetuning$", said, re.MULTILINE)
     (failed,) = set(re.findall(r"^(stages-\w+)-say-\d+: ", said, re.MULTILINE))
     argo("wait", failed, fine=False)
     again = argo("resubmit", failed, "--memoized", "-p", "last=true", "-o", "name").strip()

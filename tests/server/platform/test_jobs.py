@@ -119,7 +119,8 @@ while os.environ["RANK"] != "0":
     except OSError:
         time.sleep(0.05)
 """
-"""The job has succeeded when its master ends: without a worker to wait for, the worker may be deleted before it prints."""
+"""The job succeeds when its master ends. If that did not wait for the worker, the worker could be deleted before it
+prints."""
 
 
 async def test_a_finished_gang_shows_that_it_was_one_and_the_logs_of_its_deleted_pods(muster: Whole) -> None:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.node.supervisor.resource_limits import ResourceLimits
+from muster.embedded.node.supervisor.resource_limits import (
+    ResourceLimits,
+    can_limit,
+    create_cgroup,
+    enter_pods_group,
+)
 
 
 def may_raise_limits() -> bool:
@@ -59,5 +64,27 @@ def test_a_limit_above_the_machines_changes_nothing() -> None:
         limits = ResourceLimits()
         limits.apply({"openFiles": 1 << 40})
         return resource.getrlimit(resource.RLIMIT_NOFILE) == before and limits.explanation == ""
+
+    assert in_child(check)
+
+
+@pytest.mark.skipif(not can_limit()[0], reason="needs control groups")
+def test_a_server_that_starts_leaves_the_containers_of_another_one_alone() -> None:
+    def start_another_server() -> bool:
+        return enter_pods_group(f"other-{os.getpid()}", 1 << 40)
+
+    def check() -> bool:
+        own = os.getpid()
+        assert enter_pods_group(f"test-{own}", 1 << 40)
+        container = create_cgroup(f"test-{own}", 1 << 30, None)
+        assert container is not None
+        parent = os.open(f"{os.path.dirname(os.path.dirname(container.paths[0]))}/cgroup.procs", os.O_WRONLY)
+        try:
+            # From where the first server has started.
+            found = in_child(lambda: bool(os.write(parent, b"0")) and start_another_server())
+            return found and os.write(container.procs[0], b"0") == 1
+        finally:
+            os.write(parent, b"0")
+            container.remove()
 
     assert in_child(check)

@@ -17,6 +17,7 @@ _PERIOD_MICROSECONDS = 100_000
 _PROCESS_GROUP = "muster-processes-"
 _PODS_GROUP = "muster-pods-"
 _REMOVE_TRIES = 20
+_JOIN_TRIES = 3
 
 
 class Cgroup:
@@ -116,33 +117,40 @@ def enter_pods_group(name: str, memory: int) -> bool:
     together: the zygote, and so all Pods. The server is outside, so that the kernel ends a Pod and not the server.
     Returns False if this machine does not allow it."""
     for version, parent in find_parents(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo")).get("memory", ()):
-        path = f"{parent}/{_PODS_GROUP}{name}"
         _remove_empty_groups(parent)
-        if not _make(version, parent, path, "memory"):
-            continue
-        if not _write(f"{path}/{'memory.max' if version == 2 else 'memory.limit_in_bytes'}", f"{memory}"):
-            remove_cgroup(path)
-            continue
-        if version == 2:
-            # Groups for single Pods are created next to this one: none may be below a group with processes.
-            for controller in CONTROLLERS:
-                _write(f"{path}/cgroup.subtree_control", f"+{controller}")
-            path = f"{path}/zygote"
-            with suppress(FileExistsError):
-                os.mkdir(path)
-        if _write(f"{path}/cgroup.procs", "0"):
-            return True
+        for _ in range(_JOIN_TRIES):  # another server that starts may remove the group while it is empty
+            if _join_pods_group(version, parent, f"{parent}/{_PODS_GROUP}{name}", memory):
+                return True
     return False
 
 
+def _join_pods_group(version: int, parent: str, path: str, memory: int) -> bool:
+    if not _make(version, parent, path, "memory"):
+        return False
+    if not _write(f"{path}/{'memory.max' if version == 2 else 'memory.limit_in_bytes'}", f"{memory}"):
+        remove_cgroup(path)
+        return False
+    if version == 2:
+        # Groups for single Pods are created next to this one: none may be below a group with processes.
+        for controller in CONTROLLERS:
+            _write(f"{path}/cgroup.subtree_control", f"+{controller}")
+        path = f"{path}/zygote"
+        with suppress(OSError):
+            os.mkdir(path)
+    return _write(f"{path}/cgroup.procs", "0")
+
+
 def _remove_empty_groups(parent: str) -> None:
-    """Removes the groups of Pods of servers that are gone. The kernel refuses if a process is in one."""
+    """Removes the groups of Pods of servers that are gone. In a group with a process, those without one stay: they may
+    be for containers that are just being started."""
     with suppress(OSError):
         for group in os.scandir(parent):
             if group.name.startswith(_PODS_GROUP):
-                for path in (*(each.path for each in os.scandir(group) if each.is_dir()), group.path):
-                    with suppress(OSError):
-                        os.rmdir(path)
+                paths = [*(each.path for each in os.scandir(group) if each.is_dir()), group.path]
+                if not any(_read(f"{path}/cgroup.procs") for path in paths):
+                    for path in paths:
+                        with suppress(OSError):
+                            os.rmdir(path)
 
 
 class SharedMemory:
