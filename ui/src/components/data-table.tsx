@@ -1,7 +1,7 @@
 /** A table of one page of a list; on a phone, each row is a card. The API sorts, filters and pages. */
 import { type ColumnDef, tableFeatures, useTable } from "@tanstack/react-table"
 import { ArrowDown, ArrowUp, ChevronLeft, ChevronRight } from "lucide-react"
-import { type ReactNode, useMemo } from "react"
+import { type ReactNode, useId, useMemo } from "react"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
@@ -146,6 +146,7 @@ function SortChoice<T>({
   onSort,
 }: Required<Pick<Props<T>, "columns" | "onSort">> & { sort?: string }) {
   const w = useTexts(commonTexts)
+  const id = useId()
   const sortable = columns.filter((column) => column.sort)
   if (!sortable.length) return null
   const orders = sortable.flatMap(({ sort, header }) => [
@@ -153,9 +154,9 @@ function SortChoice<T>({
     { value: `-${sort}`, label: `${header} ↓` },
   ])
   return (
-    <label className="flex items-center gap-2 border-b px-3 py-2 text-[13px] text-muted-foreground sm:hidden">
-      {w("sort")}
-      <Select className="h-8 w-auto" value={sort} onChange={(event) => onSort(event.target.value)}>
+    <div className="flex items-center gap-2 border-b px-3 py-2 text-[13px] text-muted-foreground sm:hidden">
+      <label htmlFor={id}>{w("sort")}</label>
+      <Select id={id} className="h-8 w-auto" value={sort} onChange={(event) => onSort(event.target.value)}>
         {!orders.some(({ value }) => value === sort) && <option value={sort}>{w("sortUsual")}</option>}
         {orders.map(({ value, label }) => (
           <option key={value} value={value}>
@@ -163,7 +164,7 @@ function SortChoice<T>({
           </option>
         ))}
       </Select>
-    </label>
+    </div>
   )
 }
 
