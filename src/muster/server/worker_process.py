@@ -69,7 +69,8 @@ def _confine(megabytes: int) -> None:
     os.close(nothing)
     os.dup2(2, 1)  # what a library prints must not become a result
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then closes our input
-    # A killed server closes its end before the kernel kills us: a result that nobody reads is not an error to print.
+    # When the server is killed, its end of the pipe closes before the kernel kills this process. Writing the result
+    # must then end it without a traceback.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.nice(_NICENESS)

@@ -11,6 +11,7 @@ import logging
 import ssl
 import time
 from collections import Counter
+from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -75,11 +76,11 @@ class WebhookController:
         at = now()
         while len(self._sending) < _AT_ONCE:
             busy = Counter(owner for owner, _ in self._sending.values())
-            excluded = {
-                "without_webhooks": list(self._sending),
-                "without_owners": [owner for owner, number in busy.items() if number >= _AT_ONCE_PER_USER],
-            }
-            found = await self._database.read(lambda connection: find_due(connection, at, _AT_ONCE, **excluded))  # noqa: B023
+            at_limit = [owner for owner, number in busy.items() if number >= _AT_ONCE_PER_USER]
+            find = partial(
+                find_due, at=at, limit=_AT_ONCE, without_webhooks=list(self._sending), without_owners=at_limit
+            )
+            found = await self._database.read(find)
             if not found:
                 return
             for delivery in found:
