@@ -131,11 +131,12 @@ GOOD_KEY = b64encode(bytes(32)).decode()
         ({"database-url": "sqlite:////tmp/x.db"}, ["database-url is not postgresql://"]),
         ({"database-url": "db.example"}, ["database-url is not postgresql://"]),
         ({"encryption-key": "secret"}, ["encryption-key is not 32 random bytes"]),
+        ({"database-url": "\udcff", "encryption-key": "\udcff"}, ["database-url is not", "encryption-key is not"]),
         ({"s3-access-key": "a", "s3-secret-key": " "}, ["s3-secret-key is empty"]),
     ],
 )
 def test_values_of_the_secret_that_the_server_cannot_use(values: dict[str, str], faults: list[str]) -> None:
-    data = {name: b64encode(value.encode()).decode() for name, value in values.items()}
+    data = {name: b64encode(value.encode(errors="surrogateescape")).decode() for name, value in values.items()}
     found = secret_faults({"data": data})
     assert len(found) == len(faults)
     assert all(text.startswith(fault) for text, fault in zip(found, faults, strict=True))

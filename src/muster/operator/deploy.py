@@ -299,7 +299,7 @@ def _is_postgres_url(text: str) -> bool:
 
 
 def _value(secret: Object, key: str) -> str:
-    return b64decode((secret.get("data") or {}).get(key) or "").decode()
+    return b64decode((secret.get("data") or {}).get(key) or "").decode(errors="replace")
 
 
 def _database_port(secret: Object) -> int | None:
