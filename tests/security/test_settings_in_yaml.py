@@ -48,8 +48,9 @@ def test_a_patch_of_a_pod_that_takes_too_long(text: str, of_workflow: bool) -> N
     """The podSpecPatch of a member stops the server for seconds, or for ever"""
     template: dict[str, Any] = CONTAINER if of_workflow else {**CONTAINER, "podSpecPatch": text}
     wanted = replace(launch(template), spec_patch=text if of_workflow else "")
-    with pytest.raises(CannotRun, match="PodSpecPatch"):
+    with pytest.raises(CannotRun, match="PodSpecPatch") as refused:
         build_pod(WORKFLOW, {}, wanted)
+    assert "\n" not in str(refused.value), "it is the message of a node"
 
 
 @texts

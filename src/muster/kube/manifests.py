@@ -131,15 +131,19 @@ def parse_values(text: str, source: str) -> list[Any]:
 
 def parse_setting(text: str, source: str) -> Any:
     """Returns the value of a setting that users write as YAML inside of an object, such as podSpecPatch; None if it is
-    empty. It is short enough to be read on the event loop. Raises ManifestError."""
+    empty. It is short enough to be read on the event loop. Raises ManifestError, in one line: it becomes a part of a
+    status."""
     if len(text) > MAX_SETTING:
         raise ManifestError(f"it has {len(text):,} characters; at most {MAX_SETTING:,} are allowed", source)
-    for node in _compose(text, source):
-        values = _Values(text, source, letters=True)
-        value = values.of(node)
-        if values.sizes.get(id(node), 1) > MAX_SETTING:
-            raise ManifestError(f"it has more than {MAX_SETTING:,} values once its aliases are written out", source)
-        return None if value == "" else value
+    try:
+        for node in _compose(text, source):
+            values = _Values(text, source, letters=True)
+            value = values.of(node)
+            if values.sizes.get(id(node), 1) > MAX_SETTING:
+                raise ManifestError(f"it has more than {MAX_SETTING:,} values once its aliases are written out", source)
+            return None if value == "" else value
+    except ManifestError as error:
+        raise ManifestError(error.message, source, error.line, error.column) from None
     return None
 
 
